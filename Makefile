@@ -1,0 +1,71 @@
+# Everything a newcomer, a contributor and CI need. No system package is required.
+#
+#   make lab                                  install, open the tour in JupyterLab
+#   make lab ARGS="--no-browser --port 8899"
+#   make test                                 install, run all tests
+#   make test ARGS="-k conv2d"
+#
+# PYTHON chooses the interpreter for a new .venv: make lab PYTHON=python3.13
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+NEW_VENV = $(UV) venv --quiet --seed $(if $(filter file,$(origin PYTHON)),,--python $(PYTHON)) .venv
+INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+else
+NEW_VENV = $(PYTHON) -m venv .venv
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+# A venv that could not be made must not look finished.
+.DELETE_ON_ERROR:
+.PHONY: help lab test lint fmt bench dev clean
+
+help:
+	@sed -n '/^#   make/s/^#   //p' Makefile
+	@echo "make lint | fmt | bench | dev | clean"
+
+lab: .venv/.lab-stamp
+	@$(BIN)/python -m edutorch lab $(ARGS)
+
+test: .venv/.test-stamp
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/.dev-stamp
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m pyright
+
+fmt: .venv/.dev-stamp
+	$(BIN)/python -m ruff check --fix
+	$(BIN)/python -m ruff format
+
+bench: .venv/.lab-stamp
+	$(BIN)/python -m benchmarks overhead
+	$(BIN)/python -m benchmarks train
+
+dev: .venv/.dev-stamp
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# A stamp is newer than pyproject.toml when its install is up to date: a second call is fast.
+.venv/.lab-stamp: extras = lab,fast
+.venv/.test-stamp: extras = lab,fast,test
+.venv/.dev-stamp: extras = lab,fast,test,dev
+
+.venv/.lab-stamp .venv/.test-stamp .venv/.dev-stamp: pyproject.toml | .venv/pyvenv.cfg
+	@echo "installing edutorch[$(extras)] into .venv (a minute or two the first time)"
+	@$(INSTALL) -e ".[$(extras)]"
+	@touch $@
+
+.venv/pyvenv.cfg:
+ifndef UV
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "edutorch needs Python 3.11 or newer; try: make PYTHON=python3.13 $(MAKECMDGOALS)"; exit 1; }
+endif
+	@$(NEW_VENV) || { echo "no .venv could be made; on Debian and Ubuntu install python3-venv, or use uv"; exit 1; }

@@ -1,0 +1,33 @@
+"""edutorch: tensors and autograd to be read, with PyTorch's names, drawing their own graph."""
+
+from __future__ import annotations
+
+import warnings as _warnings
+
+__version__ = "0.1.0"
+
+# 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
+
+from . import autograd, cuda, nn, optim, utils
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .core.printing import set_printoptions
+from .core.shapes import Size, broadcast_shapes
+from .core.tensor import Tensor
+from .device import device, get_default_device, set_default_device
+from .dtypes import (
+    bfloat16, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float,
+    float16, float32, float64, get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long,
+    promote_types, set_default_dtype, short, uint8,
+)  # fmt: skip
+from .dtypes import bool as bool
+from .dtypes import result_type
+from .ops import *
+# serialization: added with nn

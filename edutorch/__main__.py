@@ -1,0 +1,59 @@
+"""The command line: `python -m edutorch` (or just `edutorch`)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .errors import EdutorchError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="edutorch", description="PyTorch to learn with.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a script that says `import torch`, unmodified")
+    run.add_argument("script", metavar="SCRIPT")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
+
+    doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+
+    commands.add_parser(
+        "lab",
+        help="open the five-minute tour in JupyterLab",
+        description="Open the five-minute tour in JupyterLab. All other options are JupyterLab's: "
+        "--no-browser, --port N, …",
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = _parser()
+    options, others = parser.parse_known_args(argv)
+    if others and options.command != "lab":
+        parser.error(f"unknown arguments: {' '.join(others)}")
+
+    if options.command == "run":
+        from .cli.run import run
+
+        return run(options.script, options.arguments)
+    if options.command == "doctor":
+        from .doctor import doctor
+
+        return doctor(as_json=options.json)
+    from .cli.lab import lab
+
+    try:
+        return lab(others)
+    except EdutorchError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""Gradients: running a graph backwards, and checking derivative rules by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .core.autograd import LEAF, Node, edge_of, run_backward
+from .core.tensor import Tensor
+from .errors import GradientError, ShapeError
+from .modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .ops import ones_like, tensor, zeros_like
+
+__all__ = [
+    "Node",
+    "backward",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) or tensors is None else list(tensors)
+
+
+def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
+    """Return the gradient that each root starts with: given, or 1 for a single number."""
+    gradients = listed(given)
+    gradients += [None] * (len(roots) - len(gradients))
+    result = []
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if root._node is None:
+            raise GradientError(
+                name,
+                f"element {position} of tensors does not require grad and does not have a grad_fn",
+                {"tensor": tuple(root.shape)},
+                "make a leaf with requires_grad=True, and compute outside no_grad() and detach()",
+            )
+        if gradient is None:
+            if root._array.size != 1:
+                raise GradientError(
+                    name,
+                    "grad can be implicitly created only for scalar outputs",
+                    {"tensor": tuple(root.shape)},
+                    "reduce it to one number first, for example loss.mean(), or pass `gradient`",
+                )
+            gradient = ones_like(root)
+        elif tuple(gradient.shape) != tuple(root.shape):
+            raise ShapeError(
+                name,
+                "a gradient has the shape of its tensor",
+                {"tensor": tuple(root.shape), "gradient": tuple(gradient.shape)},
+            )
+        result.append(gradient)
+    return result
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Compute the gradients of `tensors` and add them to the `.grad` of the leaves.
+
+    Args: as for `Tensor.backward`; `grad_tensors` holds a gradient per tensor.
+
+    Raises: GradientError, StaleValueError, ShapeError: as for `Tensor.backward`.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
+    roots = listed(tensors)
+    gradients = start_gradients("backward", roots, grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        run_backward(roots, gradients, retain, create_graph)
+        return
+    leaves = listed(inputs)
+    found = run_backward(roots, gradients, retain, create_graph, leaves)
+    for leaf in leaves:
+        g = found[edge_of(leaf)]
+        if g is not None:
+            from .core.autograd import accumulate
+
+            accumulate(leaf, g, create_graph)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of `outputs` with respect to `inputs`; no `.grad` changes.
+
+    Args:
+        allow_unused: return None for an input that no output depends on.
+        materialize_grads: return zeros instead of None.
+
+    Raises: GradientError: an input was not used, or needs no gradient.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> first, = grad(x ** 3, x, create_graph=True)
+    >>> grad(first, x)
+    (tensor(18.),)
+    """
+    from .core.tensor import wrap
+
+    roots, wanted = listed(outputs), listed(inputs)
+    for position, each in enumerate(wanted):
+        if each._node is None:
+            raise GradientError(
+                "grad",
+                f"input {position} does not require grad",
+                {"input": tuple(each.shape)},
+                "call x.requires_grad_() before computing with it",
+            )
+    gradients = start_gradients("grad", roots, grad_outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    found = run_backward(roots, gradients, retain, create_graph, wanted)
+    results: list[Tensor | None] = []
+    for position, each in enumerate(wanted):
+        g = found[edge_of(each)]
+        if g is None and materialize_grads:
+            results.append(zeros_like(each))
+        elif g is None and not allow_unused:
+            raise GradientError(
+                "grad",
+                f"input {position} appears to not have been used in the graph",
+                {"input": tuple(each.shape)},
+                "pass allow_unused=True to get None for it",
+            )
+        else:
+            results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
+    return tuple(results)
+
+
+# Derivatives checked by numbers ------------------------------------------------------------
+
+
+def numeric_gradient(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], which: int, weights: Any, eps: float
+) -> np.ndarray:
+    """Return d(Σ weights · output)/d(input) by central differences, number by number."""
+    given = [each.detach().clone() for each in inputs]
+    values = given[which].numpy(force=True).copy()
+    result = np.zeros_like(values)
+    for index in np.ndindex(values.shape):
+        sides = []
+        for step in (eps, -eps):
+            moved = values.copy()
+            moved[index] += step
+            given[which] = tensor(moved, device=inputs[which].device)
+            output = function(*given).numpy(force=True)
+            sides.append((output * weights).sum())
+        result[index] = (sides[0] - sides[1]) / (2 * eps)
+    return result
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Compare the gradients of `func` with differences of its values.
+
+    For each input that requires grad, (f(x + eps) - f(x - eps)) / (2 eps) must agree
+    with backward, each output number weighted by a fixed random weight.
+
+    Args:
+        func: takes the inputs, returns a tensor (or several).
+        inputs: float64 tensors; float32 is too coarse for the differences.
+
+    Raises: GradientError: they do not agree (or returns False, if asked not to raise).
+
+    >>> gradcheck(lambda x: x * x, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
+    True
+    """
+    given = listed(inputs)
+
+    def flat(*values: Tensor) -> list[Tensor]:
+        results = func(*values)
+        results = [results] if isinstance(results, Tensor) else list(results)
+        return [each for each in results if each.dtype.is_floating_point]
+
+    outputs = flat(*given)
+    for number, output in enumerate(outputs):
+        weights = np.random.default_rng(number).uniform(0.5, 1.5, tuple(output.shape))
+        start = tensor(weights, dtype=output.dtype, device=output.device)
+        wanted = [each for each in given if isinstance(each, Tensor) and each._node is not None]
+        if output._node is None or not wanted:
+            continue
+        found = grad(output, wanted, start, retain_graph=True, allow_unused=True)
+        for each, g in zip(wanted, found, strict=True):
+            which = next(i for i, value in enumerate(given) if value is each)
+            numeric = numeric_gradient(
+                lambda *values, n=number: flat(*values)[n], given, which, weights, eps
+            )
+            analytic = np.zeros_like(numeric) if g is None else g.numpy(force=True)
+            if not np.allclose(analytic, numeric, rtol, atol, equal_nan=True):
+                if not raise_exception:
+                    return False
+                worst = np.unravel_index(np.abs(analytic - numeric).argmax(), numeric.shape)
+                raise GradientError(
+                    "gradcheck",
+                    f"the gradient of output {number} for input {which} is wrong at {worst}",
+                    {"backward": analytic[worst], "differences": numeric[worst]},
+                )
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Compare second derivatives with differences of the first: `gradcheck` of the gradient.
+
+    Raises: GradientError: they do not agree.
+
+    >>> gradgradcheck(lambda x: x ** 3, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
+    True
+    """
+    given = listed(inputs)
+
+    def first_derivatives(*values: Tensor) -> Any:
+        with enable_grad():
+            leaves = [
+                each if each._node not in (None, LEAF) or not was._node else each.requires_grad_()
+                for each, was in zip(values, given, strict=True)
+            ]
+            outputs = [each for each in listed(func(*leaves)) if each.dtype.is_floating_point]
+            wanted = [each for each in leaves if each._node is not None]
+            starts = [
+                tensor(np.random.default_rng(7).uniform(0.5, 1.5, tuple(each.shape)), device=each.device)
+                for each in outputs
+            ]
+            return grad(
+                outputs, wanted, starts, create_graph=True, materialize_grads=True
+            )
+
+    return gradcheck(first_derivatives, given, eps, atol, rtol, raise_exception)

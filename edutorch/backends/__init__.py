@@ -1,0 +1,59 @@
+"""One file per device; everything else is written once for all of them.
+
+Generic code receives `xp`, the device's NumPy-like module, and asks its
+`Backend` for the few things in which array libraries differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DeviceError
+from . import numpy as _numpy
+from .numpy import Backend
+
+__all__ = ["Backend", "get", "of", "register"]
+
+_BY_NAME: dict[str, Backend] = {}
+_BY_ARRAY: dict[type, Backend] = {}
+
+
+def register(backend: Backend) -> Backend:
+    """Make `backend` known by its name and by the class of its arrays."""
+    _BY_NAME[backend.name] = backend
+    _BY_ARRAY[backend.array_type] = backend
+    return backend
+
+
+CPU = register(_numpy.NumpyBackend())
+
+
+def get(name: str) -> Backend:
+    """Return the backend called 'cpu', 'cuda' or 'strict', loading it at first use.
+
+    Raises: DeviceError: there is no such device, or it cannot be used here.
+    """
+    found = _BY_NAME.get(name)
+    if found is not None:
+        return found
+    if name == "cuda":
+        from .cupy import CupyBackend
+
+        return register(CupyBackend())
+    if name == "strict":
+        from .strict import StrictBackend
+
+        return register(StrictBackend())
+    raise DeviceError(
+        "device", f"there is no device {name!r}", hint="the devices are 'cpu' and 'cuda'"
+    )
+
+
+def of(array: Any) -> Backend:
+    """Return the backend that owns `array`."""
+    return _BY_ARRAY[type(array)]
+
+
+def is_array(value: Any) -> bool:
+    """Say whether `value` is an array of a backend that is loaded."""
+    return type(value) in _BY_ARRAY

@@ -1,0 +1,183 @@
+"""NVIDIA GPUs, through CuPy. Imported only when a "cuda" device is asked for.
+
+What can be known without touching CuPy (is it installed, is there a driver, does
+the driver see a GPU) is found out first, so that the error says which is missing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+from .numpy import Array, Backend
+
+_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_HINT = (
+    'a "cuda" device needs an NVIDIA GPU with its driver, and pip install "edutorch[cuda]"; '
+    'without them use device="cpu"'
+)
+
+
+@functools.cache
+def driver_problem() -> str | None:
+    """Return why no GPU can be reached through the driver, None if one can."""
+    try:
+        driver = ctypes.CDLL(_DRIVER)
+    except OSError:
+        return f"no NVIDIA driver is installed ({_DRIVER} was not found)"
+    status = driver.cuInit(0)
+    count = ctypes.c_int(0)
+    if status == 0:
+        status = driver.cuDeviceGetCount(ctypes.byref(count))
+    no_device = 100
+    if status == no_device or (status == 0 and count.value == 0):
+        return "the NVIDIA driver sees no GPU"
+    return f"the NVIDIA driver does not start (CUDA error {status})" if status else None
+
+
+def problems() -> list[str]:
+    """Return everything that keeps "cuda" from working here, as far as can be told cheaply."""
+    missing = [] if importlib.util.find_spec("cupy") else ["CuPy is not installed"]
+    driver = driver_problem()
+    return missing + ([driver] if driver else [])
+
+
+def import_cupy() -> Any:
+    """Import CuPy.
+
+    Raises: DeviceError: it is missing or broken, or there is no GPU to use it on.
+    """
+    found = problems()
+    if found:
+        raise DeviceError("cuda", "; ".join(found), hint=_HINT)
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError("cuda", f"CuPy cannot be imported ({error})", hint=_HINT) from error
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError("cuda", f"CuPy cannot use the GPU ({error})", hint=_HINT) from error
+    return cupy
+
+
+_MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
+
+
+class CupyRandom:
+    """Random arrays from cuRAND's counter-based Philox generator, on the GPU.
+
+    The same seed gives the same numbers on each run, but not those of the CPU.
+    CuPy's Generator has neither `normal` nor `permutation`: the first is
+    `standard_normal` under another name, the second sorts random numbers.
+    """
+
+    def __init__(self, cupy: Any, seed: int) -> None:
+        self._cupy = cupy
+        self._seed = seed
+        self._generator = cupy.random.Generator(cupy.random.Philox4x3210(seed))
+
+    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Numbers in [0, 1)."""
+        drawn = self._generator.random(shape, dtype=_drawn_in(dtype))
+        bits = _MANTISSA_BITS.get(dtype.name)
+        if bits:  # rounding up in the shorter type would give 1
+            drawn = self._cupy.floor(drawn * 2**bits) / 2**bits
+        return drawn.astype(dtype, copy=False)
+
+    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Numbers from the standard normal distribution."""
+        drawn = self._generator.standard_normal(shape, dtype=_drawn_in(dtype))
+        return drawn.astype(dtype, copy=False)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
+        """Integers in [low, high), as int64."""
+        drawn = self._generator.integers(low, high, size=shape, dtype=np.int64)
+        return drawn.astype(np.int64, copy=False)
+
+    def permutation(self, n: int) -> Array:
+        """The numbers 0 … n-1 in random order."""
+        keys = self._generator.random((n,), dtype=np.float64)
+        return self._cupy.argsort(keys).astype(np.int64, copy=False)
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to continue from here (some megabytes, on the host)."""
+        return {"seed": self._seed, "state": self._generator.bit_generator._state.get()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `get_state` returned on a GPU of the same kind.
+
+        Raises: ValueError: the state is of another kind of GPU.
+        """
+        held = self._generator.bit_generator._state
+        if state["state"].shape != held.shape:
+            raise ValueError("cuda: this state of the random generator is of another kind of GPU")
+        self._seed = state["seed"]
+        held.set(state["state"])
+
+
+def _drawn_in(dtype: np.dtype) -> np.dtype:
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+
+
+class CupyBackend(Backend):
+    """The current CUDA device.
+
+    Raises: DeviceError: CuPy is not installed, or there is no GPU.
+    """
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        self.xp = import_cupy()
+        self.array_type = self.xp.ndarray
+
+    def from_numpy(self, array: np.ndarray) -> Array:
+        return self.xp.asarray(array, blocking=True)
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        return array.get()
+
+    def scatter_add(self, target: Array, index: Any, values: Array) -> None:
+        kind = target.dtype
+        if kind.kind == "c":  # the GPU adds real numbers atomically, not complex ones
+            values = self.xp.asarray(values, dtype=kind)
+            target.real.scatter_add(index, values.real)
+            target.imag.scatter_add(index, values.imag)
+            return
+        wide = _ATOMIC_IN.get(kind.name)
+        if wide is None:
+            target.scatter_add(index, values)
+            return
+        total = target.astype(wide)
+        total.scatter_add(index, self.xp.asarray(values).astype(wide))
+        target[...] = total.astype(kind)
+
+    def as_strided(
+        self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Array:
+        memory = array.data + offset
+        return self.xp.ndarray(tuple(shape), array.dtype, memory, tuple(strides))
+
+    def address(self, array: Array) -> int:
+        return array.data.ptr
+
+    def generator(self, seed: int) -> CupyRandom:
+        return CupyRandom(self.xp, seed)
+
+    def synchronize(self) -> None:
+        self.xp.cuda.runtime.deviceSynchronize()
+
+
+_ATOMIC_IN = {
+    "bool": np.int32, "uint8": np.int32, "int8": np.int32, "int16": np.int32,
+    "bfloat16": np.float32,
+}  # fmt: skip
+"""For number types without an atomic addition, the one to add up in."""

@@ -1,0 +1,122 @@
+"""The CPU: NumPy, and what every other backend must offer as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""An array of some backend. Rules and forwards are written for all of them."""
+
+
+class Backend:
+    """What differs between array libraries. `xp` is the NumPy-like module.
+
+    `name` is the device's name, `array_type` the class of its arrays.
+    """
+
+    name: str
+    xp: ModuleType | Any
+    array_type: type
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """Make an array of this device from numbers, lists or one of its own arrays."""
+        return self.xp.asarray(values, dtype=dtype)
+
+    def from_numpy(self, array: np.ndarray) -> Array:
+        """Move a NumPy array to this device (without a copy where it already is there)."""
+        raise NotImplementedError
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        """Bring an array to the host (without a copy where it already is there)."""
+        raise NotImplementedError
+
+    def scatter_add(self, target: Array, index: Any, values: Array) -> None:
+        """Do `target[index] += values`, counting an index as often as it occurs."""
+        raise NotImplementedError
+
+    def as_strided(
+        self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Array:
+        """View the memory of `array` with other strides, `offset` bytes after its start."""
+        raise NotImplementedError
+
+    def address(self, array: Array) -> int:
+        """Return where the first element lies in memory."""
+        raise NotImplementedError
+
+    def generator(self, seed: int) -> Any:
+        """Return a source of random numbers; see `NumpyRandom` for what it offers."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait until everything asked of the device is done."""
+
+
+class NumpyRandom:
+    """Random arrays from NumPy's counter-based Philox generator.
+
+    The same seed gives the same numbers on each run and each machine.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Numbers in [0, 1)."""
+        drawn_in = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+        drawn = np.asarray(self._generator.random(shape, dtype=drawn_in.type))
+        return drawn.astype(dtype, copy=False)
+
+    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Numbers from the standard normal distribution."""
+        drawn_in = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+        drawn = np.asarray(self._generator.standard_normal(shape, dtype=drawn_in.type))
+        return drawn.astype(dtype, copy=False)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Integers in [low, high), as int64."""
+        return np.asarray(self._generator.integers(low, high, shape, dtype=np.int64))
+
+    def permutation(self, n: int) -> np.ndarray:
+        """The numbers 0 … n-1 in random order."""
+        return self._generator.permutation(n)
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to continue from here."""
+        return dict(self._generator.bit_generator.state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `get_state` returned."""
+        self._generator.bit_generator.state = state
+
+
+class NumpyBackend(Backend):
+    """The reference: every other backend is compared with this one."""
+
+    name = "cpu"
+    xp = np
+    array_type = np.ndarray
+
+    def from_numpy(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def scatter_add(self, target: np.ndarray, index: Any, values: Array) -> None:
+        np.add.at(target, index, values)
+
+    def as_strided(
+        self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> np.ndarray:
+        return np.ndarray(shape, array.dtype, array.data, offset, strides)
+
+    def address(self, array: np.ndarray) -> int:
+        return array.ctypes.data
+
+    def generator(self, seed: int) -> NumpyRandom:
+        return NumpyRandom(seed)

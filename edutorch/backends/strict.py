@@ -1,0 +1,177 @@
+"""A device for tests: NumPy underneath, but only what CuPy has, and its manners.
+
+Most machines have no GPU, yet code written for NumPy alone should fail there.
+On this device it does. An array of it
+
+* has only the functions, arguments and methods in CuPy's list (`cupy_names.py`);
+* never becomes a NumPy array by itself, nor mixes with one;
+* gives 0-d arrays where NumPy gives scalars (from a sum, from `x[0, 0]`);
+* counts each time the host waits for a number (`synchronisations`).
+
+Only the speed differs from a GPU, and how sums are rounded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import cupy_names
+from .numpy import Backend, NumpyRandom
+from .strict_array import (
+    WAITING,
+    StrictArray,
+    call_ufunc,
+    checked_index,
+    computed,
+    inside,
+    no_synchronisation,
+    owner,
+    synchronisations,
+    wait,
+)
+
+__all__ = [
+    "StrictArray", "StrictBackend", "StrictRandom", "no_synchronisation", "synchronisations", "xp",
+]  # fmt: skip
+
+_FROM_HOST = {"array", "asarray", "asanyarray", "ascontiguousarray"}
+"""Functions to which a NumPy array may be given: they copy it to the device."""
+
+_ON_DEVICE = {"allclose", "array_equal", "count_nonzero"}
+"""Functions that give a Python number in NumPy but a 0-d array in CuPy."""
+
+_ARRAY_FIRST = {"A", "a", "ar", "arr", "array", "ary", "condition", "m", "x"}
+"""What CuPy calls a first parameter that has to be one of its arrays."""
+
+_NUMBERS_ALLOWED = _FROM_HOST | {"allclose", "isclose", "iscomplexobj", "isrealobj", "isscalar"}
+
+
+class StrictModule:
+    """What generic code sees as `xp`: NumPy, as far as CuPy has it."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        if not prefix:
+            self.linalg, self.fft = StrictModule("linalg."), StrictModule("fft.")
+            self.ndarray = StrictArray
+
+    def __getattr__(self, name: str) -> Any:
+        full, known = self._prefix + name, cupy_names.known()
+        find = operator.attrgetter(full)
+        if full in known["constants"]:
+            value = find(np)
+        elif full in known["ufuncs"]:
+            value = StrictUfunc(full)
+        elif full in known["functions"]:
+            value = _strict_function(full, find(np))
+        else:
+            raise AttributeError(f"CuPy has no {full!r}, so generic code must do without it")
+        setattr(self, name, value)
+        return value
+
+
+class StrictUfunc:
+    """A ufunc such as `xp.add`. CuPy reduces and accumulates only by `add` and `multiply`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        cupy_names.check_call(self._name, len(args), frozenset(keywords))
+        return call_ufunc(self._name, args, keywords)
+
+    def reduce(
+        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        return self._method("reduce", sum=array.sum, prod=array.prod)(axis, dtype, out, keepdims)
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        how = self._method("accumulate", sum=array.cumsum, prod=array.cumprod)
+        return how(axis, dtype, out)
+
+    def _method(self, method: str, sum: Any, prod: Any) -> Any:
+        if self._name not in cupy_names.REDUCING:
+            raise NotImplementedError(f"CuPy has no {self._name}.{method}")
+        return sum if self._name == "add" else prod
+
+
+def _strict_function(name: str, numpys: Callable[..., Any]) -> Callable[..., Any]:
+    how = cupy_names.signature(name)
+    first_name = next(iter(how.parameters)) if how and how.parameters else ""
+    needs_array = first_name in _ARRAY_FIRST and name not in _NUMBERS_ALLOWED
+
+    def function(*args: Any, **keywords: Any) -> Any:
+        cupy_names.check_call(name, len(args), frozenset(keywords))
+        first = args[0] if args else keywords.get(first_name)
+        if name in _FROM_HOST and isinstance(first, np.ndarray):
+            return StrictArray(np.array(numpys(*args, **keywords)))
+        if needs_array and not isinstance(first, StrictArray):
+            kind = type(first).__name__
+            raise TypeError(f"CuPy's {name} needs an array of the device, got {kind}")
+        if name in WAITING or (name == "where" and len(args) == 1):
+            wait()
+        result = computed(numpys, name, args, keywords)
+        return StrictArray(np.asarray(result)) if isinstance(result, int) and on_device else result
+
+    on_device = name in _ON_DEVICE
+    return function
+
+
+xp = StrictModule()
+
+
+class StrictRandom(NumpyRandom):
+    """The same random numbers as on the CPU, as arrays of the strict device."""
+
+    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return StrictArray(super().uniform(shape, dtype))
+
+    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return StrictArray(super().normal(shape, dtype))
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Any:
+        return StrictArray(super().integers(low, high, shape))
+
+    def permutation(self, n: int) -> Any:
+        return StrictArray(super().permutation(n))
+
+
+class StrictBackend(Backend):
+    """The device called "strict"; see the module's text."""
+
+    name = "strict"
+    xp = xp
+    array_type = StrictArray
+
+    def from_numpy(self, array: np.ndarray) -> StrictArray:
+        return StrictArray(np.array(array))
+
+    def to_numpy(self, array: StrictArray) -> np.ndarray:
+        return array.get()
+
+    def scatter_add(self, target: StrictArray, index: Any, values: Any) -> None:
+        parts, _ = checked_index(index)
+        np.add.at(target._values, parts, inside(values, "scatter_add"))
+
+    def as_strided(
+        self, array: StrictArray, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> StrictArray:
+        memory = owner(array._values)
+        step = memory.itemsize
+        flat = np.lib.stride_tricks.as_strided(memory, (memory.size,), (step,)).view(np.uint8)
+        start = self.address(array) - memory.ctypes.data + offset
+        view = np.ndarray(shape, array.dtype, flat.data, start, strides)
+        return StrictArray(view, array if array.base is None else array.base)
+
+    def address(self, array: StrictArray) -> int:
+        return array._values.ctypes.data
+
+    def generator(self, seed: int) -> StrictRandom:
+        return StrictRandom(seed)
+
+    def synchronize(self) -> None:
+        """Nothing runs in the background here."""

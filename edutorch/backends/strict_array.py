@@ -1,0 +1,323 @@
+"""The array of the strict device, and the border between it and NumPy (see `strict.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import cupy_names
+
+_waits = 0
+_waiting_allowed = True
+
+WAITING = {
+    "argwhere", "bincount", "compress", "extract", "flatnonzero", "histogram",
+    "nonzero", "tobytes", "unique",
+}  # fmt: skip
+"""Functions and methods where the host waits to learn the size of the result."""
+
+_TYPES_BY_CHAR = {"E": np.dtype(ml_dtypes.bfloat16)}
+
+
+def synchronisations() -> int:
+    """Return how often the host has waited for the device so far."""
+    return _waits
+
+
+@contextmanager
+def no_synchronisation() -> Iterator[None]:
+    """Raise RuntimeError inside the block where the host would wait for the device."""
+    global _waiting_allowed
+    before, _waiting_allowed = _waiting_allowed, False
+    try:
+        yield
+    finally:
+        _waiting_allowed = before
+
+
+def wait() -> None:
+    """Count that the host waits for the device."""
+    global _waits
+    if not _waiting_allowed:
+        raise RuntimeError("strict: the host waits for the device here")
+    _waits += 1
+
+
+# Between the two worlds ----------------------------------------------------------------
+
+
+def inside(value: Any, where: str) -> Any:
+    """Return the NumPy value behind an operand; a NumPy array itself is refused."""
+    if isinstance(value, StrictArray):
+        return value._values
+    if isinstance(value, np.ndarray):
+        raise TypeError(
+            f"strict: {where} got a NumPy array; CuPy refuses to mix it with arrays of the device"
+        )
+    if type(value) in (tuple, list):
+        return type(value)(inside(each, where) for each in value)
+    return value
+
+
+def outside(result: Any, sources: Sequence[Any]) -> Any:
+    """Wrap what NumPy returned. A view of a source's memory keeps that source as `base`."""
+    if isinstance(result, np.generic):
+        result = np.asarray(result)
+    if isinstance(result, np.ndarray):
+        memory = owner(result)
+        for source in sources:
+            if isinstance(source, StrictArray):
+                if result is source._values:
+                    return source
+                if memory is owner(source._values):
+                    return StrictArray(result, source if source.base is None else source.base)
+        return StrictArray(result)
+    if isinstance(result, tuple):
+        return tuple(outside(each, sources) for each in result)
+    if isinstance(result, list):
+        return [outside(each, sources) for each in result]
+    return result
+
+
+def owner(values: Any) -> Any:
+    """Return the object at the end of the chain of views: the one that holds the memory."""
+    while True:
+        below = values.obj if isinstance(values, memoryview) else getattr(values, "base", None)
+        if below is None:
+            return values
+        values = below
+
+
+def computed(
+    function: Callable[..., Any], name: str, args: Sequence[Any], keywords: dict[str, Any]
+) -> Any:
+    """Call NumPy's `function`. A GPU does not warn of overflow or division by zero."""
+    plain = [inside(each, name) for each in args]
+    settings = {key: inside(value, name) for key, value in keywords.items()}
+    with np.errstate(all="ignore"):
+        result = function(*plain, **settings)
+    sources: list[Any] = []
+    for value in (*args, *keywords.values()):
+        sources += value if isinstance(value, (tuple, list)) else [value]
+    return outside(result, sources)
+
+
+def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """Call a ufunc after comparing the number types with those CuPy has compiled."""
+    known = cupy_names.known()["ufuncs"][name]
+    inputs = args[: known["nin"]]
+    kinds = [each.dtype if isinstance(each, (StrictArray, np.generic)) else None for each in inputs]
+    if not any(_accepts(loop, kinds) for loop in known["types"].split()):
+        shown = ", ".join(str(kind) for kind in kinds)
+        raise TypeError(f"CuPy's ufunc {name} is not supported for the input types {shown}")
+    return computed(getattr(np, name), name, args, keywords)
+
+
+def _accepts(loop: str, kinds: Sequence[np.dtype | None]) -> bool:
+    """Say whether a loop such as "ff->f" takes these types (None: a Python number)."""
+    return all(
+        kind is None or np.can_cast(kind, _TYPES_BY_CHAR.get(wanted, wanted))
+        for kind, wanted in zip(kinds, loop, strict=False)
+    )
+
+
+# The array -----------------------------------------------------------------------------
+
+
+class Flags:
+    """How an array lies in memory, as far as CuPy tells."""
+
+    __slots__ = ("c_contiguous", "f_contiguous", "owndata")
+
+    def __init__(self, array: StrictArray) -> None:
+        self.c_contiguous = array._values.flags.c_contiguous
+        self.f_contiguous = array._values.flags.f_contiguous
+        self.owndata = array.base is None
+
+
+class StrictArray:
+    """An array of the strict device. What is not written here comes from CuPy's list."""
+
+    __slots__ = ("__weakref__", "_values", "base")
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # NumPy's operators leave the work, and the refusal, to ours
+
+    _values: np.ndarray
+    base: StrictArray | None
+    """The array whose memory this one views, as CuPy's `base`."""
+
+    def __init__(self, values: np.ndarray, base: StrictArray | None = None) -> None:
+        self._values, self.base = values, base
+
+    def __getattr__(self, name: str) -> Any:
+        if name in cupy_names.known()["attributes"]:
+            return outside(getattr(self._values, name), (self,))
+        how = cupy_names.method_signature(name)
+        if how is None:
+            raise AttributeError(f"CuPy's arrays have no {name!r}")
+
+        def method(*args: Any, **keywords: Any) -> Any:
+            cupy_names.bind(how, f"method {name}", len(args), frozenset(keywords))
+            if name in WAITING:
+                wait()
+            unbound = getattr(np.ndarray, name)
+            return computed(unbound, name, (self, *args), keywords)
+
+        return method
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_values", "base"):
+            object.__setattr__(self, name, value)
+        elif name in ("real", "imag", "shape"):
+            setattr(self._values, name, inside(value, name))
+        else:
+            raise AttributeError(f"CuPy's arrays do not let {name!r} be set")
+
+    @property
+    def flags(self) -> Flags:
+        """How it lies in memory."""
+        return Flags(self)
+
+    def get(self, *_: Any, **__: Any) -> np.ndarray:
+        """Copy to the host: the one door to NumPy."""
+        wait()
+        return self._values.copy()
+
+    def item(self) -> Any:
+        """Bring the only number to the host."""
+        wait()
+        return self._values.item()
+
+    def tolist(self) -> Any:
+        """Bring all numbers to the host as nested lists."""
+        wait()
+        return self._values.tolist()
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. "
+            "Please use `.get()` to construct a NumPy array explicitly."
+        )
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise TypeError(
+            f"strict: numpy.{function.__name__} was called with an array of the device; use xp"
+        )
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[StrictArray]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: Any) -> StrictArray:
+        parts, arrays = checked_index(index)
+        if arrays:  # a copy; NumPy would make a view for a 0-d index
+            return StrictArray(np.array(self._values[parts]))
+        if not any(part is Ellipsis for part in parts):
+            parts = (*parts, Ellipsis)  # keeps a single element a 0-d view
+        return outside(self._values[parts], (self,))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, (list, tuple)):
+            raise TypeError("strict: assign a number or an array of the device, not a list")
+        parts, _ = checked_index(index)
+        with np.errstate(all="ignore"):
+            self._values[parts] = inside(value, "assignment")
+
+    def __bool__(self) -> bool:
+        wait()
+        return bool(self._values)
+
+    def __int__(self) -> int:
+        wait()
+        return int(self._values)
+
+    def __float__(self) -> float:
+        wait()
+        return float(self._values)
+
+    def __complex__(self) -> complex:
+        wait()
+        return complex(self._values)
+
+    def __repr__(self) -> str:
+        return f"StrictArray({self._values!r})"
+
+    def __copy__(self) -> StrictArray:
+        return StrictArray(self._values.copy())
+
+    def __deepcopy__(self, memo: Any) -> StrictArray:
+        return StrictArray(self._values.copy())
+
+
+def checked_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+    """Return an index as NumPy takes it, and the arrays in it, after checking it as CuPy does."""
+    given = index if isinstance(index, tuple) else (index,)
+    for part in given:
+        if isinstance(part, slice):
+            bounds = (part.start, part.stop, part.step)
+            if any(isinstance(bound, StrictArray) for bound in bounds):
+                raise TypeError("CuPy's arrays cannot be the bounds of a slice")
+    parts = tuple(inside(part, "an index") for part in given)
+    arrays = [np.asarray(part) for part in parts if isinstance(part, (np.ndarray, list))]
+    masks = sum(each.dtype == bool for each in arrays)
+    if masks > 1:
+        raise IndexError("CuPy does not take more than one boolean array in an index")
+    if masks:
+        wait()  # how many elements there are depends on the numbers
+    return parts, arrays
+
+
+# Its operators -------------------------------------------------------------------------
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+_COMPARING = {
+    "lt": "less", "le": "less_equal", "eq": "equal",
+    "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+
+def _apply(ufunc: str, first: Any, second: Any, **out: Any) -> Any:
+    for operand in (first, second):
+        if not isinstance(operand, (StrictArray, np.ndarray, np.generic, int, float, complex)):
+            return NotImplemented
+    if ufunc == "matmul":
+        return computed(np.matmul, ufunc, (first, second), out)
+    return call_ufunc(ufunc, (first, second), out)
+
+
+def _add_operators() -> None:
+    def forwards(ufunc: str) -> Callable[..., Any]:
+        return lambda self, other: _apply(ufunc, self, other)
+
+    def backwards(ufunc: str) -> Callable[..., Any]:
+        return lambda self, other: _apply(ufunc, other, self)
+
+    def in_place(ufunc: str) -> Callable[..., Any]:
+        return lambda self, other: _apply(ufunc, self, other, out=self)
+
+    def alone(ufunc: str) -> Callable[..., Any]:
+        return lambda self: call_ufunc(ufunc, (self,), {})
+
+    for name, ufunc in (_BINARY | _COMPARING).items():
+        setattr(StrictArray, f"__{name}__", forwards(ufunc))
+    for name, ufunc in _BINARY.items():
+        setattr(StrictArray, f"__r{name}__", backwards(ufunc))
+        if name != "matmul":  # CuPy has no @=
+            setattr(StrictArray, f"__i{name}__", in_place(ufunc))
+    for name, ufunc in _UNARY.items():
+        setattr(StrictArray, f"__{name}__", alone(ufunc))
+
+
+_add_operators()

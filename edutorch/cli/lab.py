@@ -1,0 +1,64 @@
+"""`python -m edutorch lab`: JupyterLab, opened on the five-minute tour."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from ..doctor import faster_blas
+from ..errors import missing_extra
+
+TOUR = "00_five_minute_tour.ipynb"
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+# What JupyterLab would otherwise ask the internet: news, new versions, extensions.
+_STAYS_LOCAL = (
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.extension_manager=readonly",
+)
+
+
+def lab(arguments: list[str]) -> int:
+    """Start JupyterLab on the tour; `arguments` are JupyterLab's own.
+
+    Raises: MissingExtraError: JupyterLab is not installed.
+    """
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise missing_extra("lab", "edutorch lab", "JupyterLab is not installed")
+    from jupyterlab.labapp import main
+
+    notebook = tour_notebook(Path.cwd())
+    os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
+    main(
+        [
+            str(notebook),
+            f"--ServerApp.root_dir={notebook.parent.parent}",
+            *_STAYS_LOCAL,
+            *(["--allow-root"] if _is_root() else []),
+            *arguments,
+        ]
+    )
+    return 0
+
+
+def tour_notebook(folder: Path) -> Path:
+    """Return the tour of this checkout; else a copy, in `folder`, of the installed one.
+
+    A copy that exists is left alone: it holds somebody's work.
+    """
+    in_checkout = _PACKAGE.parent / "notebooks" / TOUR
+    if in_checkout.is_file():
+        return in_checkout
+    copy = folder / "notebooks" / TOUR
+    if not copy.exists():
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(_PACKAGE / "_notebooks" / TOUR, copy)
+    return copy
+
+
+def _is_root() -> bool:
+    """Say whether this is root's process, as in a container: Jupyter wants to be told."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0

@@ -1,0 +1,255 @@
+"""What applying an op means, in full: the path behind each op's fast one.
+
+    numbers and tensors in → one device, one type → forward → record → events
+
+`generate.py` writes the same steps for the everyday case without the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..errors import DeviceError, DTypeError, GradientError, ShapeError
+from ..events import OpApplied
+from ..modes import current
+from .autograd import LEAF, Writes, clock, second_backward, stale_value
+from .shapes import explain, reduced_dims, shape_of
+from .tensor import Tensor, array_of, link_view, wrap
+
+if TYPE_CHECKING:
+    from .autograd import Node
+    from .op import Op
+
+
+class InferenceWrites(Writes):
+    """The record of an inference tensor: too new for every graph."""
+
+    time = float("inf")
+
+    def happened(self) -> None:
+        self.count += 1
+
+
+def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = None) -> Any:
+    """Run `op` on tensors, numbers and arrays in any mix, and record it if asked to.
+
+    Given only arrays it just computes: this is how derivative rules run.
+    """
+    given = tuple(inputs[0]) if op.variadic else inputs
+    tensors = [each for each in given if isinstance(each, Tensor)]
+    backend = common_backend(op, given, tensors)
+    arrays = promote(op, [as_operand(op, each, backend) for each in given], settings)
+    y = compute(op, backend, arrays, settings)
+    if not tensors:
+        return y
+    outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
+    output = outputs[0]
+    modes = current()
+    if op.family == "movement" and shares_memory(output._array, tensors[0]._array):
+        link_view(output, tensors[0])
+    if modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE:
+        if any(tensor._node is not None for tensor in tensors):
+            record(op, outputs, given, settings)
+    elif modes.inference and output._writes is None:
+        output._writes = InferenceWrites()
+    result = outputs if len(op.outputs) > 1 else write_out(op, out, output)
+    if modes.listeners:
+        event = OpApplied(op, given, settings, result, output._node)
+        for listener in modes.listeners:
+            listener(event)
+    return result
+
+
+def record(
+    op: Op, outputs: Sequence[Tensor], given: tuple[Any, ...], settings: dict[str, Any]
+) -> None:
+    output, extras = outputs[0], outputs[1:]
+    if op.family == "reduction":
+        dim = reduced_dims(op, settings["dim"], given[0]._array.ndim)
+        settings = {**settings, "dim": dim}
+    if op.variadic:
+        record_sequence(op, output, given, settings)
+    else:
+        values = (settings[name] for name in op.settings)
+        op.record(output, output._array, *given, *values, *(each._array for each in extras))
+
+
+# Operands ------------------------------------------------------------------------------
+
+
+def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:
+    """Return the one device that all operands are on; a 0-d CPU tensor may join any.
+
+    Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
+    """
+    arrays = [array_of(each) for each in given]
+    arrays = [each for each in arrays if backends.is_array(each) or isinstance(each, np.generic)]
+    if not arrays:
+        kinds = ", ".join(type(each).__name__ for each in given) or "nothing"
+        raise TypeError(f"{op.name}(): expected a Tensor, got {kinds}")
+    found = [backends.of(each) for each in arrays if not isinstance(each, np.generic)]
+    deciding = [
+        backends.of(each) for each in arrays if backends.is_array(each) and each.ndim
+    ] or found
+    if not deciding:
+        return backends.CPU
+    for other, array in zip(found, [a for a in arrays if backends.is_array(a)], strict=True):
+        if other is not deciding[0] and (array.ndim or other is not backends.CPU):
+            rows = {
+                name: f"{tuple(tensor.shape)} on {tensor.device}"
+                for name, tensor in zip(op.inputs, tensors, strict=False)
+            }
+            raise DeviceError(
+                op.name,
+                "Expected all tensors to be on the same device",
+                rows,
+                "move the tensor, or the model, with .to(device)",
+            )
+    return deciding[0]
+
+
+def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
+    """Return what a forward computes with: an array of the device, a number, or None."""
+    if isinstance(value, Tensor):
+        value = value._array
+    if value is None or isinstance(value, bool | int | float | complex):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return np.asarray(value) if backend is backends.CPU else backend.from_numpy(np.asarray(value))
+    if backends.is_array(value):
+        if backends.of(value) is not backend:
+            return backend.from_numpy(backends.of(value).to_numpy(value))
+        return value
+    raise TypeError(f"{op.name}(): expected a Tensor or a number, got {type(value).__name__}")
+
+
+def promote(op: Op, operands: list[Any], settings: dict[str, Any]) -> list[Any]:
+    """Bring the operands to the one type in which the op computes."""
+    promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
+    if promotion == "none":
+        return operands
+    kept = [name in op.keep for name in op.inputs] if op.keep else [False] * len(operands)
+    deciding = [each for each, keep in zip(operands, kept, strict=True) if not keep]
+    arrays = [each for each in deciding if hasattr(each, "dtype")]
+    kind = dtypes.result_of(
+        [dtypes.of(each.dtype) for each in arrays if each.ndim],
+        [dtypes.of(each.dtype) for each in arrays if not each.ndim],
+        [each for each in deciding if each is not None and not hasattr(each, "dtype")],
+    )
+    if promotion == "same":
+        return same_type(op, operands)
+    if promotion == "float" and kind.category < 2:
+        kind = dtypes.get_default_dtype()
+
+    def converted(each: Any) -> Any:
+        if hasattr(each, "dtype"):
+            return each.astype(kind.numpy) if each.dtype != kind.numpy else each
+        # Python numbers follow the arrays; among themselves they need the type said.
+        return each if each is None or arrays else np.asarray(each, kind.numpy)
+
+    return [
+        each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)
+    ]
+
+
+def same_type(op: Op, operands: list[Any]) -> list[Any]:
+    """Raise DTypeError unless all operands have one type: products do not convert."""
+    if len({each.dtype for each in operands}) > 1:
+        rows = {
+            name: f"{shape_of(each)} {dtypes.of(each.dtype)}"
+            for name, each in zip(op.inputs, operands, strict=True)
+        }
+        raise DTypeError(
+            op.name, "expected both arguments to have the same dtype", rows,
+            "convert one of them, for example with .float()",
+        )  # fmt: skip
+    return operands
+
+
+def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict[str, Any]) -> Any:
+    """Check the contract and run the forward; complaints come out explained."""
+    if op.contract is not None and not op.variadic:
+        op.contract.check(op.inputs, arrays, settings)
+    if op.family == "reduction":
+        settings = {**settings, "dim": reduced_dims(op, settings["dim"], arrays[0].ndim)}
+    arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
+    from .op import MISTAKES
+
+    try:
+        return op.forward(backend.xp, *arguments, **settings)
+    except MISTAKES as error:
+        raise explain(op, arguments, error) from error
+
+
+def shares_memory(view: Any, of: Any) -> bool:
+    """Say whether `view`, made from `of` by moving numbers around, shows its memory."""
+    base = view.base
+    return base is not None and (base is of or base is of.base)
+
+
+def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
+    """Put the result into `out=`, if there is one."""
+    if out is None:
+        return output
+    if output._node is not None or out._node is not None:
+        raise GradientError(
+            op.name, "out=... arguments don't support automatic differentiation",
+            hint="use the returned tensor, or wrap the call in no_grad()",
+        )  # fmt: skip
+    if not dtypes.can_cast(output.dtype, out.dtype):
+        raise DTypeError(
+            op.name, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
+        )
+    if out._array.shape != output._array.shape:
+        if out._array.size:
+            raise ShapeError(
+                op.name, "`out` does not have the shape of the result",
+                {"out": tuple(out.shape), "result": tuple(output.shape)},
+            )  # fmt: skip
+        out._array = output._array.astype(out._array.dtype)
+    else:
+        out._array[...] = output._array
+    out._bump()
+    return out
+
+
+# Ops on a sequence of tensors: cat, stack, einsum -----------------------------------------
+
+
+def record_sequence(
+    op: Op, output: Tensor, tensors: tuple[Any, ...], settings: dict[str, Any]
+) -> None:
+    """Record an op whose only input is a sequence of tensors: one edge for each."""
+    name = op.inputs[0]
+    values = {name: tensors, f"{name}_shape": [shape_of(array_of(each)) for each in tensors]}
+    values |= settings
+    node = object.__new__(op.node_type)
+    node._order = clock()
+    node.edges = tuple(
+        each if each._node is LEAF else each._node for each in tensors
+    )
+    node.saved = tuple(values[need] for need in op.saved)
+    node.shape, node.dtype = output._array.shape, output._array.dtype
+    node.hooks = None
+    output._node = node
+
+
+def sequence_backward(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+    """Run the rule of such an op; it returns a gradient for each tensor."""
+    op = node.op
+    if node.saved is None:
+        raise second_backward(node)
+    values = dict(zip(op.saved, node.saved, strict=True))
+    name = op.inputs[0]
+    for tensor in values.get(name, ()):
+        if tensor._writes is not None and tensor._writes.time > node._order:
+            raise stale_value(node, name, tensor._writes)
+    if name in values and not recording:
+        values[name] = [tensor._array for tensor in values[name]]
+    values["g"] = g
+    rule = op.rules[name]
+    return rule.function(*(values[parameter] for parameter in rule.parameters))

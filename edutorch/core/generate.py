@@ -1,0 +1,229 @@
+"""Writes the Python source of an op's call path, once, when the op is registered.
+
+Binding arguments, looking for tensors and choosing what to save could be worked
+out afresh at each call, as `apply.py` does. It is the same work each time, so
+here it is done once, the way `dataclasses` writes an `__init__`. The result is
+ordinary Python; read it with
+
+    print(edutorch.mul.op.source)
+
+An op's call has one fast path: plain modes, NumPy arrays, one dtype. All else
+goes to `apply`, which handles every case and reads like a description.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+def call_source(op: Op) -> str:
+    """The public function: fast path, plain-array path, general path."""
+    parameters = list(op.signature.parameters.values())
+    if op.has_out:
+        parameters.append(
+            inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+        )
+    header = ", ".join(_parameter_texts(parameters))
+    inputs = "".join(f"{name}, " for name in op.inputs)
+    settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
+    out = ", out" if op.has_out else ""
+    everyday = op.inputs and not (op.variadic or op.keep or len(op.outputs) > 1)
+    body = _fast_path(op) if everyday else ""
+    return (
+        f"def {op.name}({header}):\n"
+        + textwrap.indent(body, "    ")
+        + f"    return apply(OP, ({inputs}), {{{settings}}}{out})\n"
+    )
+
+
+def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
+    texts, star = [], False
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star:
+            texts.append("*")
+            star = True
+        has_default = parameter.default is not inspect.Parameter.empty
+        texts.append(f"{parameter.name}={parameter.default!r}" if has_default else parameter.name)
+    return texts
+
+
+def _fast_path(op: Op) -> str:
+    first, *others = op.inputs
+    arrays = ", ".join(f"a_{name}" for name in op.inputs)
+    settings = "".join(f", {name}={name}" for name in op.settings)
+    conditions = [f"{first}.__class__ in TENSORS", "modes() is PLAIN"]
+    if op.has_out:
+        conditions.append("out is None")
+    lines = [
+        f"if {' and '.join(conditions)}:",
+        f"    a_{first} = {first}._array",
+        f"    n_{first} = {first}._node",
+        f"    plain = {_first_is_plain(op, first)}",
+    ]
+    for name in others:
+        lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
+    reduced = [f"dim = reduced_dims(OP, dim, a_{first}.ndim)"] if op.family == "reduction" else []
+    lines += [
+        "    if plain:",
+        *(f"        {line}" for line in reduced),
+        "        try:",
+        f"            y = forward(numpy, {arrays}{settings})",
+        "        except MISTAKES as error:",
+        f"            raise explain(OP, ({arrays},), error) from error",
+        "        if y.__class__ is not ndarray:",
+        "            y = asarray(y)",
+        "        output = new(Tensor)",
+        "        output._array = y",
+        "        output._node = output._grad = output._writes = output._base = None",
+        "        output._hooks = None",
+    ]
+    if op.family == "movement":
+        lines += [
+            "        if y.base is not None:",
+            f"            link_view(output, {first})",
+        ]
+    if op.rules:
+        wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
+        lines += [f"        if {wanted}:"]
+        lines += textwrap.indent(_record(op), " " * 12).splitlines()
+    lines += ["        return output"]
+    if not others or op.family in ("reduction", "movement"):
+        # Rules run on plain arrays, and so do the ops that they call.
+        lines += [
+            f"elif {first}.__class__ is ndarray" + (" and out is None:" if op.has_out else ":"),
+            *(f"    {line.replace(f'a_{first}', first)}" for line in reduced),
+            f"    if {_array_is_plain(op, first)}:" if floating(op) else "    if True:",
+            f"        return forward(numpy, {first}{settings})",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def floating(op: Op) -> bool:
+    """Say whether integers have to be converted before the op can compute."""
+    return op.promotion == "float" or callable(op.promotion)
+
+
+def _first_is_plain(op: Op, name: str) -> str:
+    test = f"a_{name}.__class__ is ndarray"
+    return f"{test} and a_{name}.dtype.kind == 'f'" if floating(op) else test
+
+
+def _array_is_plain(op: Op, name: str) -> str:
+    return f"{name}.dtype.kind == 'f'"
+
+
+def _other_input(op: Op, name: str, first: str) -> str:
+    same_type = f" and a_{name}.dtype is a_{first}.dtype" if op.promotion != "none" else ""
+    text = (
+        f"kind = {name}.__class__\n"
+        f"if kind in TENSORS:\n"
+        f"    a_{name} = {name}._array\n"
+        f"    n_{name} = {name}._node\n"
+        f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
+    )
+    if op.takes_numbers:
+        text += (
+            f"elif kind is float or kind is int:\n"
+            f"    a_{name} = {name}\n"
+            f"    n_{name} = None\n"
+            f"    plain = plain and a_{first}.dtype.kind == 'f'\n"
+        )
+    if name in op.optional:
+        text += f"elif {name} is None:\n    a_{name} = n_{name} = None\n"
+    return text + "else:\n    plain = False\n"
+
+
+def _record(op: Op) -> str:
+    """Make the node. The variables `n_…`, `a_…`, `y` and `output` are in scope."""
+    edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
+    lines = []
+    if "y" in op.saved:
+        lines.append("writes = output._writes = Writes()")
+    saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
+    return "\n".join(
+        [
+            *lines,
+            "node = new(NODE)",
+            "node._order = clock()",
+            f"node.edges = ({edges})",
+            f"node.saved = ({saved})",
+            "node.shape = y.shape",
+            "node.dtype = y.dtype",
+            "node.hooks = None",
+            "output._node = node",
+        ]
+    )
+
+
+def _saved_value(op: Op, name: str) -> str:
+    if name == "y":
+        return "(y, writes)"
+    if name.endswith("_shape"):
+        return f"a_{name.removesuffix('_shape')}.shape"
+    if name not in op.inputs:
+        return name
+    users = [user for user, rule in op.rules.items() if name in rule.needs]
+    if set(users) == set(op.inputs):
+        return name
+    wanted = " or ".join(f"n_{user} is not None" for user in users)
+    return f"{name} if {wanted} else None"
+
+
+def record_source(op: Op) -> str:
+    """`record(output, y, …)`: the same for `apply`, which calls it after any forward."""
+    inputs = ", ".join(op.inputs)
+    settings = "".join(f", {name}" for name in op.settings)
+    outputs = "".join(f", {name}" for name in op.outputs[1:])
+    unpack = "".join(
+        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
+    )
+    body = textwrap.indent(unpack + _record(op), "    ")
+    return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"
+
+
+def backward_source(op: Op) -> str:
+    """`backward(node, g, edges, recording)`: unpack, check, call each wanted rule."""
+    lines = ["saved = node.saved"]
+    if op.saved:
+        names = "".join(f"{name}, " for name in op.saved)
+        lines += ["if saved is None:", "    raise second_backward(node)", f"{names} = saved"]
+    for name in op.saved:
+        if name == "y":
+            lines += [
+                "y, writes = y",
+                "if writes.time > node._order:",
+                "    raise stale_value(node, 'the result', writes)",
+                "if recording:",
+                "    y = result_again(node, y, writes)",
+            ]
+        elif name in op.inputs:
+            lines += [
+                f"if isinstance({name}, Tensor):",
+                f"    writes = {name}._writes",
+                "    if writes is not None and writes.time > node._order:",
+                f"        raise stale_value(node, {name!r}, writes)",
+                "    if not recording:",
+                f"        {name} = {name}._array",
+            ]
+    if op.family == "reduction":
+        lines += ["kept = kept_shape(input_shape, dim)", "g = reshape(g, kept)"]
+        if "y" in op.saved:
+            lines += ["y = reshape(y, kept)"]
+    edges = "".join(f"e_{name}, " for name in op.inputs)
+    lines += [f"{edges} = edges"]
+    results = "".join(f"{_rule_call(op, name)}, " for name in op.inputs)
+    lines += [f"return ({results})"]
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def backward(node, g, edges, recording):\n{body}\n"
+
+
+def _rule_call(op: Op, name: str) -> str:
+    rule = op.rules.get(name)
+    if rule is None:
+        return "None"
+    return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"

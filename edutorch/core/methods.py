@@ -1,0 +1,248 @@
+"""How ops become methods and operators of Tensor, and how they write in place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import backends, dtypes
+from ..errors import DTypeError, GradientError, ShapeError
+from ..modes import current
+from .autograd import LEAF, Writes, clock
+from .tensor import Tensor, fill
+
+if TYPE_CHECKING:
+    from .op import Op
+
+# The operators of each op: plain, reflected, in-place.
+OPERATORS = {
+    "add": ("__add__", "__radd__", "__iadd__"),
+    "sub": ("__sub__", "__rsub__", "__isub__"),
+    "mul": ("__mul__", "__rmul__", "__imul__"),
+    "div": ("__truediv__", "__rtruediv__", "__itruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+    "remainder": ("__mod__", "__rmod__", "__imod__"),
+    "pow": ("__pow__", "__rpow__", "__ipow__"),
+    "matmul": ("__matmul__", "__rmatmul__", None),
+    "bitwise_and": ("__and__", "__rand__", "__iand__"),
+    "bitwise_or": ("__or__", "__ror__", "__ior__"),
+    "bitwise_xor": ("__xor__", "__rxor__", "__ixor__"),
+    "eq": ("__eq__", None, None),
+    "ne": ("__ne__", None, None),
+    "lt": ("__lt__", None, None),
+    "le": ("__le__", None, None),
+    "gt": ("__gt__", None, None),
+    "ge": ("__ge__", None, None),
+    "neg": ("__neg__", None, None),
+    "positive": ("__pos__", None, None),
+    "abs": ("__abs__", None, None),
+    "bitwise_not": ("__invert__", None, None),
+}
+
+# Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).
+SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
+
+
+def attach(op: Op) -> None:
+    """Give Tensor the method, the operators and the in-place twin of `op`."""
+    function = op.function
+    if op.family == "creation" or op.variadic or not op.inputs:
+        return
+    setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
+    plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
+    if plain:
+        setattr(Tensor, plain, function if len(op.inputs) == 1 else operator(function))
+    if reflected:
+        setattr(Tensor, reflected, reflect(function))
+    if op.family == "elementwise":
+        twin = in_place(op)
+        setattr(Tensor, f"{op.name}_", twin)
+        function.in_place = twin
+        if augmented:
+            setattr(Tensor, augmented, twin)
+
+
+def operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Python ask the other operand when it is something we do not know."""
+    scope = {"function": function, "understood": understood, "Tensor": Tensor}
+    # Inlined tests: this wrapper is part of every `x * y`.
+    exec(
+        "def apply_operator(self, other):\n"
+        "    if other.__class__ is Tensor or understood(other):\n"
+        "        return function(self, other)\n"
+        "    return NotImplemented\n",
+        scope,
+    )
+    return functools.wraps(function)(scope["apply_operator"])
+
+
+def understood(other: Any) -> bool:
+    return isinstance(other, Tensor | bool | int | float | complex) or hasattr(other, "dtype")
+
+
+def reflect(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `2 - x` from sub: the operands change places."""
+
+    @functools.wraps(function)
+    def reflected(self: Tensor, other: Any) -> Any:
+        if not understood(other):
+            return NotImplemented
+        if hasattr(other, "dtype") and not isinstance(other, Tensor):
+            other = fill(object.__new__(Tensor), backends.of(self._array).asarray(other))
+        return function(other, self)
+
+    return reflected
+
+
+def spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method take a sequence or the numbers one by one."""
+
+    @functools.wraps(function)
+    def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
+        if len(sizes) == 1 and not isinstance(sizes[0], int):
+            return function(self, sizes[0], **named)
+        return function(self, sizes, **named) if sizes else function(self, **named)
+
+    return method
+
+
+def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a composed function (one without a block of its own) a Tensor method too."""
+    name = function.__name__
+    setattr(Tensor, name, spread(function) if name in SPREAD else function)
+    return function
+
+
+# Writing in place --------------------------------------------------------------------------
+
+
+def in_place(op: Op) -> Callable[..., Tensor]:
+    """Make `x.mul_(y)` from mul: the same values, written into x's memory."""
+    name = f"{op.name}_"
+
+    def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        refuse_leaf(self, name)
+        before = same_past(self)
+        args = tuple(before if each is self else each for each in args)
+        result = op.function(before, *args, **kwargs)
+        overwrite(self, result, before, name)
+        return self
+
+    twin.__name__ = twin.__qualname__ = name
+    twin.__doc__ = f"The in-place form of `{op.name}`: the result replaces the tensor's numbers."
+    return twin
+
+
+def refuse_leaf(target: Tensor, name: str) -> None:
+    """Raise GradientError if a write would hide a leaf that wants a gradient."""
+    if not current().grad:
+        return
+    view = target._base is not None and target._base._node is LEAF and target._node is not None
+    if target._node is LEAF or view:
+        raise GradientError(
+            name,
+            f"a {'view of a ' if view else ''}leaf Variable that requires grad "
+            "is being used in an in-place operation.",
+            {"input": tuple(target.shape)},
+            "update parameters inside `with no_grad():`, or work on x.clone()",
+        )
+
+
+def same_past(target: Tensor) -> Tensor:
+    """Return a second tensor object of the same memory and history."""
+    before = fill(object.__new__(Tensor), target._array)
+    before._node, before._writes, before._base = target._node, target._writes, target._base
+    return before
+
+
+def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None:
+    """Write `result` into the memory of `target` and give it the result's history.
+
+    Raises: ShapeError, DTypeError: the result does not fit into the target.
+    """
+    if result._array.shape != target._array.shape:
+        raise ShapeError(
+            name,
+            "the result does not have the shape of the tensor it is written into",
+            {"input": tuple(target.shape), "result": tuple(result.shape)},
+            f"use the form without the underscore: x = x.{name.rstrip('_')}(…)",
+        )
+    if not dtypes.can_cast(result.dtype, target.dtype):
+        raise DTypeError(
+            name,
+            f"result type {result.dtype} can't be cast to the desired output type {target.dtype}",
+            hint="convert the tensor first, for example with x.float()",
+        )
+    node = result._node
+    saved = node.saved if node is not None else ()
+    if saved and any(each is before for each in saved):
+        before._array = before._array.copy()  # backward needs the numbers as they were
+        before._writes = None
+    write(target, name, result._array)
+    if current().grad:
+        set_history(target, result)
+
+
+def write(target: Tensor, name: str, values: Any, index: Any = ...) -> None:
+    """Write into a tensor's memory, and note that it happened."""
+    try:
+        target._array[index] = values
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ShapeError(
+            name,
+            "unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location",
+            {"input": tuple(target.shape)},
+            "x.clone() the expanded tensor first",
+        ) from None
+    target._bump()
+
+
+def set_history(target: Tensor, result: Tensor) -> None:
+    """After a recorded write: `target` now comes from the result's node.
+
+    If it is a view, its base has changed too: in one region it comes from the
+    result, elsewhere from what it was. All views of the base follow.
+    """
+    if result._node is None and target._node is None:
+        return
+    if result._node is not None:
+        result._node._order = clock()  # younger than the write itself
+    base = target._base
+    if base is None:
+        target._node = result._node
+        base = target
+    else:
+        from ..ops.movement import as_strided_scatter
+
+        geometry = geometry_in(base, target)
+        as_strided_scatter.op.record(base, base._array, same_past(base), result, *geometry)
+    follow(base)
+
+
+def follow(base: Tensor) -> None:
+    """Give each living view of `base` a history that starts at the base's new node."""
+    from ..ops.movement import as_strided
+
+    writes = base._writes or Writes()
+    for reference in writes.views:
+        view = reference()
+        if view is not None and view is not base and view._base is base:
+            if base._node is None:
+                view._node = None
+            else:
+                as_strided.op.record(view, view._array, base, *geometry_in(base, view))
+
+
+def geometry_in(base: Tensor, view: Tensor) -> tuple[Any, Any, int]:
+    """Return size, stride and offset (in elements) of a view within its base."""
+    if not base.is_contiguous():
+        raise GradientError(
+            "in-place", "cannot follow a write through a view of memory that is not contiguous",
+            hint="call .contiguous() on the tensor before viewing it",
+        )  # fmt: skip
+    offset = (view.data_ptr() - base.data_ptr()) // base._array.dtype.itemsize
+    return tuple(view._array.shape), view.stride(), offset

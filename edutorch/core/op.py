@@ -1,0 +1,263 @@
+"""An op is one block: a forward on arrays, a derivative rule per input, a docstring.
+
+    @elementwise
+    def softplus(xp, input: Array, beta: float = 1.0) -> Array:
+        "A smooth ramp …"
+        return xp.logaddexp(xp.zeros_like(input), beta * input) / beta
+
+    softplus.vjp(input=lambda g, input, beta: g * sigmoid(beta * input))
+
+From it come the function, the Tensor method, the in-place twin (`softplus_`),
+the `out=` form, the documentation, the tests and the label in pictures.
+
+A rule asks for what it needs by naming it: `g` (the gradient of the output),
+`y` (the output), an input, `<input>_shape`, a setting. Exactly these are saved.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy
+
+from .. import modes
+from . import autograd, generate
+from .shapes import Contract, explain, kept_shape, reduced_dims
+from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
+
+REGISTRY: dict[str, Op] = {}
+"""Every op by its name."""
+
+MISTAKES = (ValueError, IndexError, TypeError, numpy.exceptions.AxisError)
+"""What array libraries raise when arguments do not fit; `explain` says it better."""
+
+
+class OpFunction(Protocol):
+    """The public function of an op. Its `op` is the definition."""
+
+    op: Op
+    vjp: Callable[..., OpFunction]
+    __name__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the gradient reaches one input: `function(*parameters)`."""
+
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+    latex: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be saved for it."""
+        return tuple(name for name in self.parameters if name != "g")
+
+
+class Op:
+    """The definition of one op and everything made from it.
+
+    `inputs` are the tensor arguments, `settings` the others. `promotion` says
+    what happens to their types: "none", "promote" (to a common one), "float"
+    (to a floating one) or "compare" (common one in, bool out), or asks the
+    settings which; inputs in `keep` are left out of it.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        family: str,
+        promotion: str | Callable[[dict[str, Any]], str] = "none",
+        contract: str | None = None,
+        linear: bool = False,
+        outputs: tuple[str, ...] = ("y",),
+        out: bool = False,
+        keep: tuple[str, ...] = (),
+    ) -> None:
+        self.forward = forward
+        self.name = forward.__name__
+        self.doc = inspect.getdoc(forward) or ""
+        self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
+        self.keep = keep
+        self.contract = Contract(self.name, contract) if contract else None
+        parameters = list(inspect.signature(forward).parameters.values())[1:]
+        self.signature = inspect.Signature(parameters)
+        tensors = [each for each in parameters if "Array" in str(each.annotation)]
+        self.inputs = tuple(each.name for each in tensors)
+        self.settings = tuple(each.name for each in parameters if each not in tensors)
+        self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
+        self.variadic = any("Sequence[Array]" in str(each.annotation) for each in tensors)
+        self.takes_numbers = family == "elementwise"
+        self.has_out = out
+        self.rules: dict[str, Rule] = {}
+        self.saved: tuple[str, ...] = ()
+        self.node_type = self._node_type()
+        self.function: Any = None
+        self.record: Callable[..., None]
+        self.source = ""
+        self.build()
+        REGISTRY[self.name] = self
+
+    def vjp(
+        self, latex: str | dict[str, str] = "", **rules: Callable[..., Any]
+    ) -> Any:
+        """Add the derivative rule of each named input (vector-Jacobian product).
+
+        Args:
+            rules: for an input's name, a function of what it names (see above).
+            latex: the formula shown in pictures, for the only rule or by input.
+
+        Raises: TypeError: a rule is for an unknown input or names an unknown value.
+        """
+        formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
+        for name, function in rules.items():
+            parameters = tuple(inspect.signature(function).parameters)
+            known = {"g", *self.outputs, "y", *self.inputs, *self.settings}
+            known |= {f"{each}_shape" for each in self.inputs}
+            unknown = [each for each in parameters if each not in known]
+            if name not in self.inputs or unknown:
+                raise TypeError(
+                    f"{self.name}.vjp: the rule for `{name}` asks for {unknown or name}; "
+                    f"it may name {', '.join(sorted(known))}"
+                )
+            self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
+        needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
+        if self.family == "reduction":
+            needed |= dict.fromkeys(("input_shape", "dim"))
+        self.saved = tuple(needed)
+        self.build()
+        return self.function
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """The LaTeX of each derivative rule that has one, by input."""
+        return {name: rule.latex for name, rule in self.rules.items() if rule.latex}
+
+    def _node_type(self) -> type[autograd.Node]:
+        title = "".join(part.capitalize() for part in self.name.split("_"))
+        members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
+        return type(f"{title}Backward0", (autograd.Node,), members)
+
+    def build(self) -> None:
+        """Write and compile the call path; called again when rules are added."""
+        from .apply import apply, record_sequence, sequence_backward
+
+        scope = {
+            "OP": self, "NODE": self.node_type, "forward": self.forward, "apply": apply,
+            "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF, "PLAIN": modes.PLAIN,
+            "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
+            "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
+            "Writes": autograd.Writes, "MISTAKES": MISTAKES, "explain": explain,
+            "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
+            "array_of": array_of, "node_of": node_of, "result_again": result_again,
+            "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
+            "reshape": _reshape, "__name__": self.forward.__module__,
+        }  # fmt: skip
+        scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
+        self.source = generate.call_source(self)
+        if self.variadic:
+            self.record, backward = record_sequence, sequence_backward
+        elif self.rules:
+            self.source += generate.record_source(self) + generate.backward_source(self)
+        exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
+        if not self.variadic:
+            self.record, backward = scope.get("record"), scope.get("backward")  # type: ignore
+        if self.rules:
+            self.node_type.backward = backward  # type: ignore[method-assign]
+        written = scope[self.name]
+        if self.function is None:
+            self.function = self._dress(written)
+        else:  # the public function stays the same object; it gets the new body
+            self.function.__code__ = written.__code__
+            self.function.__globals__.update(scope | {self.name: self.function})
+
+    def _dress(self, function: Any) -> Any:
+        function.op, function.vjp = self, self.vjp
+        function.__doc__ = self.doc
+        function.__module__ = self.forward.__module__
+        function.__wrapped__ = self.forward  # so that `??op` shows the block
+        function.__signature__ = self.signature
+        return function
+
+    def jvp(self, inputs: tuple[Any, ...], tangents: tuple[Any, ...], **settings: Any) -> Any:
+        """Forward mode: how the output moves when the inputs move along `tangents`.
+
+        An elementwise derivative is its own transpose, so its rule serves both
+        directions; a linear op moves as its input does. Others have no free rule.
+
+        Raises: NotImplementedError: the family gives no forward mode.
+        """
+        if self.linear:
+            return self.function(*tangents, **settings)
+        if self.family != "elementwise" or not self.rules:
+            raise NotImplementedError(f"{self.name}: no forward-mode rule")
+        bound = self.signature.bind(*inputs, **settings)
+        bound.apply_defaults()
+        values = {**bound.arguments, "y": self.function(*inputs, **settings)}
+        values |= {f"{each}_shape": getattr(bound.arguments[each], "shape", ()) for each in self.inputs}
+        total = None
+        for name, tangent in zip(self.inputs, tangents, strict=False):
+            if tangent is None or name not in self.rules:
+                continue
+            rule = self.rules[name]
+            part = rule.function(*({**values, "g": tangent}[each] for each in rule.parameters))
+            total = part if total is None else total + part
+        return total
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}{self.signature}>"
+
+
+def _reshape(g: Any, shape: tuple[int, ...]) -> Any:
+    return g.reshape(shape)
+
+
+# The families ------------------------------------------------------------------------
+
+
+def _family(family: str, **fixed: Any) -> Any:
+    """Make a decorator, usable with and without parentheses."""
+
+    def decorator(forward: Any = None, /, **options: Any) -> Any:
+        if forward is not None:
+            return register(Op(forward, family, **fixed))
+        return lambda forward: register(Op(forward, family, **{**fixed, **options}))
+
+    return decorator
+
+
+def register(op: Op) -> Any:
+    """Give an op its Tensor method (and in-place twin), and return its function."""
+    from .methods import attach
+
+    attach(op)
+    return op.function
+
+
+elementwise = _family("elementwise", promotion="float", out=True)
+"""Each number by itself. Operands broadcast; integers become floating (`promotion`)."""
+
+comparison = _family("elementwise", promotion="compare", out=True)
+"""Elementwise with a bool result, hence without a gradient."""
+
+reduction = _family("reduction", out=True)
+"""Numbers combined along `dim`. In rules, `g` and `y` keep reduced dims as size 1."""
+
+movement = _family("movement", linear=True)
+"""Numbers moved, not changed; a view of the input's memory where NumPy can."""
+
+creation = _family("creation")
+"""A tensor out of nothing but settings."""
+
+
+def op(contract: str | None = None, /, **options: Any) -> Any:
+    """Any other op. `contract` gives each tensor's axes: "n k, k m -> n m".
+
+    The contract is checked at each call, shown in errors and used by the tests.
+    """
+    return lambda forward: register(Op(forward, "op", contract=contract, **options))

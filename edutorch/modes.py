@@ -1,0 +1,220 @@
+"""What changes how an op behaves: recording, inference, and who is listening.
+
+All of it sits in one immutable `Modes` object held by a `ContextVar`. Each
+thread and each asyncio task therefore has its own, and a new thread starts
+with the defaults, as in PyTorch. An op asks a single question, `current() is
+PLAIN`: in the everyday case nothing else has to be looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """`grad`: record the graph; `inference`: mark results as never recordable;
+    `listeners`: callables that receive every event (see `events.py`)."""
+
+    grad: bool = True
+    inference: bool = False
+    listeners: tuple[Callable[[Any], None], ...] = ()
+
+
+PLAIN = Modes()
+_CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=PLAIN)
+current = _CURRENT.get
+
+
+def _normal(modes: Modes) -> Modes:
+    """Return the one `PLAIN` object for plain modes, so that `is` can test it."""
+    return PLAIN if modes == PLAIN else modes
+
+
+class ModeContext:
+    """Changes some modes inside a `with` block or a decorated function.
+
+    A subclass says what changes by overriding `changes`. One object may be
+    entered several times, also inside itself: each entry remembers its own past.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[Modes] = []
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        before = current()
+        self._before.append(before)
+        _CURRENT.set(_normal(replace(before, **self.changes(before))))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _CURRENT.set(self._before.pop())
+
+    def clone(self) -> ModeContext:
+        return type(self)()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate `function`. A generator is in the mode only while its own code runs."""
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Any:
+                running = function(*args, **kwargs)
+                reply, send = None, running.send
+                while True:
+                    try:
+                        with self.clone():
+                            value = send(reply)
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        reply, send = (yield value), running.send
+                    except GeneratorExit:
+                        running.close()
+                        raise
+                    except BaseException as error:
+                        reply, send = error, running.throw
+
+            return generator
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class no_grad(ModeContext):
+    """Stop recording: results inside the block do not require gradients.
+
+    >>> x = tensor(2.0, requires_grad=True)
+    >>> with no_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    False
+    """
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        context = super().__new__(cls)
+        if function is None:
+            return context
+        context.__init__()  # `@no_grad` without parentheses decorates at once
+        return context(function)
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__()
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return {"grad": False}
+
+
+class enable_grad(no_grad):
+    """Record again inside a `no_grad` block.
+
+    >>> x = tensor(2.0, requires_grad=True)
+    >>> with no_grad(), enable_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    True
+    """
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return {"grad": not modes.inference}
+
+
+class set_grad_enabled(ModeContext):
+    """Switch recording on or off: at once, and for a `with` block if used as one.
+
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+        before = current()
+        self._outer = before
+        _CURRENT.set(_normal(replace(before, grad=self.mode)))
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return {"grad": self.mode}
+
+    def __exit__(self, *exception: object) -> None:
+        self._before.pop()
+        _CURRENT.set(self._outer)
+
+    def clone(self) -> ModeContext:
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        _CURRENT.set(self._outer)  # used as a decorator: the switch belongs to the calls
+        return super().__call__(function)
+
+
+class inference_mode(ModeContext):
+    """Like `no_grad`, and the results can never enter a recorded graph.
+
+    >>> with inference_mode():
+    ...     y = ones(2)
+    >>> y.is_inference()
+    True
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        context = super().__new__(cls)
+        if isinstance(mode, bool):
+            return context
+        context.__init__()
+        return context(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return {"grad": not self.mode, "inference": self.mode}
+
+    def clone(self) -> ModeContext:
+        return inference_mode(self.mode)
+
+
+class listening(ModeContext):
+    """Send every event inside the block to `listener`, a callable of one event."""
+
+    def __init__(self, listener: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.listener = listener
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return {"listeners": (*modes.listeners, self.listener)}
+
+    def clone(self) -> ModeContext:
+        return listening(self.listener)
+
+
+def is_grad_enabled() -> bool:
+    """Say whether ops are being recorded in this thread.
+
+    >>> is_grad_enabled()
+    True
+    """
+    return current().grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Say whether `inference_mode` is on in this thread.
+
+    >>> is_inference_mode_enabled()
+    False
+    """
+    return current().inference

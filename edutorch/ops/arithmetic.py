@@ -1,0 +1,281 @@
+"""Arithmetic on two tensors (or a tensor and a number), element by element.
+
+Operands broadcast: sizes must match from the last axis backwards, and a size of 1
+(or a missing axis) stretches. The engine sums the gradient back over what stretched,
+so no rule here has to think of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+
+Number = float
+
+
+@elementwise(promotion="promote")
+def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
+    """The sum: y = input + alpha · other.
+
+    >>> add(tensor([1.0, 2.0]), 10)
+    tensor([11., 12.])
+    """
+    return input + other if alpha == 1 else input + alpha * other
+
+
+add.vjp(
+    input=lambda g: g,
+    other=lambda g, alpha: g if alpha == 1 else g * alpha,
+    latex={"input": r"g", "other": r"\alpha\,g"},
+)
+
+
+@elementwise(promotion="promote")
+def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
+    """The difference: y = input - alpha · other.
+
+    >>> sub(tensor([1.0, 2.0]), tensor([3.0, 5.0]))
+    tensor([-2., -3.])
+    """
+    return input - other if alpha == 1 else input - alpha * other
+
+
+sub.vjp(
+    input=lambda g: g,
+    other=lambda g, alpha: -g if alpha == 1 else g * -alpha,
+    latex={"input": r"g", "other": r"-\alpha\,g"},
+)
+
+
+@elementwise(promotion="promote")
+def mul(xp: Any, input: Array, other: Array) -> Array:
+    """The product: y = input · other.
+
+    >>> mul(tensor([1.0, 2.0]), 3)
+    tensor([3., 6.])
+    """
+    return input * other
+
+
+mul.vjp(
+    input=lambda g, other: g * other,
+    other=lambda g, input: g * input,
+    latex={"input": r"g \cdot b", "other": r"g \cdot a"},
+)
+
+
+def _division_type(settings: dict[str, Any]) -> str:
+    return "promote" if settings["rounding_mode"] else "float"
+
+
+@elementwise(promotion=_division_type)
+def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
+    """The quotient: y = input / other, of floating type.
+
+    `rounding_mode="floor"` rounds down and "trunc" towards zero; integers then
+    stay integers.
+
+    >>> div(tensor([7, -7]), 2, rounding_mode="floor")
+    tensor([ 3, -4])
+    """
+    if rounding_mode is None:
+        return input / other
+    if rounding_mode == "floor":
+        return xp.floor_divide(input, other)
+    if rounding_mode == "trunc":
+        quotient = xp.trunc(xp.true_divide(input, other))
+        return quotient.astype(xp.result_type(input, other))
+    raise ValueError(f"rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
+
+
+div.vjp(
+    input=lambda g, other, rounding_mode: g / other if rounding_mode is None else g * 0,
+    other=lambda g, input, other, rounding_mode: (
+        -g * input / (other * other) if rounding_mode is None else g * 0
+    ),
+    latex={"input": r"\frac{g}{b}", "other": r"-\frac{g\,a}{b^2}"},
+)
+
+
+@elementwise(promotion="promote")
+def floor_divide(xp: Any, input: Array, other: Array) -> Array:
+    """The quotient rounded down: y = ⌊input / other⌋.
+
+    >>> floor_divide(tensor([7.0, -7.0]), 2)
+    tensor([ 3., -4.])
+    """
+    return xp.floor_divide(input, other)
+
+
+@elementwise(promotion="promote")
+def remainder(xp: Any, input: Array, other: Array) -> Array:
+    """What is left after dividing, with the sign of the divisor: y = a - b · ⌊a / b⌋.
+
+    >>> remainder(tensor([7.0, -7.0]), 3)
+    tensor([1., 2.])
+    """
+    return xp.remainder(input, other)
+
+
+remainder.vjp(
+    input=lambda g: g,
+    other=lambda g, input, other: -g * floor_divide(input, other),
+    latex={"input": r"g", "other": r"-g \lfloor a/b \rfloor"},
+)
+
+
+def power_slope(input: Any, exponent: Any) -> Any:
+    """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
+    if not hasattr(exponent, "shape"):
+        return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
+    return where(exponent == 0, 0.0, exponent * input ** (exponent - 1))
+
+
+def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
+    """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
+    if not hasattr(input, "shape"):
+        return y * math.log(input) if input else zeros_like(y)
+    at_zero = logical_and(input == 0, exponent >= 0)
+    return where(at_zero, 0.0, y * log(where(at_zero, 1.0, input)))
+
+
+@elementwise(promotion="promote")
+def pow(xp: Any, input: Array, exponent: Array) -> Array:
+    """The power: y = input ** exponent.
+
+    >>> pow(tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    if exponent.__class__ is int and exponent < 0 and input.dtype.kind in "iu":
+        raise TypeError("integers to negative integer powers are not allowed; use x.float()")
+    return input**exponent
+
+
+pow.vjp(
+    input=lambda g, input, exponent: g * power_slope(input, exponent),
+    exponent=lambda g, y, input, exponent: g * exponent_slope(input, exponent, y),
+    latex={"input": r"g \cdot n\,x^{n-1}", "exponent": r"g \cdot y \ln x"},
+)
+
+
+@elementwise(promotion="promote")
+def maximum(xp: Any, input: Array, other: Array) -> Array:
+    """The larger of two; where they are equal, each gets half of the gradient.
+
+    >>> maximum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
+    tensor([3., 5.])
+    """
+    return xp.maximum(input, other)
+
+
+maximum.vjp(
+    input=lambda g, input, other: g * share(input > other, input == other),
+    other=lambda g, input, other: g * share(other > input, input == other),
+    latex={"input": r"g\,[a > b]", "other": r"g\,[b > a]"},
+)
+
+
+@elementwise(promotion="promote")
+def minimum(xp: Any, input: Array, other: Array) -> Array:
+    """The smaller of two; where they are equal, each gets half of the gradient.
+
+    >>> minimum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return xp.minimum(input, other)
+
+
+minimum.vjp(
+    input=lambda g, input, other: g * share(input < other, input == other),
+    other=lambda g, input, other: g * share(other < input, input == other),
+    latex={"input": r"g\,[a < b]", "other": r"g\,[b < a]"},
+)
+
+
+def share(wins: Any, ties: Any) -> Any:
+    """1 where it wins, ½ where it ties, 0 where it loses."""
+    return where(ties, 0.5, where(wins, 1.0, 0.0))
+
+
+@elementwise(promotion="float")
+def atan2(xp: Any, input: Array, other: Array) -> Array:
+    """The angle of the point (other, input), in radians from -π to π.
+
+    >>> atan2(tensor([1.0]), tensor([1.0]))
+    tensor([0.7854])
+    """
+    return xp.arctan2(input, other)
+
+
+atan2.vjp(
+    input=lambda g, input, other: g * other / (input * input + other * other),
+    other=lambda g, input, other: -g * input / (input * input + other * other),
+    latex={"input": r"\frac{g\,b}{a^2+b^2}", "other": r"-\frac{g\,a}{a^2+b^2}"},
+)
+
+
+@elementwise(promotion="promote")
+def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
+    """Part of the way from one to the other: y = input + weight · (end - input).
+
+    >>> lerp(tensor([0.0, 10.0]), tensor([10.0, 20.0]), 0.5)
+    tensor([ 5., 15.])
+    """
+    return input + weight * (end - input)
+
+
+lerp.vjp(
+    input=lambda g, weight: g * (1 - weight),
+    end=lambda g, weight: g * weight,
+    weight=lambda g, input, end: g * (end - input),
+    latex={"input": r"g\,(1-w)", "end": r"g\,w", "weight": r"g\,(b-a)"},
+)
+
+
+@elementwise(promotion="promote")
+def clamp(
+    xp: Any, input: Array, min: Array | None = None, max: Array | None = None
+) -> Array:
+    """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
+
+    >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if min is None and max is None:
+        raise ValueError("at least one of 'min' or 'max' must not be None")
+    y = input if min is None else xp.maximum(input, min)
+    return y if max is None else xp.minimum(y, max)
+
+
+def below(input: Any, limit: Any) -> Any:
+    return False if limit is None else input < limit
+
+
+def above(input: Any, limit: Any) -> Any:
+    return False if limit is None else input > limit
+
+
+clamp.vjp(
+    input=lambda g, input, min, max: where(
+        logical_not_either(below(input, min), above(input, max)), g, 0.0
+    ),
+    min=lambda g, input, min, max: where(below(input, min), g, 0.0),
+    max=lambda g, input, min, max: where(above(input, max), g, 0.0),
+    latex={"input": r"g\,[min \le x \le max]"},
+)
+
+
+def logical_not_either(first: Any, second: Any) -> Any:
+    if first is False:
+        return logical_not(second)
+    return logical_not(first if second is False else logical_or(first, second))
+
+
+# Rules may use any op; those defined in later files are imported last.
+import math  # noqa: E402
+
+from .comparison import logical_and, logical_not, logical_or, where  # noqa: E402
+from .creation import zeros_like  # noqa: E402
+from .elementwise import log  # noqa: E402

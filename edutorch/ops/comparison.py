@@ -1,0 +1,237 @@
+"""Questions about numbers, answered by True and False, and choosing by the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import comparison, elementwise
+from ..core.tensor import Tensor
+
+
+@comparison
+def eq(xp: Any, input: Array, other: Array) -> Array:
+    """Is input = other?
+
+    >>> eq(tensor([1, 2]), tensor([1, 3]))
+    tensor([ True, False])
+    """
+    return xp.equal(input, other)
+
+
+@comparison
+def ne(xp: Any, input: Array, other: Array) -> Array:
+    """Is input ≠ other?
+
+    >>> ne(tensor([1, 2]), 1)
+    tensor([False,  True])
+    """
+    return xp.not_equal(input, other)
+
+
+@comparison
+def lt(xp: Any, input: Array, other: Array) -> Array:
+    """Is input < other?
+
+    >>> lt(tensor([1, 2]), 2)
+    tensor([ True, False])
+    """
+    return xp.less(input, other)
+
+
+@comparison
+def le(xp: Any, input: Array, other: Array) -> Array:
+    """Is input ≤ other?
+
+    >>> le(tensor([1, 2, 3]), 2)
+    tensor([ True,  True, False])
+    """
+    return xp.less_equal(input, other)
+
+
+@comparison
+def gt(xp: Any, input: Array, other: Array) -> Array:
+    """Is input > other?
+
+    >>> gt(tensor([1, 2]), 1)
+    tensor([False,  True])
+    """
+    return xp.greater(input, other)
+
+
+@comparison
+def ge(xp: Any, input: Array, other: Array) -> Array:
+    """Is input ≥ other?
+
+    >>> ge(tensor([1, 2, 3]), 2)
+    tensor([False,  True,  True])
+    """
+    return xp.greater_equal(input, other)
+
+
+@comparison
+def isnan(xp: Any, input: Array) -> Array:
+    """Is it not a number?
+
+    >>> isnan(tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+    return xp.isnan(input)
+
+
+@comparison
+def isinf(xp: Any, input: Array) -> Array:
+    """Is it plus or minus infinity?
+
+    >>> isinf(tensor([1.0, float("inf")]))
+    tensor([False,  True])
+    """
+    return xp.isinf(input)
+
+
+@comparison
+def isfinite(xp: Any, input: Array) -> Array:
+    """Is it neither infinite nor NaN?
+
+    >>> isfinite(tensor([1.0, float("inf")]))
+    tensor([ True, False])
+    """
+    return xp.isfinite(input)
+
+
+@comparison
+def isclose(
+    xp: Any,
+    input: Array,
+    other: Array,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
+    """Is |input - other| ≤ atol + rtol · |other|?
+
+    >>> isclose(tensor([1.0, 2.0]), tensor([1.0 + 1e-9, 2.1]))
+    tensor([ True, False])
+    """
+    return xp.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+@comparison
+def logical_and(xp: Any, input: Array, other: Array) -> Array:
+    """Are both true (nonzero)?
+
+    >>> logical_and(tensor([True, True]), tensor([True, False]))
+    tensor([ True, False])
+    """
+    return xp.logical_and(input, other)
+
+
+@comparison
+def logical_or(xp: Any, input: Array, other: Array) -> Array:
+    """Is at least one true (nonzero)?
+
+    >>> logical_or(tensor([True, False]), tensor([False, False]))
+    tensor([ True, False])
+    """
+    return xp.logical_or(input, other)
+
+
+@comparison
+def logical_xor(xp: Any, input: Array, other: Array) -> Array:
+    """Is exactly one true (nonzero)?
+
+    >>> logical_xor(tensor([True, False]), tensor([True, True]))
+    tensor([False,  True])
+    """
+    return xp.logical_xor(input, other)
+
+
+@comparison
+def logical_not(xp: Any, input: Array) -> Array:
+    """Is it false (zero)?
+
+    >>> logical_not(tensor([True, False]))
+    tensor([False,  True])
+    """
+    return xp.logical_not(input)
+
+
+@elementwise(promotion="promote")
+def bitwise_and(xp: Any, input: Array, other: Array) -> Array:
+    """The bits that both have. For bools: both true.
+
+    >>> bitwise_and(tensor([6]), tensor([3]))
+    tensor([2])
+    """
+    return xp.bitwise_and(input, other)
+
+
+@elementwise(promotion="promote")
+def bitwise_or(xp: Any, input: Array, other: Array) -> Array:
+    """The bits that at least one has. For bools: one true.
+
+    >>> bitwise_or(tensor([6]), tensor([3]))
+    tensor([7])
+    """
+    return xp.bitwise_or(input, other)
+
+
+@elementwise(promotion="promote")
+def bitwise_xor(xp: Any, input: Array, other: Array) -> Array:
+    """The bits that exactly one has.
+
+    >>> bitwise_xor(tensor([6]), tensor([3]))
+    tensor([5])
+    """
+    return xp.bitwise_xor(input, other)
+
+
+@elementwise(promotion="none")
+def bitwise_not(xp: Any, input: Array) -> Array:
+    """All bits flipped. For bools: not.
+
+    >>> bitwise_not(tensor([True, False]))
+    tensor([False,  True])
+    """
+    return xp.invert(input)
+
+
+@elementwise(promotion="promote", keep=("condition",))
+def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
+    """Choose per element: y = input where `condition` is true, else other.
+
+    >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    return xp.where(condition, input, other)
+
+
+where.vjp(
+    input=lambda g, condition: where(condition, g, 0.0),
+    other=lambda g, condition: where(condition, 0.0, g),
+    latex={"input": r"g\,[condition]", "other": r"g\,[not\ condition]"},
+)
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Say whether two tensors have the same shape and the same numbers.
+
+    >>> equal(tensor([1, 2]), tensor([1, 2]))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all())
+
+
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> bool:
+    """Say whether all numbers are close: |input - other| ≤ atol + rtol · |other|.
+
+    >>> allclose(tensor([1.0]), tensor([1.0 + 1e-9]))
+    True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())

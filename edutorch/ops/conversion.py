@@ -1,0 +1,189 @@
+"""The same numbers as another type, on another device, or in memory of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backends, dtypes
+from ..backends.numpy import Array
+from ..core.methods import as_method, overwrite, refuse_leaf, same_past
+from ..core.op import op
+from ..core.tensor import Tensor, wrap
+from ..device import Device, backend_for
+
+
+@op(linear=True)
+def clone(xp: Any, input: Array) -> Array:
+    """A copy that stays in the graph.
+
+    >>> x = tensor([1.0]); y = clone(x); y[0] = 5; x
+    tensor([1.])
+    """
+    return input.copy()
+
+
+clone.vjp(input=lambda g: g, latex=r"g")
+
+
+@op(linear=True)
+def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+    """The numbers converted to another type (`x.to(dtype)`); not to another device.
+
+    >>> as_type(tensor([1.7]), int64)
+    tensor([1])
+    """
+    return input.astype(dtype.numpy)
+
+
+# The engine converts a gradient to its tensor's type by itself.
+as_type.vjp(input=lambda g: g, latex=r"g")
+
+
+@op(linear=True)
+def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
+    """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
+
+    >>> to_device(tensor([1.0]), device("cpu"), device("cpu")).device
+    device(type='cpu')
+    """
+    return device.backend.from_numpy(backends.of(input).to_numpy(input))
+
+
+to_device.vjp(input=lambda g, device, source: to_device(g, source, device), latex=r"g")
+
+
+@op(linear=True)
+def real(xp: Any, input: Array) -> Array:
+    """The real part of complex numbers.
+
+    >>> real(tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return xp.real(input)
+
+
+real.vjp(input=lambda g: g, latex=r"g")
+
+
+@as_method
+def to(
+    input: Tensor,
+    *target: Any,
+    dtype: dtypes.dtype | None = None,
+    device: Any = None,
+    copy: bool = False,
+    non_blocking: bool = False,
+) -> Tensor:
+    """The tensor as another type or on another device; itself if nothing changes.
+
+    >>> to(tensor([1, 2]), float32)
+    tensor([1., 2.])
+    """
+    for each in target:
+        if isinstance(each, dtypes.dtype):
+            dtype = each
+        elif isinstance(each, Tensor):
+            dtype, device = each.dtype, each.device
+        elif isinstance(each, str | Device):
+            device = each
+        elif each is not None and not isinstance(each, bool):
+            raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
+    output = input
+    if dtype is not None and dtype is not output.dtype:
+        output = as_type(output, dtype)
+    if device is not None and backend_for(device) is not backends.of(output._array):
+        output = to_device(output, Device(device), output.device)
+    return clone(output) if copy and output is input else output
+
+
+def _converter(name: str, kind: dtypes.dtype) -> None:
+    def method(self: Tensor) -> Tensor:
+        return to(self, kind)
+
+    method.__name__ = name
+    method.__doc__ = f"The numbers as {kind.name}."
+    setattr(Tensor, name, method)
+
+
+for _name, _kind in {
+    "bool": dtypes.bool, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16,
+    "int": dtypes.int32, "long": dtypes.int64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
+    "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+}.items():  # fmt: skip
+    _converter(_name, _kind)
+
+
+@as_method
+def cpu(input: Tensor) -> Tensor:
+    """The tensor in the computer's own memory.
+
+    >>> cpu(tensor([1])).device
+    device(type='cpu')
+    """
+    return to(input, device="cpu")
+
+
+@as_method
+def cuda(input: Tensor, device: Any = None) -> Tensor:
+    """The tensor on the GPU. Raises: DeviceError: there is none.
+    """
+    return to(input, device="cuda" if device is None else device)
+
+
+@as_method
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The numbers as the type of another tensor.
+
+    >>> type_as(tensor([1]), tensor([0.5]))
+    tensor([1.])
+    """
+    return to(input, other.dtype)
+
+
+@as_method
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor with its numbers in memory row by row (itself, if they are already).
+
+    >>> contiguous(tensor([[1, 2], [3, 4]]).T).stride()
+    (2, 1)
+    """
+    return input if input.is_contiguous() else clone(input)
+
+
+# Whole tensors overwritten -----------------------------------------------------------------
+
+
+@as_method
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Write the numbers of `src` (broadcast, converted) into the tensor.
+
+    >>> copy_(zeros(2), tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    refuse_leaf(input, "copy_")
+    source = to(src, dtype=input.dtype, device=input.device).expand(input.shape)
+    overwrite(input, clone(source), same_past(input), "copy_")
+    return input
+
+
+@as_method
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Write one number everywhere.
+
+    >>> fill_(zeros(2), 7)
+    tensor([7., 7.])
+    """
+    refuse_leaf(input, "fill_")
+    number = value if isinstance(value, Tensor) else wrap(input._array.dtype.type(value))
+    return copy_(input, number)
+
+
+@as_method
+def zero_(input: Tensor) -> Tensor:
+    """Write zeros everywhere.
+
+    >>> zero_(ones(2))
+    tensor([0., 0.])
+    """
+    return fill_(input, 0)

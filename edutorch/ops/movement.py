@@ -1,0 +1,671 @@
+"""Numbers moved to other places, none of them changed.
+
+Most of these return a view: another way to look at the same memory. Moving is
+linear, so the gradient just moves back; where a value went to several places,
+the gradients from there are added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import movement, op
+from ..core.shapes import Size, normal_dim
+from ..core.tensor import Tensor
+from ..errors import DimError, ShapeError
+
+
+@movement
+def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+    """The same numbers, row by row, in another shape; one size may be -1 (the rest).
+
+    >>> reshape(arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    try:
+        return xp.reshape(input, shape)
+    except ValueError:
+        raise wrong_count("reshape", input, shape) from None
+
+
+reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
+
+
+def wrong_count(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
+    known = math.prod(each for each in shape if each != -1)
+    hint = None
+    if input.ndim and known and input.size % known == 0:
+        hint = f"the batch axis may be meant: ({input.shape[0]}, -1) keeps it"
+    return ShapeError(
+        name,
+        f"shape {list(shape)} is invalid for input of size {input.size}",
+        {"input": input.shape, "shape": tuple(shape)},
+        hint,
+    )
+
+
+@movement
+def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+    """Like `reshape`, but always of the same memory.
+
+    Raises: ShapeError: the memory does not allow it; `reshape` would copy.
+
+    >>> view(arange(4), (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    try:
+        return xp.reshape(input, shape) if input.flags.c_contiguous else reshaped_view(input, shape)
+    except ValueError:
+        raise wrong_count("view", input, shape) from None
+
+
+view.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
+
+
+def reshaped_view(input: Array, shape: Sequence[int]) -> Array:
+    """Reshape memory that has gaps, refusing to copy."""
+    y = input.reshape(shape)
+    if y.size and not (y.base is input or y.base is input.base is not None):
+        raise ShapeError(
+            "view",
+            "view size is not compatible with input tensor's size and stride",
+            {"input": input.shape, "shape": tuple(shape)},
+            "use .reshape(...) instead, which copies when it has to",
+        )
+    return y
+
+
+@movement
+def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+    """The axes in another order: y's axis i is x's axis dims[i].
+
+    >>> permute(zeros(2, 3, 4), (2, 0, 1)).shape
+    torch.Size([4, 2, 3])
+    """
+    return xp.transpose(input, dims)
+
+
+permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{permute}^{-1}(g)")
+
+
+def inverse(dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes another one."""
+    positions = [each % len(dims) for each in dims]
+    return tuple(positions.index(axis) for axis in range(len(dims)))
+
+
+@movement
+def transpose(xp: Any, input: Array, dim0: int, dim1: int) -> Array:
+    """Two axes exchanged.
+
+    >>> transpose(tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    if not input.ndim:
+        normal_dim("transpose", dim0, 0), normal_dim("transpose", dim1, 0)
+        return input[...]
+    return xp.swapaxes(input, dim0, dim1)
+
+
+transpose.vjp(
+    input=lambda g, dim0, dim1: transpose(g, dim0, dim1), latex=r"g^\top"
+)
+
+
+@movement
+def t(xp: Any, input: Array) -> Array:
+    """The transpose of a matrix; a vector stays as it is.
+
+    >>> t(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    if input.ndim > 2:
+        raise ShapeError(
+            "t", "expects a tensor with at most 2 dimensions", {"input": input.shape},
+            "use x.mT to exchange the last two axes",
+        )  # fmt: skip
+    return input.T
+
+
+t.vjp(input=lambda g: t(g), latex=r"g^\top")
+
+
+@movement
+def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
+    """A new axis of size 1 at `dim`.
+
+    >>> unsqueeze(tensor([1, 2]), 0)
+    tensor([[1, 2]])
+    """
+    return xp.expand_dims(input, normal_dim("unsqueeze", dim, input.ndim + 1))
+
+
+unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{squeeze}(g)")
+
+
+@movement
+def squeeze(xp: Any, input: Array, dim: int | tuple[int, ...] | None = None) -> Array:
+    """Axes of size 1 removed: all of them, or those in `dim` that have size 1.
+
+    >>> squeeze(zeros(1, 2, 1)).shape
+    torch.Size([2])
+    """
+    if dim is None:
+        return xp.squeeze(input)
+    dims = (dim,) if isinstance(dim, int) else dim
+    dims = tuple(normal_dim("squeeze", each, input.ndim) for each in dims)
+    return xp.squeeze(input, axis=tuple(a for a in dims if input.ndim and input.shape[a] == 1))
+
+
+squeeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{unsqueeze}(g)")
+
+
+@movement
+def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
+    """Axes of size 1 stretched (and new ones added in front) without copying.
+
+    >>> expand(tensor([[1], [2]]), (2, 3))
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    added = len(size) - input.ndim
+    size = [
+        input.shape[axis - added] if each == -1 and axis >= added else each
+        for axis, each in enumerate(size)
+    ]
+    try:
+        return xp.broadcast_to(input, tuple(size))
+    except ValueError:
+        raise ShapeError(
+            "expand",
+            "only axes of size 1 can be stretched, and new axes come in front",
+            {"input": input.shape, "size": tuple(size)},
+            "add an axis first: x.unsqueeze(-1)",
+        ) from None
+
+
+# The engine sums a gradient back over stretched axes by itself.
+expand.vjp(input=lambda g: g, latex=r"\textstyle\sum g\ \text{over stretched axes}")
+
+
+@movement
+def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
+    """The part of an axis from `start`, `length` long.
+
+    >>> narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
+    tensor([2, 3])
+    """
+    dim = normal_dim("narrow", dim, input.ndim)
+    size = input.shape[dim]
+    start = start + size if start < 0 else start
+    if length < 0 or not 0 <= start <= size - length:
+        raise DimError(
+            "narrow", f"start ({start}) + length ({length}) exceeds dimension size ({size})",
+            {"input": input.shape, "dim": dim},
+        )  # fmt: skip
+    return input[(slice(None),) * dim + (slice(start, start + length),)]
+
+
+narrow.vjp(
+    input=lambda g, input_shape, dim, start, length: put_back(
+        g, input_shape, dim % len(input_shape), start % max(input_shape[dim], 1), length
+    ),
+    latex=r"g\ \text{in its place, 0 elsewhere}",
+)
+
+
+def put_back(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
+    """Zeros of `shape` with `g` in the part that was taken."""
+    return place(g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape))
+
+
+@movement
+def select(xp: Any, input: Array, dim: int, index: int) -> Array:
+    """One slice of an axis; the axis disappears.
+
+    >>> select(tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
+    dim = normal_dim("select", dim, input.ndim)
+    return input[(slice(None),) * dim + (index,)]
+
+
+select.vjp(
+    input=lambda g, input_shape, dim, index: place(
+        g, (slice(None),) * (dim % len(input_shape)) + (index,), input_shape
+    ),
+    latex=r"g\ \text{in its place, 0 elsewhere}",
+)
+
+
+@movement
+def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """The diagonal of each matrix made by two axes, as a new last axis.
+
+    >>> diagonal(tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return xp.diagonal(input, offset, dim1, dim2)
+
+
+diagonal.vjp(
+    input=lambda g, input_shape, offset, dim1, dim2: place(
+        g, diagonal_index(input_shape, offset, dim1, dim2), input_shape
+    ),
+    latex=r"\mathrm{diag}(g)",
+)
+
+
+def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    """Return the index that picks a diagonal with its axis last, as `diagonal` does."""
+    dim1, dim2 = dim1 % len(shape), dim2 % len(shape)
+    length = max(0, min(shape[dim1] + min(offset, 0), shape[dim2] - max(offset, 0)))
+    steps = np.arange(length)
+    others = [axis for axis in range(len(shape)) if axis not in (dim1, dim2)]
+    index: list[Any] = [None] * len(shape)
+    for position, axis in enumerate(others):
+        index[axis] = np.arange(shape[axis]).reshape((-1,) + (1,) * (len(others) - position))
+    index[dim1], index[dim2] = steps - min(offset, 0), steps + max(offset, 0)
+    return tuple(index)
+
+
+@movement
+def as_strided(
+    xp: Any, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+) -> Array:
+    """A view with free choice of size and step per axis, counted in numbers.
+
+    >>> as_strided(arange(5), (3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    check_strides(input, size, stride, storage_offset)
+    step = input.dtype.itemsize
+    return backends.of(input).as_strided(
+        xp.ascontiguousarray(input), tuple(size), [each * step for each in stride], storage_offset * step
+    )
+
+
+as_strided.vjp(
+    input=lambda g, input_shape, size, stride, storage_offset: reshape(
+        place(reshape(g, (-1,)), strided_index(size, stride, storage_offset), (math.prod(input_shape),)),
+        input_shape,
+    ),
+    latex=r"g\ \text{added where it came from}",
+)
+
+
+def strided_index(size: Sequence[int], stride: Sequence[int], offset: int) -> tuple[np.ndarray]:
+    """Return the flat positions that a strided view shows, row by row."""
+    positions = np.full(tuple(size), offset, np.int64)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        positions += (np.arange(n) * step).reshape((-1,) + (1,) * (len(size) - axis - 1))
+    return (positions.reshape(-1),)
+
+
+def check_strides(
+    input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
+) -> None:
+    if len(size) != len(stride) or min((*size, *stride, storage_offset, 0)) < 0:
+        raise ShapeError(
+            "as_strided", "needs one non-negative stride for each size",
+            {"size": tuple(size), "stride": tuple(stride)},
+        )  # fmt: skip
+    last = storage_offset + sum_((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if math.prod(size) and last >= input.size:
+        raise ShapeError(
+            "as_strided", f"would reach number {last} of memory that holds {input.size}",
+            {"input": input.shape, "size": tuple(size), "stride": tuple(stride)},
+        )  # fmt: skip
+
+
+sum_ = sum
+
+
+@op()
+def as_strided_scatter(
+    xp: Any,
+    input: Array,
+    src: Array,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int = 0,
+) -> Array:
+    """A copy of `input` in which the strided region holds the numbers of `src`.
+
+    >>> as_strided_scatter(zeros(4), ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    check_strides(input, size, stride, storage_offset)
+    y = input.reshape(-1).copy()
+    index = xp.asarray(strided_index(size, stride, storage_offset)[0])
+    y[index] = xp.broadcast_to(src, tuple(size)).reshape(-1)
+    return y.reshape(input.shape)
+
+
+as_strided_scatter.vjp(
+    input=lambda g, size, stride, storage_offset: as_strided_scatter(
+        g, zeros_like(as_strided(g, size, stride, storage_offset)), size, stride, storage_offset
+    ),
+    src=lambda g, size, stride, storage_offset: as_strided(g, size, stride, storage_offset),
+    latex={"input": r"g\ \text{outside the region}", "src": r"g\ \text{in the region}"},
+)
+
+
+# These copy ----------------------------------------------------------------------------
+
+
+@op(linear=True)
+def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+    """The order along some axes reversed.
+
+    >>> flip(tensor([1, 2, 3]), (0,))
+    tensor([3, 2, 1])
+    """
+    return xp.flip(input, dims).copy()
+
+
+flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
+
+
+@op(linear=True)
+def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
+    """Numbers shifted along an axis; those that fall off come in at the other end.
+
+    >>> roll(tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    return xp.roll(input, shifts, dims)
+
+
+roll.vjp(
+    input=lambda g, shifts, dims: roll(
+        g, -shifts if isinstance(shifts, int) else tuple(-each for each in shifts), dims
+    ),
+    latex=r"\mathrm{roll}(g, -s)",
+)
+
+
+@op(linear=True)
+def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of each matrix; zeros above the diagonal.
+
+    >>> tril(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    return xp.tril(input, diagonal)
+
+
+tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
+
+
+@op(linear=True)
+def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of each matrix; zeros below the diagonal.
+
+    >>> triu(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
+    return xp.triu(input, diagonal)
+
+
+triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
+
+
+@op(linear=True)
+def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
+    """The tensor laid out several times along each axis (new axes come in front).
+
+    >>> repeat(tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    if len(repeats) < input.ndim:
+        raise ShapeError(
+            "repeat", "needs a number for each dimension",
+            {"input": input.shape, "repeats": tuple(repeats)},
+        )  # fmt: skip
+    return xp.tile(input, tuple(repeats))
+
+
+repeat.vjp(
+    input=lambda g, input_shape, repeats: sum(
+        reshape(g, interleave(repeats, padded(input_shape, len(repeats)))),
+        tuple(range(0, 2 * len(repeats), 2)),
+    ),
+    latex=r"\textstyle\sum g\ \text{over copies}",
+)
+
+
+def padded(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Put sizes of 1 in front until there are `ndim`."""
+    return (1,) * (ndim - len(shape)) + tuple(shape)
+
+
+def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(each for pair in zip(first, second, strict=True) for each in pair)
+
+
+@op(linear=True)
+def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Tensors one behind the other along an axis that exists.
+
+    >>> cat([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
+    if not len(tensors):
+        raise ValueError("expected a non-empty list of Tensors")
+    flat_empty = [each for each in tensors if each.shape != (0,)]  # these add nothing, as in PyTorch
+    return xp.concatenate(flat_empty or tensors, axis=dim)
+
+
+def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    parts, start = [], 0
+    for shape in shapes:
+        length = 0 if shape == (0,) else shape[dim]
+        part = narrow(g, dim, start, length)
+        parts.append(reshape(part, shape) if shape == (0,) else part)
+        start += length
+    return parts
+
+
+cat.vjp(
+    tensors=lambda g, tensors_shape, dim: cat_parts(g, tensors_shape, dim),
+    latex=r"\text{each gets its part of } g",
+)
+
+
+@op(linear=True)
+def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Tensors of one shape side by side along a new axis.
+
+    >>> stack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if not len(tensors):
+        raise ValueError("expected a non-empty list of Tensors")
+    return xp.stack(tensors, axis=dim)
+
+
+stack.vjp(
+    tensors=lambda g, tensors_shape, dim: [
+        select(g, dim, index) for index in range(len(tensors_shape))
+    ],
+    latex=r"\text{each gets its part of } g",
+)
+
+# Composed of the ops above ----------------------------------------------------------------
+
+
+@as_method
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from start_dim to end_dim joined into one.
+
+    >>> flatten(zeros(2, 3, 4), 1).shape
+    torch.Size([2, 12])
+    """
+    shape = tuple(input.shape) or (1,)
+    start = normal_dim("flatten", start_dim, len(shape))
+    end = normal_dim("flatten", end_dim, len(shape))
+    if start > end:
+        raise DimError("flatten", "start_dim cannot come after end_dim", {"input": shape})
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@as_method
+def ravel(input: Tensor) -> Tensor:
+    """All numbers in one row.
+
+    >>> ravel(tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
+    return reshape(input, (-1,))
+
+
+@as_method
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis split into several.
+
+    >>> unflatten(zeros(2, 12), 1, (3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+    dim = normal_dim("unflatten", dim, len(input.shape))
+    return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
+
+
+@as_method
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Some axes moved elsewhere; the others keep their order.
+
+    >>> movedim(zeros(2, 3, 4), 0, 2).shape
+    torch.Size([3, 4, 2])
+    """
+    ndim = len(input.shape)
+    sources = [source] if isinstance(source, int) else list(source)
+    places = [destination] if isinstance(destination, int) else list(destination)
+    sources = [normal_dim("movedim", each, ndim) for each in sources]
+    places = [normal_dim("movedim", each, ndim) for each in places]
+    rest = iter(axis for axis in range(ndim) if axis not in sources)
+    order = [
+        sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)
+    ]
+    return permute(input, tuple(order))
+
+
+@as_method
+def split(
+    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Cut along an axis into parts of one size (the last may be smaller) or of given sizes.
+
+    >>> split(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    total, sizes = tensor.shape[dim], split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes <= 0:
+            raise ShapeError("split", f"the size of a part must be positive, got {sizes}")
+        sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
+    if sum_(sizes) != total:
+        raise ShapeError(
+            "split", f"the parts add up to {sum_(sizes)}, but axis {dim} is {total}",
+            {"input": tuple(tensor.shape), "split_size_or_sections": list(sizes)},
+        )  # fmt: skip
+    starts = [sum_(sizes[:i]) for i in range(len(sizes))]
+    return tuple(
+        narrow(tensor, dim, start, size) for start, size in zip(starts, sizes, strict=True)
+    )
+
+
+@as_method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into `chunks` parts (fewer if they come out empty).
+
+    >>> chunk(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    if chunks < 1:
+        raise ShapeError("chunk", f"expects a positive number of chunks, got {chunks}")
+    return split(input, max(1, math.ceil(input.shape[dim] / chunks)), dim)
+
+
+@as_method
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All slices along an axis, which disappears.
+
+    >>> unbind(tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    return tuple(select(input, dim, index) for index in range(input.shape[dim]))
+
+
+@as_method
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Stretch to the shape of another tensor.
+
+    >>> expand_as(tensor([1]), zeros(3))
+    tensor([1, 1, 1])
+    """
+    return expand(input, other.shape)
+
+
+@as_method
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """View in the shape of another tensor.
+
+    >>> view_as(arange(4), zeros(2, 2)).shape
+    torch.Size([2, 2])
+    """
+    return view(input, other.shape)
+
+
+@as_method
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """Stretch to a shape, as operands of arithmetic do.
+
+    >>> broadcast_to(tensor([1]), (3,))
+    tensor([1, 1, 1])
+    """
+    return expand(input, size)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other horizontally.
+
+    >>> hstack([tensor([1]), tensor([2])])
+    tensor([1, 2])
+    """
+    return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors below each other, a vector as a row.
+
+    >>> vstack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    rows = [each if len(each.shape) > 1 else reshape(each, (1, -1)) for each in tensors]
+    return cat(rows, 0)
+
+
+from .creation import zeros_like  # noqa: E402  (rules may use any op)
+from .indexing import place  # noqa: E402
+from .reduction import sum  # noqa: E402
+
+__all__ = ["Size"]

@@ -1,0 +1,61 @@
+"""Softmax and its logarithm: scores turned into probabilities along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.shapes import normal_dim
+
+
+@op(promotion="float")
+def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
+    """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
+
+    The peak is subtracted first: it changes nothing and keeps exp from overflowing.
+
+    >>> softmax(tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    input = input if dtype is None else input.astype(dtype.numpy)
+    dim = normal_dim("softmax", dim, input.ndim)
+    if not input.size or not input.ndim:
+        return xp.ones_like(input)
+    y = xp.exp(input - xp.max(input, axis=dim, keepdims=True))
+    y /= xp.sum(y, axis=dim, keepdims=True)
+    return y
+
+
+# Raising one score lowers all probabilities a little: their gradients come back, weighted.
+softmax.vjp(
+    input=lambda g, y, dim: y * (g - sum(g * y, dim, True)),
+    latex=r"y\,\left(g - \textstyle\sum g\,y\right)",
+)
+
+
+@op(promotion="float")
+def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
+    """The logarithm of softmax, exact where softmax itself would round to 0.
+
+    y = x - log Σ exp(x)
+
+    >>> log_softmax(tensor([0.0, 0.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    input = input if dtype is None else input.astype(dtype.numpy)
+    dim = normal_dim("log_softmax", dim, input.ndim)
+    if not input.size or not input.ndim:
+        return xp.zeros_like(input)
+    shifted = input - xp.max(input, axis=dim, keepdims=True)
+    shifted -= xp.log(xp.sum(xp.exp(shifted), axis=dim, keepdims=True))
+    return shifted
+
+
+log_softmax.vjp(
+    input=lambda g, y, dim: g - exp(y) * sum(g, dim, True),
+    latex=r"g - e^{y} \textstyle\sum g",
+)
+
+from .elementwise import exp  # noqa: E402  (rules may use any op)
+from .reduction import sum  # noqa: E402

@@ -1,0 +1,162 @@
+"""Order: the largest along an axis, sorting, the k best."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import op
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+
+
+class ValuesIndices(NamedTuple):
+    """What was found, and where."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
+    """Send the gradient of each value to the place it was taken from."""
+    dim = dim % len(shape) if shape else 0
+    return place(g, along(indices, dim), shape) if shape else g
+
+
+@op(outputs=("values", "indices"))
+def sort_with_indices(
+    xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
+) -> tuple[Array, Array]:
+    """The numbers in order along `dim`, and where each was: see `sort`."""
+    dim = normal_dim("sort", dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), "int64")
+    source = xp.flip(input, (dim,)) if descending else input
+    indices = xp.argsort(source, axis=dim, kind="stable")
+    if descending:  # equal numbers keep their order in both directions
+        indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
+    return input[along(indices, dim)], indices
+
+
+sort_with_indices.vjp(
+    input=lambda g, input_shape, dim, indices: from_place(g, input_shape, dim, indices),
+    latex=r"g\ \text{back in its place}",
+)
+
+
+@op(outputs=("values", "indices"))
+def extreme_with_index(
+    xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
+) -> tuple[Array, Array]:
+    """The largest or smallest along `dim`, and where it is: see `max` and `min`."""
+    name = "max" if largest else "min"
+    dim = normal_dim(name, dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), "int64")
+    if not input.shape[dim]:
+        raise ShapeError(
+            name, f"axis {dim} has size 0, so there is no {name}", {"input": input.shape}
+        )
+    find = xp.argmax if largest else xp.argmin
+    indices = xp.expand_dims(find(input, axis=dim), dim)
+    values = input[along(indices, dim)]
+    return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
+
+
+def extreme_gradient(
+    g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any
+) -> Any:
+    if shape and not keepdim:
+        dim = dim % len(shape)
+        kept = (*shape[:dim], 1, *shape[dim + 1 :])
+        g, indices = reshape(g, kept), indices.reshape(kept)
+    return from_place(g, shape, dim, indices)
+
+
+extreme_with_index.vjp(
+    input=lambda g, input_shape, dim, keepdim, indices: extreme_gradient(
+        g, input_shape, dim, keepdim, indices
+    ),
+    latex=r"g\ \text{to where it was found}",
+)
+
+
+def _extreme(input: Tensor, dim: Any, keepdim: bool, largest: bool) -> Any:
+    pairwise, whole = (maximum, amax) if largest else (minimum, amin)
+    if isinstance(dim, Tensor):
+        return pairwise(input, dim)
+    if dim is None:
+        if not input.numel():
+            raise ShapeError(
+                "max" if largest else "min", "an empty tensor has none; give a `dim`",
+                {"input": tuple(input.shape)},
+            )  # fmt: skip
+        return whole(input)
+    return ValuesIndices(*extreme_with_index(input, dim, keepdim, largest))
+
+
+@as_method
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest number; with `dim`, also where; with a second tensor, elementwise.
+
+    >>> max(tensor([[1, 5], [7, 3]]), 1).indices
+    tensor([1, 0])
+    """
+    return _extreme(input, dim, keepdim, True)
+
+
+@as_method
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest number; with `dim`, also where; with a second tensor, elementwise.
+
+    >>> min(tensor([[1, 5], [7, 3]]), 1).values
+    tensor([1, 3])
+    """
+    return _extreme(input, dim, keepdim, False)
+
+
+@as_method
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
+) -> ValuesIndices:
+    """The numbers in order along `dim`, and where each was before.
+
+    >>> sort(tensor([3, 1, 2])).values
+    tensor([1, 2, 3])
+    """
+    return ValuesIndices(*sort_with_indices(input, dim, descending, stable))
+
+
+@as_method
+def argsort(input: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    """Where the numbers are, in order.
+
+    >>> argsort(tensor([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
+    return sort(input, dim, descending).indices
+
+
+@as_method
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
+    """The k largest (or smallest) along `dim`, and where they are.
+
+    >>> topk(tensor([3, 1, 2]), 2).values
+    tensor([3, 2])
+    """
+    if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise ShapeError(
+            "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
+        )
+    values, indices = sort(input, dim, largest)
+    return ValuesIndices(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
+
+
+from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
+from .indexing import along, place  # noqa: E402
+from .movement import narrow, reshape  # noqa: E402
+from .reduction import amax, amin  # noqa: E402

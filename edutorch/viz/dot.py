@@ -1,0 +1,187 @@
+"""Writes a graph as DOT text: what stands in each box, and how it looks.
+
+Labels are plain text with line breaks, never Graphviz's HTML: names come from
+user code, not every engine can read HTML labels, and plain ones look the same
+everywhere. All numbers have a fixed width. The same graph is therefore laid out
+the same way whatever its numbers are, and a page can change them in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
+from .summaries import TINY, UNKNOWN, Stats, number, number_size
+
+NODE_STYLES: dict[NodeKind, str] = {
+    "op": 'shape=box style="rounded,filled" fillcolor="#EAF1FB" color="#5B6B82"',
+    "output": 'shape=box3d style=filled fillcolor="#FCE3E0" color="#8C4A45"',
+    "parameter": 'shape=box style=filled fillcolor="#FDF0D5" color="#8A6D2F" peripheries=2',
+    "buffer": 'shape=tab style=filled fillcolor="#EFEAF8" color="#6B5B8C"',
+    "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
+    "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
+}
+POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
+
+SHOWN_LABEL = 22
+LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
+FRAMED_MODULES = 60
+NUMBER_WIDTH = 7
+
+
+# What stands in a box ----------------------------------------------------------------
+
+
+def shown(label: str) -> str:
+    """Make any text fit for one line of a box; what cannot be printed becomes a mark.
+
+    >>> shown("a" + chr(10) + "b" + chr(0))
+    'a b�'
+    """
+    visible = (" " if each.isspace() else each if each.isprintable() else "�" for each in label)
+    text = " ".join("".join(visible).split()) or "(no name)"
+    return text if len(text) <= SHOWN_LABEL else text[: SHOWN_LABEL - 1] + "…"
+
+
+def shape_text(node: GraphNode) -> str:
+    """Write shape and type: `64×10 float32`, `scalar float32`."""
+    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}"
+
+
+def value_text(stats: Stats | None) -> str:
+    """Write a value as the page does (see `Patch` in the protocol)."""
+    if stats is None:
+        return f"value {UNKNOWN}"
+    return f"value {stats.text or number(stats.mean)}"
+
+
+def grad_text(stats: Stats | None) -> str:
+    """Write the gradient that reached a node as the page does."""
+    if stats is None:
+        return f"grad  {UNKNOWN}"
+    return f"grad  {stats.text or number_size(stats.norm)}"
+
+
+def flow_text(stats: Stats | None) -> str:
+    """Write the gradient of an edge: its norm, with the sign of its mean."""
+    return "" if stats is None else number(math.copysign(stats.norm, stats.mean))
+
+
+def reserved(node: GraphNode) -> int:
+    """How many characters a node's value or gradient may take."""
+    count = math.prod(node.shape)
+    return 10 if not node.shape else 2 + 9 * count if count <= TINY else NUMBER_WIDTH
+
+
+def node_lines(node: GraphNode, value: Stats | None, grad: Stats | None) -> list[str]:
+    """Return the lines of a node's box: name, shape, value, gradient.
+
+    Spaces that do not break fill the numbers up to the width they may ever need.
+    """
+    width = len("value ") + reserved(node)
+    lines = [shown(node.label), shape_text(node), value_text(value).ljust(width, "\xa0")]
+    return [*lines, grad_text(grad).ljust(width, "\xa0")] if node.differentiable else lines
+
+
+# How it looks ------------------------------------------------------------------------
+
+
+def strength(size: float) -> float:
+    """Place a gradient between 0 (1e-5 or less) and 1 (1 or more), on a log scale."""
+    if not size > 0:
+        return 0.0
+    return min(1.0, max(0.0, (math.log10(size) + 5) / 5))
+
+
+def flow_style(stats: Stats | None) -> str:
+    """Colour and dashes say the sign, the width says how large the gradient is."""
+    if stats is None:
+        return f'color="{NEUTRAL}" penwidth=1'
+    if stats.bad:
+        return f'color="{ALARM}" fontcolor="{ALARM}" penwidth=4'
+    width = f"penwidth={1 + 3 * strength(stats.norm):.2f}"
+    if stats.mean < 0:
+        return f'color="{NEGATIVE}" fontcolor="{NEGATIVE}" style=dashed {width}'
+    color = POSITIVE if stats.mean > 0 else NEUTRAL
+    return f'color="{color}" fontcolor="{color}" {width}'
+
+
+# DOT ---------------------------------------------------------------------------------
+
+
+def quoted(lines: Iterable[str]) -> str:
+    """Quote lines for DOT. Graphviz would read `&amp;` and backslashes as codes."""
+    escaped = (
+        line.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines
+    )
+    return '"' + "\\n".join(escaped) + '"'
+
+
+def dot_text(snapshot: Snapshot, rankdir: str = "LR", caption: str = "") -> str:
+    """Return a graph with its numbers as DOT text.
+
+    Args:
+        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+        caption: a line below the picture.
+    """
+    graph = snapshot.graph
+    lines = [
+        "digraph edutorch {",
+        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.45",
+        f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
+        '  node [fontname="Courier" fontsize=10 fontcolor="#111827" margin="0.1,0.06"]',
+        '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
+        *_boxes(snapshot),
+    ]
+    labelled = len(graph.edges) <= LABELLED_EDGES
+    for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
+        lines.append(_arrow(edge, flow, labelled))
+    return "\n".join([*lines, "}", ""])
+
+
+def _box(node: GraphNode, value: Stats | None, grad: Stats | None, bad: bool) -> str:
+    alarm = f' color="{ALARM}" penwidth=3' if bad else ""
+    label = quoted(node_lines(node, value, grad))
+    return f"{node.id} [id={node.id} label={label} {NODE_STYLES[node.kind]}{alarm}]"
+
+
+def _arrow(edge: GraphEdge, flow: Stats | None, labelled: bool) -> str:
+    # Spaces around the number keep it off the line.
+    text = flow_text(flow).ljust(NUMBER_WIDTH, "\xa0").center(NUMBER_WIDTH + 2, "\xa0")
+    label = f" label={quoted([text])}" if labelled else ""
+    return f"  {edge.source} -> {edge.target} [id={edge.id}{label} {flow_style(flow)}]"
+
+
+def _boxes(snapshot: Snapshot) -> list[str]:
+    """Write the nodes, those of one module in a frame, and frames inside frames."""
+    graph = snapshot.graph
+    framed = len({node.module for node in graph.nodes}) <= FRAMED_MODULES
+    members: dict[str, list[str]] = {"": []}
+    rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
+    for node, value, grad in rows:
+        path = node.module if framed else ""
+        outer = path
+        while outer not in members:  # a frame needs the frames around it
+            members[outer] = []
+            outer = outer.rpartition(".")[0]
+        members[path].append(_box(node, value, grad, node.id in snapshot.bad))
+    return _frame("", list(members), members, graph, "  ")
+
+
+def _frame(
+    path: str, paths: list[str], members: dict[str, list[str]], graph: Graph, indent: str
+) -> list[str]:
+    lines = [indent + line for line in members[path]]
+    for number_, inner in enumerate(paths):
+        if inner and inner.rpartition(".")[0] == path:
+            name, kind = shown(inner.rpartition(".")[2]), graph.modules.get(inner)
+            title = quoted([f"{name} · {shown(kind)}" if kind else name])
+            lines += [
+                f"{indent}subgraph cluster_{number_} {{",
+                f"{indent}  id=c{number_} label={title} labeljust=l margin=8",
+                f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
+                *_frame(inner, paths, members, graph, indent + "  "),
+                f"{indent}}}",
+            ]
+    return lines

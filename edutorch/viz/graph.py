@@ -1,0 +1,175 @@
+"""A graph as plain data: what a picture shows, without any tensor in it.
+
+`trace.py` reads the graph behind a tensor; `recorder.py` builds the same thing from
+events, while the network runs. Both gather `Vertex` objects under keys of their
+own, and `arrange` turns them into a `Graph` whose ids n0, n1, … follow the order
+of computation. The same program therefore gives the same ids each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from .summaries import Stats
+
+NodeKind = Literal["leaf", "parameter", "buffer", "op", "output", "constant"]
+
+LONGEST_LABEL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One box. Field by field what `PictureNode` is in `widgets/protocol.d.ts`."""
+
+    id: str
+    kind: NodeKind
+    label: str
+    module: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    differentiable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """One arrow, from an input to the op that uses it as its argument `input`."""
+
+    id: str
+    source: str
+    target: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All boxes and arrows. `modules` maps a module's path to the name of its class."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def structure(self) -> str:
+        """A hash of everything a layout depends on: same hash, same picture."""
+        content = [[asdict(each) for each in (*self.nodes, *self.edges)], dict(self.modules)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_picture(self, svg: str) -> dict[str, Any]:
+        """Return the `Picture` of the protocol, with the laid-out `svg` in it."""
+        return {
+            "type": "picture",
+            "structure": self.structure,
+            "nodes": [{**asdict(node), "shape": list(node.shape)} for node in self.nodes],
+            "edges": [asdict(edge) for edge in self.edges],
+            "svg": svg,
+        }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A graph and its numbers at one moment.
+
+    `values` and `grads` go with the nodes, `flows` (the gradient that went along
+    an edge) with the edges; None where it is not known.
+    """
+
+    graph: Graph
+    values: tuple[Stats | None, ...]
+    grads: tuple[Stats | None, ...]
+    flows: tuple[Stats | None, ...]
+
+    @functools.cached_property
+    def bad(self) -> tuple[str, ...]:
+        """The ids of the nodes with a NaN or an infinity in their value or gradient."""
+        rows = zip(self.graph.nodes, self.values, self.grads, strict=True)
+        return tuple(
+            node.id
+            for node, value, grad in rows
+            if (value is not None and value.bad) or (grad is not None and grad.bad)
+        )
+
+
+Key = Hashable
+"""What a vertex is known by while a graph is gathered."""
+
+
+@dataclass(slots=True)
+class Vertex:
+    """A node to be. `sources` names each input and the key of where it came from."""
+
+    kind: NodeKind
+    label: str
+    module: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    differentiable: bool = True
+    sources: tuple[tuple[str, Key], ...] = ()
+    value: Stats | None = None
+    grad: Stats | None = None
+    flows: dict[str, Stats] = field(default_factory=dict)
+
+
+def arrange(
+    vertices: Mapping[Key, Vertex],
+    roots: Iterable[Key],
+    modules: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """Make the graph of everything that `roots` were computed from.
+
+    Args:
+        vertices: by key, ops in the order in which they ran.
+        roots: keys of the results; they are drawn as outputs.
+        modules: the class name of each module path.
+    """
+    roots = tuple(roots)
+    wanted = ancestors(vertices, roots)
+    order: dict[Key, str] = {}
+    for key, vertex in vertices.items():
+        if key in wanted and (vertex.sources or key in roots):
+            for _, source in vertex.sources:  # a leaf comes just before its first use
+                order.setdefault(source, f"n{len(order)}")
+            order.setdefault(key, f"n{len(order)}")
+    nodes, edges, flows = [], [], []
+    for key, id in order.items():
+        vertex = vertices[key]
+        kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
+        nodes.append(
+            GraphNode(
+                id, kind, vertex.label[:LONGEST_LABEL], vertex.module, vertex.shape, vertex.dtype,
+                vertex.formulas, vertex.differentiable,
+            )  # fmt: skip
+        )
+        for name, source in vertex.sources:
+            edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
+            flows.append(vertex.flows.get(name))
+    used = [node.module for node in nodes]
+    shown = {
+        path: name
+        for path, name in (modules or {}).items()
+        if path and any(f"{each}.".startswith(f"{path}.") for each in used)
+    }
+    return Snapshot(
+        Graph(tuple(nodes), tuple(edges), shown),
+        tuple(vertices[key].value for key in order),
+        tuple(vertices[key].grad for key in order),
+        tuple(flows),
+    )
+
+
+def ancestors(vertices: Mapping[Key, Vertex], roots: Iterable[Key]) -> set[Key]:
+    """Return the keys of `roots` and of everything behind them."""
+    seen: set[Key] = set()
+    stack = [root for root in roots if root in vertices]
+    while stack:
+        key = stack.pop()
+        if key not in seen:
+            seen.add(key)
+            stack.extend(source for _, source in vertices[key].sources)
+    return seen

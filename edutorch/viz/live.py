@@ -1,0 +1,283 @@
+"""`with live(model):` around a training loop shows its graph while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+from xml.etree import ElementTree
+
+from ..errors import EdutorchError, missing_extra
+from ..events import listening
+from .dot import dot_text
+from .graph import Graph, Snapshot
+from .messages import Curve, State, numbers_of, patch_of
+from .names import Names
+from .pace import Gate, Throttle
+from .recorder import Recorder
+from .render import LayoutError, engines, render, warm_up
+from .static import Drawing
+
+if TYPE_CHECKING:
+    from ..nn import Module
+
+
+class Page(Protocol):
+    """Whatever shows the pictures: the widget, or a test."""
+
+    def show(
+        self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes
+    ) -> None: ...
+
+
+class NothingRecordedError(EdutorchError, RuntimeError):
+    """A picture was asked for before anything was computed with gradients."""
+
+
+def live(*models: Module, keep: bool = False, rankdir: str = "LR") -> View:
+    """Watch the loop inside a `with` block; in a notebook, show it while it runs.
+
+    The picture has a box for each tensor and op of a step, with shape, value and
+    gradient, and can be paused and stepped. When the block ends, a static picture
+    stays in the notebook. Elsewhere the view only records; see `View.drawing`.
+
+    Args:
+        models: where the names come from; without one, the models that run are found.
+        keep: leave the widget in the page at the end, above the static picture.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+
+    >>> w = tensor([1.0, 2.0], requires_grad=True)
+    >>> with edutorch.viz.live() as view:
+    ...     for _ in range(3):
+    ...         (w * w).sum().backward()
+    >>> view.step, view.loss
+    (3, 5.0)
+    """
+    return View(models, sys._getframe(1), keep, rankdir)
+
+
+class View:
+    """What `live` returns. Use it in a `with` statement around the loop.
+
+    `view.log(accuracy=0.93)` adds a curve. `view.pause()`, `view.resume()` and
+    `view.step_once()` do what the buttons do.
+    """
+
+    def __init__(
+        self, models: tuple[Module, ...], frame: FrameType | None, keep: bool, rankdir: str
+    ) -> None:
+        self._names = Names(models, frame)
+        self._keep = keep
+        self._rankdir = rankdir
+        self._recorder = Recorder(self._names, self._step_ended)
+        self._listening = listening(self._recorder)
+        self._throttle = Throttle()
+        self._gate = Gate()
+        self._curves: dict[str, Curve] = {}
+        self._logged: set[str] = set()
+        self._layouts: dict[str, str] = {}  # structure -> SVG
+        self._layout_cost = 0.0
+        self._shown = ""  # the structure that the page has
+        self._state: State = "running"
+        self._page: Page | None = None
+        self._display: Any = None
+
+    # What a user calls ------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """How many steps have ended."""
+        return self._recorder.step
+
+    @property
+    def loss(self) -> float | None:
+        """The value of the scalar on which `backward` last ran."""
+        return self._recorder.loss
+
+    @property
+    def layouts(self) -> int:
+        """How often Graphviz was asked: once per different structure of the graph."""
+        return len(self._layouts)
+
+    def log(self, **scalars: Any) -> None:
+        """Add a point to the curve of each name. The loss is drawn without being logged.
+
+        Args:
+            scalars: a number, or a tensor that holds one, by name.
+        """
+        for name, value in scalars.items():
+            self._logged.add(name)
+            self._curve(name).add(self.step, float(value))
+
+    def pause(self) -> None:
+        """Hold the loop at the end of the step, until someone resumes it.
+
+        With no page to press the button, the loop goes on after a few seconds.
+        """
+        self._gate.pause()
+
+    def resume(self) -> None:
+        """Let a paused loop run."""
+        self._gate.resume()
+
+    def step_once(self) -> None:
+        """Let a paused loop take one step."""
+        self._gate.step_once()
+
+    def drawing(self) -> Drawing:
+        """Return the picture of the last recorded step.
+
+        Raises: NothingRecordedError: no op with gradients has run.
+        """
+        if self._recorder.snapshot is None:
+            raise NothingRecordedError(
+                "viz.live",
+                "nothing has been recorded yet",
+                hint="compute something from a tensor with requires_grad=True inside the block",
+            )
+        return Drawing(self._recorder.snapshot, self._rankdir)
+
+    # The with block ---------------------------------------------------------------------
+
+    def __enter__(self) -> View:
+        if self._page is None and in_notebook():
+            self._open_page()
+        self._throttle = Throttle()
+        self._listening.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listening.__exit__(kind, error, trace)
+        self._gate.resume()  # nothing holds what is over
+        self._recorder.finish()
+        self._names.frame = None
+        self._state = "finished" if kind is None else "failed"
+        self._send()
+        self._leave_picture()
+
+    def _open_page(self) -> None:
+        if not any(engine.available for engine in engines()):
+            raise missing_extra("lab", "viz.live", "there is no Graphviz to draw with")
+        try:
+            from .widget import LiveWidget
+        except ImportError as error:
+            raise missing_extra("lab", "viz.live", f"{error.name} is not installed") from error
+        from IPython.display import display
+
+        warm_up()
+        self._page = LiveWidget(self._gate.command)
+        self._display = display(self._page, display_id=True)
+
+    def _leave_picture(self) -> None:
+        """Put the static picture where the widget was (or below it, with `keep`)."""
+        if self._display is None or self._recorder.snapshot is None:
+            return
+        bundle = self.drawing()._repr_mimebundle_()
+        bundle["text/plain"] = f"{self._summary()}\n\n{bundle['text/plain']}"
+        if self._keep:
+            self._display.display(bundle, raw=True)
+        else:
+            self._display.update(bundle, raw=True)
+
+    def _summary(self) -> str:
+        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        return f"step {self.step}{loss}, {self._state}"
+
+    # While it runs ----------------------------------------------------------------------
+
+    def _step_ended(self, recorder: Recorder) -> None:
+        """Note the loss, send what is due, wait if paused, and choose the next sample."""
+        if recorder.loss is not None and "loss" not in self._logged:
+            self._curve("loss").add(self.step, recorder.loss)
+        if self._page is None:
+            recorder.sampling = self._throttle.sample()
+            if recorder.sampled:
+                self._throttle.spent(recorder.cost)
+            return
+        if recorder.sampled:
+            if self._gate.paused:
+                self._hold()
+            elif self._throttle.due():
+                self._send()
+        # Before a pause the page must get the very step at which the loop stands.
+        recorder.sampling = self._throttle.sample() or self._gate.paused
+
+    def _hold(self) -> None:
+        self._state = "paused"
+        self._send()
+        try:
+            if not self._gate.wait():
+                warnings.warn("no page answered, so the loop goes on", stacklevel=2)
+        finally:
+            self._state = "running"
+        if not self._gate.paused:
+            self._send()
+
+    def _send(self) -> None:
+        """Send the last sampled step, with a new picture if the graph changed."""
+        if self._page is None:
+            return
+        start = time.perf_counter()
+        snapshot, picture = self._recorder.snapshot, None
+        self._layout_cost = 0.0
+        if snapshot is not None and snapshot.graph.structure != self._shown:
+            picture = snapshot.graph.to_picture(self._layout(snapshot))
+            self._shown = snapshot.graph.structure
+        patch = patch_of(snapshot, self.step, self._state, self._curves, self.layouts)
+        self._page.show(picture, patch, numbers_of(snapshot))
+        spent = time.perf_counter() - start - self._layout_cost
+        self._throttle.spent(self._recorder.cost + spent)
+
+    def _layout(self, snapshot: Snapshot) -> str:
+        """Return the picture's SVG; only a structure never seen before needs Graphviz."""
+        structure = snapshot.graph.structure
+        if structure not in self._layouts:
+            start = time.perf_counter()
+            blank = blank_numbers(snapshot.graph)
+            try:
+                svg = render(dot_text(blank, self._rankdir)).decode()
+            except LayoutError as error:  # the training matters more than its picture
+                warnings.warn(str(error), stacklevel=2)
+                svg = notice(f"{error.message}; the graph has {len(snapshot.graph.nodes)} nodes")
+            self._layouts[structure] = svg
+            self._layout_cost = time.perf_counter() - start
+        return self._layouts[structure]
+
+    def _curve(self, name: str) -> Curve:
+        return self._curves.setdefault(name, Curve())
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        if self._page is not None and hasattr(self._page, "_repr_mimebundle_"):
+            return self._page._repr_mimebundle_(**options)
+        return self.drawing()._repr_mimebundle_()
+
+    def __repr__(self) -> str:
+        return f"<live view: {self._summary()}>"
+
+
+def in_notebook() -> bool:
+    """Say whether we run in a Jupyter kernel, without importing anything of it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def blank_numbers(graph: Graph) -> Snapshot:
+    """Return `graph` with no number known: the page fills them in."""
+    nothing = (None,) * len(graph.nodes)
+    return Snapshot(graph, nothing, nothing, (None,) * len(graph.edges))
+
+
+def notice(text: str) -> str:
+    """Return an SVG that only says something."""
+    size = {"viewBox": "0 0 600 40", "width": "600pt", "height": "40pt"}
+    root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size})
+    ElementTree.SubElement(root, "text", {"x": "10", "y": "25"}).text = text
+    return ElementTree.tostring(root, encoding="unicode")

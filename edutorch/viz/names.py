@@ -1,0 +1,87 @@
+"""What things are called: parameters by their module, other tensors by their variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .graph import NodeKind
+
+if TYPE_CHECKING:
+    from ..nn import Module
+
+Variables = Iterable[tuple[str, Any]]
+
+
+class Names:
+    """Looks up names in `models`, and then among the variables of `frame`.
+
+    With several models, each path begins with the class of its model.
+    """
+
+    def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
+        self.models: list[Module] = []  # kept alive: the ids below are theirs
+        self.frame = frame
+        self.modules: dict[int, str] = {}
+        self.classes: dict[str, str] = {}
+        self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
+        models = list(models)
+        for model in models:
+            self.learn(model, type(model).__name__ if len(models) > 1 else "")
+
+    def learn(self, model: Module, prefix: str | None = None) -> None:
+        """Take the names from `model`. From the second model on, paths begin with its class."""
+        if prefix is None:
+            prefix = type(model).__name__ if self.models else ""
+        self.models.append(model)
+        for path, module in model.named_modules():
+            path = ".".join(part for part in (prefix, path) if part)
+            self.modules[id(module)] = path
+            self.classes[path] = type(module).__name__
+        for kind, tensors in (
+            ("parameter", model.named_parameters()),
+            ("buffer", model.named_buffers()),
+        ):
+            for path, tensor in tensors:
+                module, _, name = ".".join(part for part in (prefix, path) if part).rpartition(".")
+                self._leaves[id(tensor)] = kind, module, name
+
+    def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
+        """Return kind, module path and name of a leaf `tensor`."""
+        found = self._leaves.get(id(tensor))
+        if found is not None:
+            return found
+        from ..nn import Parameter
+
+        kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
+        for name, value in variables(self.frame):
+            if value is tensor:
+                return kind, "", name
+        return kind, "", "leaf" if tensor.requires_grad else "data"
+
+
+def variables(frame: FrameType | None) -> Variables:
+    """Yield the variables a reader of the code in `frame` would know, innermost first."""
+    if frame is None:
+        return
+    scopes: tuple[Mapping[str, Any], ...] = (
+        (frame.f_locals,)
+        if frame.f_locals is frame.f_globals
+        else (frame.f_locals, frame.f_globals)
+    )
+    for scope in scopes:
+        for name, value in list(scope.items()):
+            if not name.startswith("_") and not name.endswith("_"):
+                yield name, value
+
+
+def models_among(found: Variables) -> list[Module]:
+    """Return the models among variables: the modules that no other module contains."""
+    from ..nn import Module
+
+    modules = {id(value): value for _, value in found if isinstance(value, Module)}
+    inner = {
+        id(part) for each in modules.values() for part in each.modules() if part is not each
+    }
+    return [module for key, module in modules.items() if key not in inner]

@@ -1,0 +1,231 @@
+"""Listens to a network while it runs and keeps, of each step, only plain data.
+
+A step is what happens up to an optimizer's update. Without an optimizer (a first
+lesson's `w -= lr * w.grad`) it ends when new ops are recorded after a backward.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from ..core.autograd import Node, unbroadcast
+from ..core.tensor import Tensor
+from ..events import (
+    GradientAccumulated,
+    GradientFlowed,
+    ModuleEntered,
+    ModuleLeft,
+    OpApplied,
+    Stepped,
+)
+from .graph import Key, Snapshot, Vertex, ancestors, arrange
+from .names import Names
+from .summaries import Stats, summarize
+from .trace import input_names, number_vertex, op_vertex
+
+
+class Recorder:
+    """A listener (see `edutorch.events`) that turns events into a `Snapshot` per step.
+
+        recorder = Recorder(Names([model]), lambda recorder: print(recorder.loss))
+        with listening(recorder):
+            ...train...
+
+    With `sampling` off, a step costs next to nothing: only its loss is noted. No
+    tensor and no array is kept alive.
+
+    Attributes:
+        step: how many steps have ended.
+        snapshot: the graph and numbers of the last step that was sampled.
+        sampled: whether the last step was.
+        loss: the value of the scalar on which backward last ran, None if unknown.
+        cost: seconds spent on the last sampled step.
+    """
+
+    def __init__(self, names: Names, on_step: Callable[[Recorder], None] | None = None) -> None:
+        self.names = names
+        self.on_step = on_step
+        self.step = 0
+        self.sampling = self.sampled = True
+        self.snapshot: Snapshot | None = None
+        self.loss: float | None = None
+        self.cost = 0.0
+        self._optimizer_seen = False
+        self._path: list[str] = []  # the modules we are in, innermost last
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            OpApplied: self._op_applied,
+            GradientFlowed: self._gradient_flowed,
+            GradientAccumulated: self._gradient_accumulated,
+            ModuleEntered: self._module_entered,
+            ModuleLeft: self._module_left,
+            Stepped: self._stepped,
+        }
+        self._forget()
+
+    def _forget(self) -> None:
+        self._vertices: dict[Key, Vertex] = {}
+        self._leaves: dict[int, tuple[weakref.ref[Tensor], Key]] = {}
+        self._roots: list[int] = []
+        self._last_flow = (0, 0)
+        self._accumulated = False
+        self._scalar: tuple[int, weakref.ref[Tensor]] | None = None
+        self._spent = 0.0
+
+    def __call__(self, event: Any) -> None:
+        """Take one event."""
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            return
+        if not self.sampling:
+            handler(event)
+            return
+        start = time.perf_counter()
+        handler(event)
+        self._spent += time.perf_counter() - start
+
+    # Forward ----------------------------------------------------------------------------
+
+    def _module_entered(self, event: ModuleEntered) -> None:
+        if id(event.module) not in self.names.modules:
+            self.names.learn(event.module)
+        self._path.append(self.names.modules[id(event.module)])
+
+    def _module_left(self, event: ModuleLeft) -> None:
+        if self._path:
+            self._path.pop()
+
+    def _op_applied(self, event: OpApplied) -> None:
+        node = event.node
+        if node is None:
+            return
+        if self._accumulated and not self._optimizer_seen:
+            self.finish_step()
+        output = event.output[0] if isinstance(event.output, tuple) else event.output
+        if output._array.size == 1:
+            self._scalar = node._order, weakref.ref(output)
+        if not self.sampling:
+            return
+        vertex = op_vertex(node)
+        vertex.module = self._path[-1] if self._path else ""
+        vertex.value = summarize(output._array)
+        sources = []
+        for name, given in zip(input_names(node), event.inputs, strict=True):
+            key = self._source(given, node, name)
+            if key is not None:
+                sources.append((name, key))
+        vertex.sources = tuple(sources)
+        self._vertices[node._order] = vertex
+        node.register_hook(lambda gradient: self._gradient_reached(vertex, gradient))
+
+    def _source(self, given: Any, node: Node, name: str) -> Key | None:
+        """Return the key of one input of an op, and make its vertex if it is new."""
+        if isinstance(given, Tensor):
+            if given.grad_fn is not None and given._node._order in self._vertices:
+                return given._node._order
+            return self._leaf(given)
+        if isinstance(given, int | float):
+            key = ("number", node._order, name)
+            self._vertices[key] = number_vertex(name, given)
+            return key
+        return None
+
+    def _leaf(self, tensor: Tensor) -> Key:
+        """Return the key of a tensor that came into this step from outside."""
+        known = self._leaves.get(id(tensor))
+        if known is not None and known[0]() is tensor:  # an id is reused once its owner is gone
+            return known[1]
+        key = ("leaf", len(self._leaves), id(tensor))
+        self._leaves[id(tensor)] = weakref.ref(tensor), key
+        kind, module, label = self.names.of(tensor)
+        self._vertices[key] = Vertex(
+            kind,
+            label,
+            module,
+            tuple(tensor._array.shape),
+            dtypes.of(tensor._array.dtype).name,
+            differentiable=tensor.requires_grad,
+            value=summarize(tensor._array),
+        )
+        return key
+
+    # Backward ---------------------------------------------------------------------------
+
+    def _gradient_reached(self, vertex: Vertex, gradient: Tensor) -> None:
+        vertex.grad = summarize(gradient._array)
+
+    def _gradient_flowed(self, event: GradientFlowed) -> None:
+        node = event.node
+        flow = -node._order, event.index
+        if not self._roots or flow <= self._last_flow:
+            # Within one backward the nodes run from the youngest to the oldest.
+            self._backward_began(node._order)
+        self._last_flow = flow
+        vertex = self._vertices.get(node._order)
+        if vertex is not None and self.sampling:
+            name = input_names(node)[event.index]
+            vertex.flows[name] = flow_stats(event.gradient, node.edges[event.index])
+
+    def _backward_began(self, order: int) -> None:
+        self._roots.append(order)
+        if self._scalar is not None and self._scalar[0] == order:
+            loss = self._scalar[1]()
+            if loss is not None and (self.sampling or not loss.is_cuda):
+                self.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
+
+    def _gradient_accumulated(self, event: GradientAccumulated) -> None:
+        self._accumulated = True
+        known = self._leaves.get(id(event.tensor))
+        if self.sampling and known is not None and known[0]() is event.tensor:
+            self._vertices[known[1]].grad = summarize(event.tensor._grad._array)
+
+    # Steps ------------------------------------------------------------------------------
+
+    def _stepped(self, event: Stepped) -> None:
+        if not self._optimizer_seen and self.step:
+            self.step = 0  # what we took for steps were parts of the first one
+        self._optimizer_seen = True
+        self.finish_step()
+
+    def finish_step(self) -> None:
+        """End the step: make its snapshot, count it, tell the owner, begin the next one."""
+        if self.sampling:
+            start = time.perf_counter()
+            if self._vertices:
+                self.snapshot = self._arrange()
+            self.cost = self._spent + time.perf_counter() - start
+        self.sampled = self.sampling
+        self.step += 1
+        self._forget()
+        if self.on_step is not None:
+            self.on_step(self)
+
+    def finish(self) -> None:
+        """Take what is there of a last step that nothing has ended."""
+        if self._accumulated and not self._optimizer_seen:
+            self.finish_step()
+        elif self._vertices and self.snapshot is None:
+            self.snapshot = self._arrange()
+
+    def _arrange(self) -> Snapshot:
+        """Draw what the last backward ran through, with other losses of the same graph."""
+        ops = {key for key, vertex in self._vertices.items() if vertex.kind == "op"}
+        roots = [root for root in self._roots if root in ops]
+        if not roots:
+            used = {key for vertex in self._vertices.values() for _, key in vertex.sources}
+            return arrange(self._vertices, sorted(ops - used), self.names.classes)
+        last = ancestors(self._vertices, roots[-1:]) & ops
+        together = [root for root in roots if ancestors(self._vertices, [root]) & last]
+        return arrange(self._vertices, dict.fromkeys(together), self.names.classes)
+
+
+def flow_stats(gradient: Any, edge: Any) -> Stats:
+    """Summarize what an input received, before broadcasting made it larger."""
+    array = gradient._array if isinstance(gradient, Tensor) else gradient
+    shape = edge.shape if edge._order else edge._array.shape
+    if tuple(array.shape) != tuple(shape):
+        array = unbroadcast(array, tuple(shape))
+    return summarize(array)

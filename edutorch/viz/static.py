@@ -1,0 +1,165 @@
+"""The picture that stays in the saved notebook: SVG, PNG and a table of text.
+
+It needs no kernel and no widget, so it shows on GitHub, in nbconvert, in a mail,
+and a screen reader can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ..errors import EdutorchError, MissingExtraError
+from .dot import dot_text, grad_text, shape_text, shown, value_text
+from .graph import Graph, GraphNode, Snapshot
+from .render import LayoutError, render
+
+SVG = "http://www.w3.org/2000/svg"
+NAME_FONT = {"font-family": "Helvetica,Arial,sans-serif", "font-weight": "bold"}
+SHAPE_FONT = {"font-family": "Helvetica,Arial,sans-serif", "fill": "#4B5563"}
+NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
+LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
+
+CAPTION = (
+    "arrows: how values flow; width and number: the gradient that flows back "
+    "(+ orange, − blue and dashed)"
+)
+
+
+class FormatError(EdutorchError, ValueError):
+    """A picture was to be saved under a name that does not say a known format."""
+
+
+class Drawing:
+    """A picture of a graph. A notebook shows it; `save` writes it to a file.
+
+    `.snapshot` holds the graph and its numbers as plain data, `.dot` the text that
+    Graphviz was given, `.svg` the picture.
+    """
+
+    def __init__(self, snapshot: Snapshot, rankdir: str = "LR", caption: str = "") -> None:
+        self.snapshot = snapshot
+        self.dot = dot_text(snapshot, rankdir, caption)
+        self._svg: str | None = None
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG text, laid out when it is first asked for."""
+        if self._svg is None:
+            self._svg = polish(render(self.dot).decode(), self.snapshot.graph)
+        return self._svg
+
+    def png(self) -> bytes:
+        """Return the picture as PNG, at twice the size of the SVG, on white."""
+        return render(self.dot, "png")
+
+    def table(self) -> str:
+        """Return the same facts as a table of text, one line per box."""
+        rows = [("node", "module", "shape", "value", "gradient", "from")]
+        nodes = zip(
+            self.snapshot.graph.nodes, self.snapshot.values, self.snapshot.grads, strict=True
+        )
+        for node, value, grad in nodes:
+            inputs = [edge for edge in self.snapshot.graph.edges if edge.target == node.id]
+            rows.append(
+                (
+                    f"{node.id} {shown(node.label)}",
+                    shown(node.module) if node.module else "",
+                    shape_text(node),
+                    value_text(value).removeprefix("value").strip(),
+                    grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
+                    " ".join(edge.source for edge in inputs),
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture to `path`, whole or not at all; its ending says the format.
+
+        Raises: FormatError: the name does not end in .svg, .png or .dot.
+        """
+        path = Path(path)
+        contents = {
+            ".svg": lambda: self.svg.encode(),
+            ".png": self.png,
+            ".dot": self.dot.encode,
+        }
+        if path.suffix.lower() not in contents:
+            raise FormatError(
+                "save",
+                f"cannot tell the format of {path.name!r}",
+                hint="use a name that ends in .svg, .png or .dot",
+            )
+        _write_whole(path, contents[path.suffix.lower()]())
+        return path
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Give a notebook each form it may know; without Graphviz only the table."""
+        bundle: dict[str, Any] = {"text/plain": self.table()}
+        try:
+            bundle["image/svg+xml"] = self.svg
+            bundle["image/png"] = self.png()
+        except (LayoutError, MissingExtraError) as error:
+            if "image/svg+xml" not in bundle:
+                bundle["text/plain"] += f"\n\n{error}"
+        return bundle
+
+    def __repr__(self) -> str:
+        graph = self.snapshot.graph
+        return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target and rename: nobody ever sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def polish(svg: str, graph: Graph) -> str:
+    """Give Graphviz's SVG readable fonts, and each box a title to read aloud.
+
+    Text stays text: an XML library reads and writes it, nothing is pasted.
+    """
+    ElementTree.register_namespace("", SVG)
+    root = ElementTree.fromstring(svg)
+    root.set("role", "img")
+    root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
+    groups = {group.get("id"): group for group in root.iter(f"{{{SVG}}}g")}
+    for text in root.iter(f"{{{SVG}}}text"):
+        text.attrib.update(NUMBER_FONT)
+    for node in graph.nodes:
+        group = groups[node.id]
+        _entitle(group, _description(node))
+        for text, font in zip(group.findall(f"{{{SVG}}}text"), LINE_FONTS, strict=False):
+            text.attrib.update(font)
+    names = {node.id: shown(node.label) for node in graph.nodes}
+    for edge in graph.edges:
+        title = f"{names[edge.source]} to {names[edge.target]}, as {shown(edge.input)}"
+        _entitle(groups[edge.id], title)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _description(node: GraphNode) -> str:
+    where = f" in {shown(node.module)}" if node.module else ""
+    return f"{node.kind} {shown(node.label)}{where}, {shape_text(node)}"
+
+
+def _entitle(group: ElementTree.Element, title: str) -> None:
+    heading = group.find(f"{{{SVG}}}title")
+    if heading is not None:
+        heading.text = title

@@ -1,0 +1,121 @@
+"""A tensor in a few numbers: mean, min, max, norm, and whether all is finite.
+
+A `Stats` is plain data. It never keeps the array, so watching a network does
+not keep its memory alive.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import backends
+
+TINY = 4
+"""Up to so many numbers are printed whole."""
+
+UNKNOWN = "—"
+"""Stands where a number is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a picture says about one array of `size` numbers.
+
+    `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
+    when there are at most four of them, else "". The norm is the Euclidean one.
+    """
+
+    size: int
+    mean: float
+    min: float
+    max: float
+    norm: float
+    bad: bool = False
+    text: str = ""
+
+
+def summarize(array: Any) -> Stats:
+    """Return the `Stats` of an array of any backend (complex numbers by their size).
+
+    >>> import numpy
+    >>> summarize(numpy.array([3.0, -4.0]))
+    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]')
+    """
+    size = array.size
+    if size <= TINY:
+        on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array
+        return _summarize_tiny(on_host.ravel().tolist(), array.ndim)
+    if array.dtype.kind == "c":
+        array = abs(array)
+    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+        array = array.astype("float32")  # half precision, bfloat16, integers and bools
+    flat = array.ravel()
+    low, high = flat.min().item(), flat.max().item()
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Stats(size, flat.sum().item() / size, low, high, math.nan, bad=True)
+    mean, square = flat.sum().item() / size, (flat @ flat).item()
+    if not (math.isfinite(mean) and 0 < square < math.inf):
+        # The sums left the range of the type: take them of numbers at most 1 in size.
+        peak = max(abs(low), abs(high)) or 1.0
+        flat = flat / peak
+        mean, square = flat.sum().item() / size * peak, (flat @ flat).item()
+        return Stats(size, mean, low, high, math.sqrt(square) * peak)
+    return Stats(size, mean, low, high, math.sqrt(square))
+
+
+def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
+    """Four numbers are quicker in Python than in any array library."""
+    text = whole(values, ndim)
+    reals = [abs(value) if isinstance(value, complex) else float(value) for value in values]
+    if not reals:
+        return Stats(0, math.nan, math.nan, math.nan, 0.0, text=text)
+    bad = not all(math.isfinite(value) for value in reals)
+    return Stats(
+        size=len(reals),
+        mean=sum(reals) / len(reals),
+        min=min(reals),
+        max=max(reals),
+        norm=math.nan if bad else math.hypot(*reals),
+        bad=bad,
+        text=text,
+    )
+
+
+def whole(values: Sequence[Any], ndim: int) -> str:
+    """Write all numbers of a tiny tensor: `8`, `[0.5, -1.2e-07]`."""
+    digits = 4 if len(values) == 1 else 3
+
+    def one(value: Any) -> str:
+        return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+
+    text = ", ".join(one(value) for value in values)
+    return text if ndim == 0 else f"[{text}]"
+
+
+def number(value: float) -> str:
+    """Write a number in at most 7 characters, with its sign, so that no box has to grow.
+
+    The page writes the same texts; tests/golden/numbers.json holds both to it.
+
+    >>> number(0.0123), number(-1234.56), number(2.5e-7), number(float("inf"))
+    ('+0.0123', '-1234.6', '+2.5e-7', '+inf')
+    """
+    if math.isnan(value):
+        return "nan"
+    return ("-" if value < 0 else "+") + number_size(value)
+
+
+def number_size(value: float) -> str:
+    """Write |value| in at most 6 characters."""
+    size = abs(value)
+    if not math.isfinite(size):
+        return str(size)
+    if size == 0 or 0.001 <= size < 999999.5:
+        texts = [f"{size:.{decimals}f}" for decimals in (4, 3, 2, 1, 0)]
+    else:
+        texts = [re.sub(r"e\+?(-?)0*", r"e\1", f"{size:.{digits}e}") for digits in (1, 0)]
+    return next((text for text in texts if len(text) <= 6), texts[-1])

@@ -1,0 +1,67 @@
+"""The widget in the page: three synced traits, and commands that come back."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+MODULES = (
+    "numbers", "colours", "formula", "picture", "curve", "controls", "details", "viewport", "live",
+)  # fmt: skip
+"""The browser code, in the order in which it is put together."""
+
+
+def folder() -> Path:
+    """Return where the browser code lies: in an installed package, or in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_widgets"
+    return installed if installed.is_dir() else package.parent / "widgets"
+
+
+@functools.cache
+def script() -> str:
+    """Join the modules of `widgets/` into the one that anywidget takes.
+
+    Imports fall away, since all names are then in one scope; they are unique.
+    """
+    texts = [(folder() / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
+    text = re.sub(r"^import .*\n", "", "\n".join(texts), flags=re.MULTILINE)
+    return re.sub(r"^export (?!default)", "", text, flags=re.MULTILINE)
+
+
+@functools.cache
+def style() -> str:
+    """Return the widget's style sheet."""
+    return (folder() / "live.css").read_text(encoding="utf-8")
+
+
+class LiveWidget(anywidget.AnyWidget):
+    """Shows a `Picture` and, step after step, the numbers in it."""
+
+    picture = traitlets.Dict().tag(sync=True)
+    patch = traitlets.Dict().tag(sync=True)
+    numbers = traitlets.Bytes().tag(sync=True)
+
+    def __init__(self, on_command: Callable[[str], None]) -> None:
+        self._esm, self._css = script(), style()
+        super().__init__()
+        if hasattr(self.comm, "_reply_subshell_for"):
+            # ipykernel 7.4 sends a page's message to the thread that last wrote on the
+            # same comm: here the loop's, which is busy. None leaves it to the page, which
+            # asks for a thread of its own (a subshell), as with every other ipykernel 7.
+            self.comm._reply_subshell_for = None
+        self.on_msg(lambda widget, content, buffers: on_command(str(content.get("type"))))
+
+    def show(self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes) -> None:
+        """Send one step, in one message; `picture` only when it changed."""
+        with self.hold_sync():
+            if picture is not None:
+                self.picture = picture
+            self.patch = patch
+            self.numbers = numbers

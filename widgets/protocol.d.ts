@@ -1,0 +1,84 @@
+/**
+ * The border between Python (`edutorch/viz/`) and the page (`widgets/`).
+ *
+ * Python keeps three synced traits: `picture` (a `Picture`, sent again only when the
+ * structure of the graph changed), `patch` (a `Patch`) and `numbers` (float32, see
+ * `Patch`), the last two always set together. The page keeps no history: what it finds
+ * there is all it needs, whenever it comes. It sends `Command`s as custom messages.
+ * `tests/golden/*.json` holds examples, checked from both sides.
+ */
+
+export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant";
+
+export interface PictureNode {
+  /** Stable within one picture: "n0", "n1", … also the `id` of the SVG group. */
+  id: string;
+  kind: NodeKind;
+  /** Shown as text, never as markup: "weight", "mul", … */
+  label: string;
+  /** Dotted path of the module in which the op ran, "" outside any module. */
+  module: string;
+  shape: number[];
+  dtype: string;
+  /** LaTeX of the derivative rules by input name; empty for leaves. */
+  formulas: Record<string, string>;
+  /** Whether a gradient can reach it; only then its box has a fourth line. */
+  differentiable: boolean;
+}
+
+export interface PictureEdge {
+  id: string; // "e0", "e1", …
+  source: string; // the input
+  target: string; // the op that uses it
+  input: string; // name of the op's argument
+}
+
+export interface Picture {
+  type: "picture";
+  /** Hash of the structure; the same hash means the same layout. */
+  structure: string;
+  nodes: PictureNode[];
+  edges: PictureEdge[];
+  /**
+   * The laid-out graph, as Graphviz writes it. A node is `<g id="n0" class="node">` with
+   * one `<text>` per line: name, shape, value and, if it is differentiable, gradient.
+   * An edge is `<g id="e0" class="edge">`, with a `<text>` for its gradient unless there
+   * are very many. Lines are wide enough for every text described at `Patch`.
+   */
+  svg: string;
+}
+
+/**
+ * Numbers of one step. Travels as JSON plus ONE binary buffer of float32 (little endian):
+ * per node [mean, min, max, gradient norm], then per edge [gradient norm, mean gradient],
+ * in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
+ *
+ * How they are written, with number() as in tests/golden/numbers.json and "—" for unknown:
+ *   value line     "value " + (tiny[id] or number(mean))
+ *   gradient line  "grad  " + (tinyGrad[id] or number(gradient norm) without its sign)
+ *   edge           number(gradient norm) with the sign of the mean gradient
+ */
+export interface Patch {
+  type: "patch";
+  structure: string;
+  step: number;
+  /** Values of tiny nodes (≤ 4 numbers), printed whole: node id -> text. */
+  tiny: Record<string, string>;
+  /** The same for their gradients. */
+  tinyGrad: Record<string, string>;
+  /** Nodes whose value or gradient holds NaN or Inf. */
+  bad: string[];
+  /** The whole curve of each scalar as [step, value], thinned; null: NaN or Inf. */
+  scalars: Record<string, [number, number | null][]>;
+  state: "running" | "paused" | "finished" | "failed";
+  /** Layouts asked for so far (structure changes). */
+  layouts: number;
+}
+
+/**
+ * "step": let one training step through and pause again. "ready": somebody is looking
+ * (sent when a view is drawn, and as the answer to a patch whose state is "paused").
+ */
+export interface Command {
+  type: "pause" | "resume" | "step" | "ready";
+}
