@@ -180,9 +180,9 @@ def _extras() -> Iterator[Finding]:
 
 def _graphviz() -> Iterator[Finding]:
     """Say which Graphviz can draw; the first that works is used."""
-    from .viz import render
+    from .viz.render import engines
 
-    for engine in render.engines():
+    for engine in engines():
         yield Finding(
             "Graphviz, the first one is used", engine.name, engine.available or None, engine.detail
         )

@@ -234,7 +234,7 @@ class finfo:
         kind = type or _default
         info = ml_dtypes.finfo(kind.to_real().numpy)
         self.bits = info.bits
-        self.dtype = kind.name
+        self.dtype = kind.to_real().name
         for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
             setattr(self, name, builtins.float(getattr(info, name)))
 

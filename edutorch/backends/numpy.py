@@ -22,6 +22,11 @@ class Backend:
     xp: ModuleType | Any
     array_type: type
 
+    @property
+    def device_name(self) -> str:
+        """The name that `tensor.device` shows: with the number of the GPU."""
+        return "cuda:0" if self.name == "cuda" else self.name
+
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Make an array of this device from numbers, lists or one of its own arrays."""
         return self.xp.asarray(values, dtype=dtype)
@@ -56,6 +61,15 @@ class Backend:
         """Wait until everything asked of the device is done."""
 
 
+MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
+"""Significant bits of the types that generators do not draw themselves."""
+
+
+def drawn_in(dtype: np.dtype) -> Any:
+    """Return the type in which a generator draws numbers for `dtype`."""
+    return np.float64 if dtype == np.float64 else np.float32
+
+
 class NumpyRandom:
     """Random arrays from NumPy's counter-based Philox generator.
 
@@ -67,14 +81,15 @@ class NumpyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers in [0, 1)."""
-        drawn_in = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
-        drawn = np.asarray(self._generator.random(shape, dtype=drawn_in.type))
+        drawn = np.asarray(self._generator.random(shape, dtype=drawn_in(dtype)))
+        bits = MANTISSA_BITS.get(dtype.name)
+        if bits:  # rounding up in the shorter type would give 1
+            drawn = np.floor(drawn * 2**bits) / 2**bits
         return drawn.astype(dtype, copy=False)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers from the standard normal distribution."""
-        drawn_in = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
-        drawn = np.asarray(self._generator.standard_normal(shape, dtype=drawn_in.type))
+        drawn = np.asarray(self._generator.standard_normal(shape, dtype=drawn_in(dtype)))
         return drawn.astype(dtype, copy=False)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:

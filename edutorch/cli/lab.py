@@ -34,8 +34,8 @@ def lab(arguments: list[str]) -> int:
     os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
     main(
         [
-            str(notebook),
             f"--ServerApp.root_dir={notebook.parent.parent}",
+            f"--LabApp.default_url=/lab/tree/{notebook.parent.name}/{notebook.name}",
             *_STAYS_LOCAL,
             *(["--allow-root"] if _is_root() else []),
             *arguments,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .op import Op
 
 
+EXTENSION_TYPES = {dtypes.bfloat16.numpy}
+"""Types that NumPy does not know by itself: a Python number next to them becomes float64."""
+
+
 class InferenceWrites(Writes):
     """The record of an inference tensor: too new for every graph."""
 
@@ -42,7 +46,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     given = tuple(inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
     backend = common_backend(op, given, tensors)
-    arrays = promote(op, [as_operand(op, each, backend) for each in given], settings)
+    arrays = promote(op, [as_operand(op, each, backend) for each in given], settings, backend)
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
@@ -127,7 +131,9 @@ def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
     raise TypeError(f"{op.name}(): expected a Tensor or a number, got {type(value).__name__}")
 
 
-def promote(op: Op, operands: list[Any], settings: dict[str, Any]) -> list[Any]:
+def promote(
+    op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
+) -> list[Any]:
     """Bring the operands to the one type in which the op computes."""
     promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
     if promotion == "none":
@@ -145,11 +151,15 @@ def promote(op: Op, operands: list[Any], settings: dict[str, Any]) -> list[Any]:
     if promotion == "float" and kind.category < 2:
         kind = dtypes.get_default_dtype()
 
+    following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
+
     def converted(each: Any) -> Any:
         if hasattr(each, "dtype"):
             return each.astype(kind.numpy) if each.dtype != kind.numpy else each
-        # Python numbers follow the arrays; among themselves they need the type said.
-        return each if each is None or arrays else np.asarray(each, kind.numpy)
+        # Python numbers follow the arrays, except where they decide the type themselves
+        # and NumPy would decide otherwise.
+        follows = each is None or (arrays and kind.numpy in following)
+        return each if follows else backend.asarray(each, kind.numpy)
 
     return [
         each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)

@@ -32,7 +32,7 @@ def call_source(op: Op) -> str:
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
-    everyday = op.inputs and not (op.variadic or op.keep or len(op.outputs) > 1)
+    everyday = op.inputs and op.fast and not (op.variadic or op.keep or len(op.outputs) > 1)
     body = _fast_path(op) if everyday else ""
     return (
         f"def {op.name}({header}):\n"
@@ -67,6 +67,8 @@ def _fast_path(op: Op) -> str:
     ]
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
+    if op.contract is not None:
+        lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
     reduced = [f"dim = reduced_dims(OP, dim, a_{first}.ndim)"] if op.family == "reduction" else []
     lines += [
         "    if plain:",
@@ -84,7 +86,7 @@ def _fast_path(op: Op) -> str:
     ]
     if op.family == "movement":
         lines += [
-            "        if y.base is not None:",
+            f"        if y.base is not None and (y.base is a_{first} or y.base is a_{first}.base):",
             f"            link_view(output, {first})",
         ]
     if op.rules:
@@ -101,6 +103,26 @@ def _fast_path(op: Op) -> str:
             f"        return forward(numpy, {first}{settings})",
         ]
     return "\n".join(lines) + "\n"
+
+
+def contract_tests(op: Op) -> list[str]:
+    """The contract as tests of shapes; where one fails, `apply` finds the words for it."""
+    assert op.contract is not None
+    tests, first_seen = [], {}
+    for name, term in zip(op.inputs, op.contract.terms, strict=True):
+        absent = f"{name} is None or " if name in op.optional else ""
+        if "..." not in term:
+            tests.append(f"({absent}a_{name}.ndim == {len(term)})")
+        for position, axis in enumerate(term):
+            if axis == "...":
+                continue
+            axis, _, divisor = axis.partition("/")
+            size = f"a_{name}.shape[{position - len(term)}]" + (f" * {divisor}" if divisor else "")
+            if axis in first_seen:
+                tests.append(f"({absent}{size} == {first_seen[axis]})")
+            elif not absent:
+                first_seen[axis] = size
+    return tests
 
 
 def floating(op: Op) -> bool:

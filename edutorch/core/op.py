@@ -65,7 +65,8 @@ class Op:
     `inputs` are the tensor arguments, `settings` the others. `promotion` says
     what happens to their types: "none", "promote" (to a common one), "float"
     (to a floating one) or "compare" (common one in, bool out), or asks the
-    settings which; inputs in `keep` are left out of it.
+    settings which; inputs in `keep` are left out of it. `fast=False` leaves the
+    everyday path out, for an op whose result is not an array of NumPy.
     """
 
     def __init__(
@@ -78,12 +79,13 @@ class Op:
         outputs: tuple[str, ...] = ("y",),
         out: bool = False,
         keep: tuple[str, ...] = (),
+        fast: bool = True,
     ) -> None:
         self.forward = forward
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
         self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
-        self.keep = keep
+        self.keep, self.fast = keep, fast
         self.contract = Contract(self.name, contract) if contract else None
         parameters = list(inspect.signature(forward).parameters.values())[1:]
         self.signature = inspect.Signature(parameters)

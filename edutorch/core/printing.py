@@ -177,7 +177,7 @@ def _float_format(numbers: np.ndarray) -> _NumberFormat:
 def _number_format(numbers: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """Return a function that writes one number, and how many characters it writes."""
     if numbers.dtype.kind == "c":
-        real, imag = _float_format(numbers.real), _float_format(numbers.imag)
+        real, imag = _float_format(np.real(numbers)), _float_format(np.imag(numbers))
 
         def write_complex(number: complex) -> str:
             imaginary = imag(number.imag).lstrip()

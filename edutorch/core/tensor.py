@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import backends, dtypes
 from ..device import Device
 from ..errors import GradientError, ShapeError
-from ..modes import current
-from .autograd import (
-    LEAF,
-    AccumulateGrad,
-    Node,
-    RemovableHandle,
-    Writes,
-    edge_of,
-    run_backward,
-)
+from .autograd import LEAF, Node, RemovableHandle, Writes
+from .numbers_out import NumbersOut
 from .shapes import Size
 
 PLAIN_TENSORS: set[type] = set()
 """The classes whose ops need no special care: Tensor and Parameter."""
 
 
-class Tensor:
+class Tensor(NumbersOut):
     """A multi-dimensional array that can record how it was computed.
 
     Make one with `tensor(...)`, `zeros(...)`, … rather than with this class.
@@ -38,7 +30,9 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes")
+    __slots__ = (
+        "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes",
+    )  # fmt: skip
 
     _array: Any  # the numbers, in an array of the device's library
     _node: Any  # the op that made it; LEAF: a leaf that wants a gradient; None: neither
@@ -49,11 +43,7 @@ class Tensor:
 
     _order = 0  # a leaf is older than every node
     __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
-    __hash__ = object.__hash__
-
-    if TYPE_CHECKING:  # the ops' methods are attached when the ops are defined
-
-        def __getattr__(self, name: str) -> Any: ...
+    __hash__ = object.__hash__  # type: ignore[assignment]  (`==` compares numbers)
 
     def __init__(self, *data: Any) -> None:
         values = data[0] if len(data) == 1 and not isinstance(data[0], int) else None
@@ -79,7 +69,7 @@ class Tensor:
     @property
     def device(self) -> Device:
         """Where the numbers are."""
-        return Device(backends.of(self._array).name)
+        return Device(backends.of(self._array).device_name)
 
     @property
     def ndim(self) -> int:
@@ -288,90 +278,6 @@ class Tensor:
 
             self._node.register_hook(keep)
 
-    # Numbers out ----------------------------------------------------------------------
-
-    def item(self) -> Any:
-        """Return the only number as a Python number.
-
-        Raises: ShapeError: there is not exactly one.
-        """
-        if self._array.size != 1:
-            raise ShapeError(
-                "item",
-                f"a Tensor with {self._array.size} elements cannot be converted to Scalar",
-                {"input": tuple(self.shape)},
-                "use x.tolist() for all numbers, or x.mean().item() for one of them",
-            )
-        return self._array.item()
-
-    def tolist(self) -> Any:
-        """Return the numbers as nested lists."""
-        return backends.of(self._array).to_numpy(self._array).tolist()
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """Return a NumPy array of the same memory (with `force`, a copy where needed).
-
-        Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
-        """
-        if self._node is not None and not force:
-            raise GradientError(
-                "numpy",
-                "can't call numpy() on a Tensor that requires grad",
-                hint="use x.detach().numpy()",
-            )
-        backend = backends.of(self._array)
-        if backend.name != "cpu" and not force:
-            raise TypeError(
-                f"can't convert a {backend.name} tensor to numpy; use x.cpu() to copy it first"
-            )
-        return backend.to_numpy(self._array)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self._array.dtype.kind not in "iub":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __bool__(self) -> bool:
-        if self._array.size != 1:
-            raise ShapeError(
-                "bool",
-                "Boolean value of Tensor with more than one value is ambiguous",
-                {"input": tuple(self.shape)},
-                "use x.any() or x.all()",
-            )
-        return bool(self._array.item())
-
-    def __len__(self) -> int:
-        if not self._array.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return self._array.shape[0]
-
-    def __repr__(self) -> str:
-        from .printing import tensor_text
-
-        array = backends.of(self._array).to_numpy(self._array)
-        return tensor_text(
-            array,
-            dtype_name=self.dtype.name,
-            default_dtype_name=dtypes.get_default_dtype().name,
-            device_name=str(self.device),
-            requires_grad=self._node is LEAF,
-            grad_fn_name=None if self.is_leaf else self._node.name(),
-        )
-
 
 PLAIN_TENSORS.add(Tensor)
 
@@ -385,7 +291,8 @@ def fill(tensor: Tensor, array: Any) -> Tensor:
 
 def wrap(array: Any) -> Tensor:
     """Make a tensor around an array of any backend (a NumPy scalar becomes 0-d)."""
-    return fill(object.__new__(Tensor), np.asarray(array) if isinstance(array, np.generic) else array)
+    array = np.asarray(array) if isinstance(array, np.generic) else array
+    return fill(object.__new__(Tensor), array)
 
 
 def array_of(value: Any) -> Any:
@@ -420,6 +327,3 @@ def result_again(node: Node, y: Any, writes: Writes) -> Tensor:
     tensor = wrap(y)
     tensor._node, tensor._writes = node, writes
     return tensor
-
-
-__all__ = ["AccumulateGrad", "Size", "Tensor", "current", "edge_of", "run_backward"]

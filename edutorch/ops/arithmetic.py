@@ -150,7 +150,9 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     """
     if exponent.__class__ is int and exponent < 0 and input.dtype.kind in "iu":
         raise TypeError("integers to negative integer powers are not allowed; use x.float()")
-    return input**exponent
+    y = input**exponent
+    bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
+    return y.astype(bool) if bools else y
 
 
 pow.vjp(

@@ -9,6 +9,7 @@ the same way whatever its numbers are, and a page can change them in place.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
@@ -28,6 +29,7 @@ SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
 FRAMED_MODULES = 60
 NUMBER_WIDTH = 7
+SPACE = "\xa0"  # one that does not break and is not left out
 
 
 # What stands in a box ----------------------------------------------------------------
@@ -74,14 +76,21 @@ def reserved(node: GraphNode) -> int:
     return 10 if not node.shape else 2 + 9 * count if count <= TINY else NUMBER_WIDTH
 
 
-def node_lines(node: GraphNode, value: Stats | None, grad: Stats | None) -> list[str]:
-    """Return the lines of a node's box: name, shape, value, gradient.
+def node_lines(
+    node: GraphNode, value: Stats | None, grad: Stats | None, reserve: bool = False
+) -> list[str]:
+    """Return the lines of a node's box: name, shape, and, if known, value and gradient.
 
-    Spaces that do not break fill the numbers up to the width they may ever need.
+    With `reserve` they are all there, filled up to the width they may ever need with
+    spaces that do not break.
     """
-    width = len("value ") + reserved(node)
-    lines = [shown(node.label), shape_text(node), value_text(value).ljust(width, "\xa0")]
-    return [*lines, grad_text(grad).ljust(width, "\xa0")] if node.differentiable else lines
+    width = len("value ") + reserved(node) if reserve else 0
+    lines = [shown(node.label), shape_text(node)]
+    if reserve or value is not None:
+        lines.append(value_text(value).ljust(width, SPACE))
+    if node.differentiable and (reserve or grad is not None):
+        lines.append(grad_text(grad).ljust(width, SPACE))
+    return lines
 
 
 # How it looks ------------------------------------------------------------------------
@@ -118,12 +127,15 @@ def quoted(lines: Iterable[str]) -> str:
     return '"' + "\\n".join(escaped) + '"'
 
 
-def dot_text(snapshot: Snapshot, rankdir: str = "LR", caption: str = "") -> str:
+def dot_text(
+    snapshot: Snapshot, rankdir: str = "LR", caption: str = "", reserve: bool = False
+) -> str:
     """Return a graph with its numbers as DOT text.
 
     Args:
         rankdir: "LR" draws from left to right, "TB" from top to bottom.
         caption: a line below the picture.
+        reserve: leave room for every number that may be written in later.
     """
     graph = snapshot.graph
     lines = [
@@ -132,54 +144,70 @@ def dot_text(snapshot: Snapshot, rankdir: str = "LR", caption: str = "") -> str:
         f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
         '  node [fontname="Courier" fontsize=10 fontcolor="#111827" margin="0.1,0.06"]',
         '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
-        *_boxes(snapshot),
+        *_boxes(snapshot, reserve),
     ]
-    labelled = len(graph.edges) <= LABELLED_EDGES
+    room = NUMBER_WIDTH if reserve else 0
+    computed = {edge.target for edge in graph.edges}
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
-        lines.append(_arrow(edge, flow, labelled))
+        text = flow_text(flow).ljust(room, SPACE) if len(graph.edges) <= LABELLED_EDGES else ""
+        lines.append(_arrow(edge, flow, text, straight=edge.source in computed))
     return "\n".join([*lines, "}", ""])
 
 
-def _box(node: GraphNode, value: Stats | None, grad: Stats | None, bad: bool) -> str:
+def _box(node: GraphNode, lines: list[str], bad: bool) -> str:
     alarm = f' color="{ALARM}" penwidth=3' if bad else ""
-    label = quoted(node_lines(node, value, grad))
-    return f"{node.id} [id={node.id} label={label} {NODE_STYLES[node.kind]}{alarm}]"
+    return f"{node.id} [id={node.id} label={quoted(lines)} {NODE_STYLES[node.kind]}{alarm}]"
 
 
-def _arrow(edge: GraphEdge, flow: Stats | None, labelled: bool) -> str:
-    # Spaces around the number keep it off the line.
-    text = flow_text(flow).ljust(NUMBER_WIDTH, "\xa0").center(NUMBER_WIDTH + 2, "\xa0")
-    label = f" label={quoted([text])}" if labelled else ""
-    return f"  {edge.source} -> {edge.target} [id={edge.id}{label} {flow_style(flow)}]"
+def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool) -> str:
+    # A space on either side keeps the number off the line.
+    label = f" label={quoted([f'{SPACE}{text}{SPACE}'])}" if text else ""
+    weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
+    return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
 
 
-def _boxes(snapshot: Snapshot) -> list[str]:
+def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:
     """Write the nodes, those of one module in a frame, and frames inside frames."""
     graph = snapshot.graph
-    framed = len({node.module for node in graph.nodes}) <= FRAMED_MODULES
-    members: dict[str, list[str]] = {"": []}
+    frames = framed_modules(graph)
+    members: dict[str, list[str]] = {path: [] for path in ("", *frames)}
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
-        path = node.module if framed else ""
-        outer = path
-        while outer not in members:  # a frame needs the frames around it
-            members[outer] = []
-            outer = outer.rpartition(".")[0]
-        members[path].append(_box(node, value, grad, node.id in snapshot.bad))
+        path = next((path for path in enclosing(node.module) if path in frames), "")
+        lines = node_lines(node, value, grad, reserve)
+        members[path].append(_box(node, lines, node.id in snapshot.bad))
     return _frame("", list(members), members, graph, "  ")
+
+
+def enclosing(path: str) -> list[str]:
+    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
+def framed_modules(graph: Graph) -> list[str]:
+    """Return the paths of the modules that get a frame: those with more than one box."""
+    boxes = Counter(path for node in graph.nodes for path in enclosing(node.module))
+    frames = [path for path, count in boxes.items() if count > 1]
+    return frames if len(frames) <= FRAMED_MODULES else []
+
+
+def _parent(path: str, paths: list[str]) -> str:
+    return next((outer for outer in enclosing(path)[1:] if outer in paths), "")
 
 
 def _frame(
     path: str, paths: list[str], members: dict[str, list[str]], graph: Graph, indent: str
 ) -> list[str]:
     lines = [indent + line for line in members[path]]
-    for number_, inner in enumerate(paths):
-        if inner and inner.rpartition(".")[0] == path:
-            name, kind = shown(inner.rpartition(".")[2]), graph.modules.get(inner)
+    for index, inner in enumerate(paths):
+        if inner and _parent(inner, paths) == path:
+            name = shown(inner[len(path) :].lstrip("."))
+            kind = graph.modules.get(inner)
             title = quoted([f"{name} · {shown(kind)}" if kind else name])
             lines += [
-                f"{indent}subgraph cluster_{number_} {{",
-                f"{indent}  id=c{number_} label={title} labeljust=l margin=8",
+                f"{indent}subgraph cluster_{index} {{",
+                f"{indent}  id=c{index} label={title} labeljust=l margin=8",
                 f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
                 *_frame(inner, paths, members, graph, indent + "  "),
                 f"{indent}}}",

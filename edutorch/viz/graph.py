@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -57,8 +56,13 @@ class Graph:
     @functools.cached_property
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
-        content = [[asdict(each) for each in (*self.nodes, *self.edges)], dict(self.modules)]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        nodes = [
+            (node.kind, node.label, node.module, node.shape, node.dtype, node.differentiable)
+            for node in self.nodes
+        ]
+        edges = [(edge.source, edge.target, edge.input) for edge in self.edges]
+        content = repr((nodes, edges, sorted(self.modules.items())))
+        return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
         """Return the `Picture` of the protocol, with the laid-out `svg` in it."""

@@ -242,7 +242,7 @@ class View:
             start = time.perf_counter()
             blank = blank_numbers(snapshot.graph)
             try:
-                svg = render(dot_text(blank, self._rankdir)).decode()
+                svg = render(dot_text(blank, self._rankdir, reserve=True)).decode()
             except LayoutError as error:  # the training matters more than its picture
                 warnings.warn(str(error), stacklevel=2)
                 svg = notice(f"{error.message}; the graph has {len(snapshot.graph.nodes)} nodes")

@@ -23,10 +23,7 @@ SHAPE_FONT = {"font-family": "Helvetica,Arial,sans-serif", "fill": "#4B5563"}
 NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
 LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
 
-CAPTION = (
-    "arrows: how values flow; width and number: the gradient that flows back "
-    "(+ orange, − blue and dashed)"
-)
+CAPTION = "number and width of an arrow: the gradient that flows back (- blue, dashed; + orange)"
 
 
 class FormatError(EdutorchError, ValueError):
@@ -40,9 +37,10 @@ class Drawing:
     Graphviz was given, `.svg` the picture.
     """
 
-    def __init__(self, snapshot: Snapshot, rankdir: str = "LR", caption: str = "") -> None:
+    def __init__(self, snapshot: Snapshot, rankdir: str = "LR") -> None:
         self.snapshot = snapshot
-        self.dot = dot_text(snapshot, rankdir, caption)
+        backward_ran = any(flow is not None for flow in snapshot.flows)
+        self.dot = dot_text(snapshot, rankdir, CAPTION if backward_ran else "")
         self._svg: str | None = None
 
     @property

@@ -1,0 +1,1 @@
+"""Benchmarks against PyTorch on the CPU: `python -m benchmarks overhead | train | import`."""

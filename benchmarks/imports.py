@@ -1,0 +1,56 @@
+"""What `import edutorch` costs, in time and memory, each time in a fresh process."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+
+from . import report
+
+PROGRAM = """
+import json, sys, time
+start = time.perf_counter()
+import {name}
+took = time.perf_counter() - start
+try:
+    import resource
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+except ImportError:  # Windows
+    memory = float("nan")
+heavy = [each for each in ("cupy", "numba", "jupyter_client", "IPython", "torch") if each in sys.modules]
+print(json.dumps([took, memory, len(sys.modules), heavy]))
+"""
+
+
+def once(name: str) -> tuple[float, float, int, list[str]]:
+    """Import `name` in a new process: seconds, MiB, modules, and which heavy ones came along."""
+    command = [sys.executable, "-c", PROGRAM.format(name=name)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return tuple(json.loads(answer))  # type: ignore[return-value]
+
+
+def run(options: argparse.Namespace) -> str:
+    """Import each library in turns and return the report."""
+    names = [each for each in ("numpy", "edutorch", "torch") if importlib.util.find_spec(each)]
+    found = {name: [] for name in names}
+    for name in names:
+        once(name)  # files into the disk cache, bytecode written
+    for turn in range(options.rounds):
+        for name in names if turn % 2 else reversed(names):
+            found[name].append(once(name))
+    rows = []
+    for name in names:
+        times, memory, modules, heavy = zip(*found[name], strict=True)
+        row = [name, f"{statistics.median(times) * 1e3:.0f}", f"{statistics.median(memory):.0f}"]
+        row += [str(modules[0]), ", ".join(each for each in heavy[0] if each != name) or "none"]
+        if "torch" in found:
+            pairs = zip(times, (each[0] for each in found["torch"]), strict=True)
+            row.append(f"{statistics.median(mine / other for mine, other in pairs):.2f}")
+        rows.append(row)
+    header = ["import", "ms", "peak MiB", "modules", "heavy ones among them"]
+    header += ["time / PyTorch"] if "torch" in found else []
+    return report.table(header, rows)

@@ -1,0 +1,140 @@
+"""How numbers leave a tensor: as Python numbers, lists, NumPy arrays, text and copies."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..errors import GradientError, ShapeError
+from .autograd import LEAF
+from .operator_types import OperatorTypes
+
+
+class NumbersOut(OperatorTypes):
+    """The part of `Tensor` that hands its numbers to the rest of Python."""
+
+    __slots__ = ()
+
+    _array: Any
+    _node: Any
+    _grad: Any
+
+    def item(self) -> Any:
+        """Return the only number as a Python number.
+
+        Raises: ShapeError: there is not exactly one.
+        """
+        if self._array.size != 1:
+            raise ShapeError(
+                "item",
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar",
+                {"input": tuple(self._array.shape)},
+                "use x.tolist() for all numbers, or x.mean().item() for one of them",
+            )
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Return the numbers as nested lists."""
+        return backends.of(self._array).to_numpy(self._array).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """Return a NumPy array of the same memory (with `force`, a copy where needed).
+
+        Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
+        """
+        if self._node is not None and not force:
+            raise GradientError(
+                "numpy",
+                "can't call numpy() on a Tensor that requires grad",
+                hint="use x.detach().numpy()",
+            )
+        backend = backends.of(self._array)
+        if backend.name != "cpu" and not force:
+            raise TypeError(
+                f"can't convert a {backend.name} tensor to numpy; use x.cpu() to copy it first"
+            )
+        return backend.to_numpy(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ShapeError(
+                "bool",
+                "Boolean value of Tensor with more than one value is ambiguous",
+                {"input": tuple(self._array.shape)},
+                "use x.any() or x.all()",
+            )
+        return bool(self._array.item())
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __repr__(self) -> str:
+        from .printing import tensor_text, visible_part
+
+        backend = backends.of(self._array)
+        return tensor_text(
+            backend.to_numpy(visible_part(self._array, backend.xp)),
+            shape=tuple(self._array.shape),
+            dtype_name=self.dtype.name,
+            default_dtype_name=dtypes.get_default_dtype().name,
+            device_name=backend.device_name,
+            requires_grad=self._node is LEAF,
+            grad_fn_name=None if self.is_leaf else self._node.name(),
+        )
+
+    # Copies -----------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._node is not None and self._node is not LEAF:
+            raise GradientError(
+                "deepcopy",
+                "only leaf tensors can be copied with their place in the graph",
+                hint="use x.clone(), which stays in the graph, or x.detach().clone()",
+            )
+        made = rebuild(type(self), self._array.copy(), self._node is LEAF, None)
+        memo[id(self)] = made
+        made._grad = copy.deepcopy(self._grad, memo)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._node is not None and self._node is not LEAF:
+            raise GradientError(
+                "pickle", "only leaf tensors can be pickled", hint="use x.detach() first"
+            )
+        array = backends.of(self._array).to_numpy(self._array)
+        device = backends.of(self._array).name
+        return rebuild, (type(self), np.ascontiguousarray(array), self._node is LEAF, device)
+
+
+def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:
+    """Make a tensor of class `kind` again from what `copy` and `pickle` keep of it."""
+    from .tensor import fill
+
+    if device is not None:
+        array = backends.get(device).from_numpy(array)
+    made = fill(object.__new__(kind), array)
+    made._node = LEAF if requires_grad else None
+    return made

@@ -1,0 +1,86 @@
+"""The CUDA backend against NumPy, where there is a GPU."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from edutorch import backends
+from edutorch.backends.cupy import problems
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(problems()), reason=f"no GPU here: {'; '.join(problems())}"),
+]
+
+
+@pytest.fixture
+def cuda():
+    return backends.get("cuda")
+
+
+def test_there_and_back(cuda):
+    for kind in ("f4", "f8", "i8", "u1", "?", "c8", "f2", ml_dtypes.bfloat16):
+        host = np.arange(6).reshape(2, 3).astype(kind)
+        array = cuda.from_numpy(host)
+        assert backends.of(array) is cuda
+        assert array.dtype == host.dtype
+        np.testing.assert_array_equal(cuda.to_numpy(array), host)
+
+
+@pytest.mark.parametrize(
+    "kind", ["f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "c8", "c16", ml_dtypes.bfloat16]
+)
+def test_scatter_add_counts_repeated_indices(cuda, kind):
+    target = cuda.from_numpy(np.ones((3, 2)).astype(kind))
+    values = cuda.from_numpy(np.array([[1, 2], [3, 4], [5, 6]]).astype(kind))
+    cuda.scatter_add(target, cuda.from_numpy(np.array([0, 2, 0])), values)
+    np.testing.assert_array_equal(cuda.to_numpy(target).astype("c16"), [[7, 9], [1, 1], [4, 5]])
+
+
+def test_strided_views(cuda):
+    x = cuda.from_numpy(np.arange(10, dtype="f4"))
+    window = cuda.as_strided(x[1:], (3, 4), (8, 4), 4)
+    np.testing.assert_array_equal(cuda.to_numpy(window), [[2, 3, 4, 5], [4, 5, 6, 7], [6, 7, 8, 9]])
+    assert cuda.address(window) == cuda.address(x) + 8
+
+
+def test_random_numbers(cuda):
+    first, second = cuda.generator(3), cuda.generator(3)
+    for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16):
+        drawn = cuda.to_numpy(first.uniform((100_000,), np.dtype(kind))).astype("f8")
+        assert drawn.min() >= 0
+        assert drawn.max() < 1
+        assert abs(drawn.mean() - 0.5) < 0.01
+        again = cuda.to_numpy(second.uniform((100_000,), np.dtype(kind)))
+        np.testing.assert_array_equal(again.astype("f8"), drawn)
+    normal = cuda.to_numpy(first.normal((100_000,), np.dtype("f4")))
+    assert abs(normal.mean()) < 0.02
+    assert abs(normal.std() - 1) < 0.02
+    whole = cuda.to_numpy(first.integers(-2, 5, (1000,)))
+    assert set(whole) == set(range(-2, 5))
+    assert sorted(cuda.to_numpy(first.permutation(1000))) == list(range(1000))
+
+
+def test_random_state(cuda):
+    source = cuda.generator(5)
+    state = source.get_state()
+    drawn = cuda.to_numpy(source.normal((10,), np.dtype("f4")))
+    source.set_state(state)
+    np.testing.assert_array_equal(cuda.to_numpy(source.normal((10,), np.dtype("f4"))), drawn)
+
+
+def test_what_the_gpu_says_of_itself():
+    import edutorch
+
+    assert edutorch.cuda.is_available()
+    assert edutorch.cuda.device_count() >= 1
+    assert edutorch.cuda.get_device_name()
+    assert edutorch.cuda.get_device_capability() >= (7, 0)
+    free, total = edutorch.cuda.mem_get_info()
+    assert 0 < free <= total
+    kept = backends.get("cuda").from_numpy(np.ones(1_000_000))
+    assert edutorch.cuda.memory_allocated() >= kept.nbytes
+    assert edutorch.cuda.memory_reserved() >= edutorch.cuda.memory_allocated()
+    edutorch.cuda.synchronize()

@@ -1,0 +1,298 @@
+"""The strict device refuses what CuPy refuses, and otherwise computes as NumPy does."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from edutorch import backends
+from edutorch.backends import strict
+from edutorch.backends.strict import StrictArray, xp
+
+DEVICE = backends.get("strict")
+
+
+def on_device(values, dtype=None) -> StrictArray:
+    return DEVICE.from_numpy(np.asarray(values, dtype))
+
+
+def on_host(array: StrictArray) -> np.ndarray:
+    return DEVICE.to_numpy(array)
+
+
+X = np.arange(6, dtype="f4").reshape(2, 3)
+
+
+# What it refuses -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda x: np.add(x, 1), "does not support ufuncs"),
+        (lambda x: np.sum(x), r"numpy\.sum was called with an array of the device"),
+        (lambda x: np.asarray(x), "Implicit conversion to a NumPy array is not allowed"),
+        (lambda x: float(np.float64(x)), "Implicit conversion"),
+        (lambda x: x + np.ones(3), "add got a NumPy array"),
+        (lambda x: np.ones(3) * x, "multiply got a NumPy array"),
+        (lambda x: x < np.ones(3), "less got a NumPy array"),
+        (lambda x: xp.maximum(x, np.ones(3)), "maximum got a NumPy array"),
+        (lambda x: xp.concatenate([x, X]), "concatenate got a NumPy array"),
+        (lambda x: x[np.array([0])], "an index got a NumPy array"),
+        (lambda x: x.__setitem__(0, np.ones(3)), "assignment got a NumPy array"),
+        (lambda x: x.__setitem__(0, [1, 2, 3]), "not a list"),
+        (lambda x: x[: xp.argmax(x)], "cannot be the bounds of a slice"),
+        (lambda x: xp.sum(3.0), "sum needs an array of the device, got float"),
+        (lambda x: xp.where(True, x, x), "where needs an array of the device, got bool"),
+        (lambda x: xp.sum(x, where=x > 1), "unexpected keyword argument 'where'"),
+        (lambda x: xp.max(x, initial=0), "unexpected keyword argument 'initial'"),
+        (lambda x: xp.clip(x, min=0, max=1), "missing a required argument: 'a_min'"),
+        (lambda x: xp.exp(x, where=x > 1), r"exp takes 1 arrays .* and \['where'\]"),
+        (lambda x: x.sum(where=x > 1), "method sum.*unexpected keyword argument 'where'"),
+        (lambda x: x.item(0), "takes 1 positional argument but 2 were given"),
+        (lambda x: xp.logical_not(x.astype("c8")), "logical_not is not supported for .* complex64"),
+        (lambda x: hash(x), "unhashable"),
+        (lambda x: range(xp.argmax(x)), "cannot be interpreted as an integer"),
+    ],
+)
+def test_type_errors(mistake, message):
+    with pytest.raises(TypeError, match=message):
+        mistake(on_device(X))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["block", "insert", "geomspace", "vecdot", "unstack", "einsum_path", "errstate", "random"],
+)
+def test_functions_that_cupy_lacks(name):
+    assert hasattr(np, name)
+    with pytest.raises(AttributeError, match=f"CuPy has no '{name}'"):
+        getattr(xp, name)
+
+
+def test_members_that_cupy_lacks():
+    assert not hasattr(xp.linalg, "vector_norm")
+    assert not hasattr(xp.add, "at")
+    with pytest.raises(NotImplementedError, match=r"CuPy has no maximum\.reduce"):
+        xp.maximum.reduce(on_device(X))
+    x = on_device(X)
+    for name in ("ctypes", "setflags", "newbyteorder"):
+        with pytest.raises(AttributeError, match=f"arrays have no '{name}'"):
+            getattr(x, name)
+    with pytest.raises(AttributeError):
+        _ = x.flags.writeable
+    with pytest.raises(AttributeError, match="do not let 'dtype' be set"):
+        x.dtype = np.int32
+
+
+def test_two_masks_in_one_index():
+    x = on_device(X)
+    with pytest.raises(IndexError, match="more than one boolean array"):
+        x[x[:, 0] > 0, x[0] > 0]
+
+
+# What it does --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda xp, x: x + x,
+        lambda xp, x: 2 - x / 3,
+        lambda xp, x: x**2 // 3 % 2,
+        lambda xp, x: np.float32(2) * x,
+        lambda xp, x: x @ x.T,
+        lambda xp, x: -abs(x - 3),
+        lambda xp, x: ~(x > 2) | (x == 1),
+        lambda xp, x: xp.exp(x).sum(axis=1, keepdims=True),
+        lambda xp, x: xp.add.reduce(x, axis=1),
+        lambda xp, x: xp.multiply.accumulate(x + 1, axis=1),
+        lambda xp, x: xp.where(x > 2, x, 0.0),
+        lambda xp, x: xp.einsum("ij,kj->ik", x, x),
+        lambda xp, x: xp.concatenate([x, x * 2], axis=1),
+        lambda xp, x: xp.stack((x, x))[..., 1:, None],
+        lambda xp, x: xp.take_along_axis(x, xp.argsort(-x, axis=1), axis=1),
+        lambda xp, x: x[xp.asarray([1, 0]), 1:],
+        lambda xp, x: x[[1, 0]],
+        lambda xp, x: x[x > 2],
+        lambda xp, x: x[xp.asarray(1)],
+        lambda xp, x: xp.linalg.norm(x, axis=1),
+        lambda xp, x: xp.fft.rfft(x).imag,
+        lambda xp, x: x.astype(xp.float64).reshape(3, 2).T,
+        lambda xp, x: xp.broadcast_to(x[0], (4, 3)),
+        lambda xp, x: xp.log(x * 0),
+    ],
+)
+def test_computes_like_numpy(compute):
+    x = on_device(X)
+    result = compute(xp, x)
+    with np.errstate(all="ignore"):
+        expected = compute(np, X)
+    assert isinstance(result, StrictArray)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(on_host(result), expected)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x.sum(),
+        lambda x: xp.max(x),
+        lambda x: xp.argmax(x),
+        lambda x: x[0, 0],
+        lambda x: xp.count_nonzero(x),
+        lambda x: xp.allclose(x, x),
+        lambda x: xp.array_equal(x, x),
+        lambda x: xp.einsum("ij,ij", x, x),
+        lambda x: xp.add(2, 3),
+    ],
+)
+def test_zero_dimensions_stay_on_the_device(compute):
+    result = compute(on_device(X))
+    assert isinstance(result, StrictArray)
+    assert result.shape == ()
+
+
+def test_numpy_would_warn_but_a_gpu_does_not(recwarn):
+    x = on_device([0.0, -1.0])
+    _ = 1 / x, xp.log(x), x.astype(np.float32) * 1e39
+    assert not recwarn.list
+
+
+def test_functions_about_arrays_answer_on_the_host():
+    x = on_device(X)
+    assert xp.ndim(x) == 2
+    assert xp.iscomplexobj(x) is False
+    assert xp.result_type(x, xp.float64) == np.float64
+    assert xp.float32 is np.float32
+    assert len(x) == 2
+    assert [row.shape for row in x] == [(3,), (3,)]
+    assert repr(x).startswith("StrictArray(array(")
+
+
+# Memory --------------------------------------------------------------------------------
+
+
+def test_host_and_device_share_no_memory():
+    host = X.copy()
+    x = DEVICE.from_numpy(host)
+    host[0, 0] = 100
+    back = on_host(x)
+    back[0, 1] = 100
+    np.testing.assert_array_equal(on_host(x), X)
+    y = xp.asarray(host)
+    host[0, 0] = -1
+    assert float(y[0, 0]) == 100
+
+
+def test_views_know_the_array_whose_memory_they_show():
+    x = on_device(X)
+    assert x.base is None
+    for view in (x[0], x[0, 0], x.T, x.reshape(3, 2), x[:, ::-1][1:], xp.expand_dims(x, 0),
+                 xp.broadcast_to(x, (2, 2, 3)), *xp.split(x, 2)):  # fmt: skip
+        assert view.base is x
+    for copied in (x * 1, x.copy(), x[[0]], x[xp.asarray(0)], x[x > 0], x.astype("f4")):
+        assert copied.base is None
+    assert x.astype("f4", copy=False) is x
+    x.T[0, 1] = 50
+    assert float(x[1, 0]) == 50
+
+
+def test_in_place_and_out():
+    x = on_device(X)
+    same = x
+    same += 1
+    same *= same
+    assert same is x
+    out = xp.empty_like(x)
+    assert xp.sqrt(x, out=out) is out
+    assert xp.sum(x, axis=0, out=out[0]).base is out
+    np.testing.assert_array_equal(on_host(out)[0], ((X + 1) ** 2).sum(0))
+    with pytest.raises(TypeError, match="casting rule"):
+        same += 1j
+
+
+def test_strided_views():
+    x = on_device(np.arange(10, dtype="f4"))
+    window = DEVICE.as_strided(x[1:], (3, 4), (8, 4), 4)
+    np.testing.assert_array_equal(on_host(window), [[2, 3, 4, 5], [4, 5, 6, 7], [6, 7, 8, 9]])
+    assert window.base is x
+    assert window[1].base is x
+    assert DEVICE.address(window) == DEVICE.address(x) + 8
+    with pytest.raises((ValueError, TypeError), match=r"strides|buffer"):
+        DEVICE.as_strided(x, (3, 4), (16, 4), 4)
+
+
+def test_scatter_add_counts_repeated_indices():
+    total = on_device(np.zeros(3))
+    DEVICE.scatter_add(total, on_device([0, 2, 0]), on_device([1.0, 2.0, 4.0]))
+    np.testing.assert_array_equal(on_host(total), [5, 0, 2])
+    with pytest.raises(TypeError, match="got a NumPy array"):
+        DEVICE.scatter_add(total, on_device([0]), np.ones(1))
+
+
+def test_copies():
+    x = on_device(X)
+    for copied in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        copied[0, 0] = 9
+        assert float(x[0, 0]) == 0
+
+
+# Waiting -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        lambda x: float(x[0, 0]),
+        lambda x: int(x[0, 0]),
+        lambda x: bool(x[0, 0]),
+        lambda x: complex(x[0, 0]),
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: x.get(),
+        lambda x: x[x > 1],
+        lambda x: xp.nonzero(x),
+        lambda x: x.nonzero(),
+        lambda x: xp.where(x > 1),
+        lambda x: xp.unique(x),
+    ],
+)
+def test_synchronisations_are_counted(waits):
+    x = on_device(X)
+    before = strict.synchronisations()
+    waits(x)
+    assert strict.synchronisations() == before + 1
+    with strict.no_synchronisation(), pytest.raises(RuntimeError, match="the host waits"):
+        waits(x)
+
+
+def test_computing_does_not_synchronise():
+    x = on_device(X)
+    with strict.no_synchronisation():
+        y = xp.exp(x - xp.max(x, axis=1, keepdims=True))
+        y /= y.sum(axis=1, keepdims=True)
+        y[:, 0] = y[:, 1]
+
+
+# Random numbers ------------------------------------------------------------------------
+
+
+def test_the_same_random_numbers_as_on_the_cpu():
+    ours, cpus = DEVICE.generator(7), backends.get("cpu").generator(7)
+    for draw in (
+        lambda source: source.uniform((3, 2), np.dtype("f4")),
+        lambda source: source.normal((5,), np.dtype("f8")),
+        lambda source: source.integers(-3, 9, (4,)),
+        lambda source: source.permutation(10),
+    ):
+        drawn = draw(ours)
+        assert isinstance(drawn, StrictArray)
+        np.testing.assert_array_equal(on_host(drawn), draw(cpus))
+    state = ours.get_state()
+    first = on_host(ours.normal((3,), np.dtype("f4")))
+    ours.set_state(state)
+    np.testing.assert_array_equal(on_host(ours.normal((3,), np.dtype("f4"))), first)

@@ -1,0 +1,69 @@
+"""What a person does in JupyterLab, by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab."""
+
+    root: Path
+    port: int
+    token: str
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def open(self, page: Any, notebook: str) -> None:
+        """Open a notebook that lies in `root`, and wait until its kernel is ready."""
+        page.goto(f"{self.address}/lab/tree/{notebook}?token={self.token}&reset")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        # Only the status bar knows: run earlier, and JupyterLab asks which kernel to take.
+        page.locator("#jp-bottom-panel").get_by_text("| Idle").wait_for()
+
+    def outputs(self, notebook: str) -> list[dict[str, Any]]:
+        """Return all outputs of the notebook as it is on the disk."""
+        cells = json.loads((self.root / notebook).read_text())["cells"]
+        return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    """Write a notebook with these code cells."""
+    path.write_text(
+        json.dumps(
+            {
+                "nbformat": 4,
+                "nbformat_minor": 5,
+                "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+                "cells": [
+                    {
+                        "cell_type": "code",
+                        "id": f"cell-{index}",
+                        "metadata": {},
+                        "execution_count": None,
+                        "outputs": [],
+                        "source": source,
+                    }
+                    for index, source in enumerate(cells)
+                ],
+            }
+        )
+    )
+
+
+def run_all(page: Any) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+
+
+def save(page: Any) -> None:
+    page.locator(".jp-Notebook").first.press("Control+s")
+    page.locator(".jp-NotebookPanel .jp-mod-dirty, .jp-mod-current.jp-mod-dirty").wait_for(
+        state="detached"
+    )

@@ -1,0 +1,93 @@
+"""The tour in a real JupyterLab: does the picture move, and do the buttons work?"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import ARTIFACTS, ROOT
+from tests.browser.lab import Lab, run_all, save, write_notebook
+
+pytestmark = pytest.mark.browser
+
+from pathlib import Path; TOUR = Path("/tmp/harness/fake_tour.ipynb")
+
+# Counts the different sets of numbers that the page has shown, frame by frame.
+WATCH = """() => {
+  window.seen = new Set();
+  const look = () => {
+    const texts = [...document.querySelectorAll(".edutorch-live text:is(.value, .gradient)")];
+    if (texts.length) window.seen.add(texts.map((text) => text.textContent).join("|"));
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+SHOWN = """() => [...document.querySelectorAll(".edutorch-live :is(text, .step)")]
+  .map((element) => element.textContent).join("|")"""
+
+
+class View:
+    """The live view, as a person sees it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.root = page.locator(".edutorch-live").first
+
+    @property
+    def step(self) -> int:
+        return int(self.root.locator(".step").inner_text().removeprefix("step "))
+
+    def press(self, name: str) -> None:
+        self.root.get_by_role("button").filter(has_text=name).click()
+
+    def wait_for_state(self, state: str) -> None:
+        self.root.locator(f".state[data-state={state}]").wait_for()
+
+    def assert_still(self) -> None:
+        before = self.page.evaluate(SHOWN)
+        self.page.wait_for_timeout(700)
+        assert self.page.evaluate(SHOWN) == before
+
+    def screenshot(self, name: str) -> None:
+        ARTIFACTS.mkdir(exist_ok=True)
+        self.root.scroll_into_view_if_needed()
+        self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+
+def test_the_tour_moves_pauses_steps_and_leaves_a_picture(lab: Lab, page: Any) -> None:
+    shutil.copy(TOUR, lab.root / TOUR.name)
+    lab.open(page, TOUR.name)
+    page.evaluate(WATCH)
+    run_all(page)
+    page.wait_for_function("() => window.seen.size >= 10")
+
+    view = View(page)
+    view.press("Pause")
+    view.wait_for_state("paused")
+    view.assert_still()
+    view.screenshot("tour-paused")
+
+    paused_at = view.step
+    view.press("Step")
+    page.wait_for_function(
+        "step => document.querySelector('.edutorch-live .step').textContent === `step ${step}`",
+        arg=paused_at + 1,
+    )
+    view.assert_still()
+
+    view.press("Resume")
+    view.wait_for_state("running")
+    page.wait_for_function("() => window.seen.size >= 20")
+    view.screenshot("tour-running")
+
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    page.wait_for_timeout(500)
+    save(page)
+    outputs = lab.outputs(TOUR.name)
+    errors = [output for output in outputs if output["output_type"] == "error"]
+    assert errors == []
+    pictures = {kind for output in outputs for kind in output.get("data", {})}
+    assert "image/svg+xml" in pictures
+    assert "image/png" in pictures

@@ -1,0 +1,33 @@
+"""What every test can ask for: a device, the oracle, the same random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import edutorch
+from tests.devices import device  # noqa: F401  (a fixture for all)
+from tests.oracle import require_torch
+
+
+@pytest.fixture(autouse=True)
+def _same_start() -> None:
+    """Each test starts with the same random numbers, whichever ran before it."""
+    edutorch.manual_seed(0)
+
+
+@pytest.fixture
+def torch() -> Any:
+    """PyTorch, the oracle."""
+    return require_torch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` need one: elsewhere they are skipped, and never count as passed."""
+    if edutorch.cuda.is_available():
+        return
+    no_gpu = pytest.mark.skip(reason="needs an NVIDIA GPU and the extra `cuda`")
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(no_gpu)

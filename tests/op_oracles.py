@@ -1,0 +1,92 @@
+"""How the ops whose names or arguments differ are called, here and in PyTorch, and
+answers that come from neither: Python's own `math`, number by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+def _set(x: Any, value: Any, index: Any) -> Any:
+    y = x.clone()
+    y[index] = value
+    return y
+
+
+# Ops that users reach under another name.
+OURS: dict[str, Callable[..., Any]] = {
+    "getitem": lambda input, index: input[index],
+}
+
+
+def _moved(x: Any) -> Any:
+    return x.clone()
+
+
+def _extreme(torch: Any) -> Callable[..., Any]:
+    def find(input: Any, dim: int, keepdim: bool, largest: bool) -> Any:
+        return tuple((torch.max if largest else torch.min)(input, dim, keepdim))
+
+    return find
+
+
+def theirs(torch: Any, name: str) -> Callable[..., Any]:
+    """Return the function of PyTorch that does what our op `name` does."""
+    special: dict[str, Callable[..., Any]] = {
+        "getitem": lambda input, index: input[index],
+        "setitem": _set,
+        "place": lambda input, index, shape: (
+            torch.zeros(shape, dtype=input.dtype).index_put(index, input, accumulate=True)
+            if all(isinstance(each, torch.Tensor) for each in index)
+            else _set(torch.zeros(shape, dtype=input.dtype), input, index)
+        ),
+        "sort_with_indices": lambda input, dim=-1, descending=False: tuple(
+            torch.sort(input, dim=dim, descending=descending, stable=True)
+        ),
+        "extreme_with_index": _extreme(torch),
+        "einsum_of": lambda operands, equation: torch.einsum(equation, *operands),
+        "as_type": lambda input, dtype: input.to(dtype),
+        "to_device": _moved,
+        "view": lambda input, shape: input.view(shape),
+        "expand": lambda input, size: input.expand(size),
+        "repeat": lambda input, repeats: input.repeat(repeats),
+        "relu": torch.nn.functional.relu,
+        "softplus": torch.nn.functional.softplus,
+        "pow": lambda input, exponent: torch.pow(input, exponent),
+        "amax": lambda input, dim=(), keepdim=False: torch.amax(input, dim, keepdim),
+        "amin": lambda input, dim=(), keepdim=False: torch.amin(input, dim, keepdim),
+    }
+    return special.get(name) or getattr(torch, name)
+
+
+def _guarded(function: Callable[..., float]) -> Callable[..., float]:
+    def answer(*numbers: float) -> float:
+        try:
+            return function(*numbers)
+        except (ValueError, OverflowError):
+            return math.nan
+
+    return answer
+
+
+# What Python's float64 says of single numbers.
+NUMBERS: dict[str, Callable[..., Any]] = {
+    name: _guarded(function)
+    for name, function in {
+        "neg": lambda x: -x, "positive": lambda x: x, "abs": abs, "square": lambda x: x**2,
+        "sign": lambda x: math.copysign(1.0, x) if x else 0.0, "reciprocal": lambda x: 1 / x,
+        "sqrt": math.sqrt, "rsqrt": lambda x: x**-0.5, "exp": math.exp, "expm1": math.expm1,
+        "log": math.log, "log2": math.log2, "log10": math.log10, "log1p": math.log1p,
+        "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos,
+        "atan": math.atan, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+        "relu": lambda x: max(x, 0.0), "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
+        "softplus": lambda x: math.log(1 + math.exp(x)),
+        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+        "div": lambda a, b: a / b, "floor_divide": lambda a, b: a // b,
+        "remainder": lambda a, b: a % b, "maximum": max, "minimum": min, "atan2": math.atan2,
+        "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a),
+    }.items()
+}  # fmt: skip

@@ -1,0 +1,25 @@
+"""PyTorch as the oracle: what it answers is what a test expects.
+
+It is needed only for tests. Where it is not installed these tests are skipped,
+unless EDUTORCH_REQUIRE_TORCH=1 says that its absence is a failure (as in CI).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+
+
+def require_torch() -> Any:
+    """Return the module `torch`; skip the calling test (or file) where it is missing."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        if os.environ.get("EDUTORCH_REQUIRE_TORCH") == "1":
+            pytest.fail("EDUTORCH_REQUIRE_TORCH=1, but PyTorch is not installed", pytrace=False)
+        pytest.skip("PyTorch, the oracle, is not installed", allow_module_level=True)

@@ -1,0 +1,229 @@
+"""The command line: scripts written for PyTorch, the doctor, and JupyterLab's start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from edutorch import doctor
+from edutorch.cli import lab
+
+
+def edutorch(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `python -m edutorch` with `arguments`."""
+    return subprocess.run(
+        [sys.executable, "-m", "edutorch", *arguments], capture_output=True, text=True, cwd=folder
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path):
+    """Write a script; running it is up to the test."""
+
+    def write(text: str, name: str = "script.py") -> str:
+        file = tmp_path / name
+        file.write_text(textwrap.dedent(text))
+        return str(file)
+
+    return write
+
+
+# run ---------------------------------------------------------------------------------
+
+
+def test_the_four_lines(script):
+    path = script("""
+        import torch
+        x = torch.tensor(3.0, requires_grad=True); y = x**2 + 2*x + 1; y.backward()
+        print(x.grad)
+    """)
+    done = edutorch("run", path)
+    assert (done.stdout, done.stderr, done.returncode) == ("tensor(8.)\n", "", 0)
+
+
+def test_every_form_of_import_gives_the_same_modules(script):
+    path = script("""
+        import torch, edutorch
+        import torch.nn as nn
+        import torch.nn.functional as F
+        import torch.optim as optim
+        import torch.utils.data
+        import torch.autograd
+        from torch import nn as nn2, Tensor
+        from torch.utils.data import DataLoader, TensorDataset
+        from torch.optim import Adam
+
+        assert torch is edutorch and Tensor is edutorch.Tensor
+        assert nn is nn2 is torch.nn is edutorch.nn
+        assert F is nn.functional is edutorch.nn.functional
+        assert optim.Adam is Adam is edutorch.optim.Adam
+        assert DataLoader is edutorch.utils.data.DataLoader
+        assert torch.autograd.grad is edutorch.autograd.grad
+        assert edutorch.__spec__.name == edutorch.__name__ == "edutorch"
+        assert nn.__spec__.name == "edutorch.nn"
+    """)
+    done = edutorch("run", path)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_script_sees_what_python_would_show_it(script, tmp_path):
+    path = script("""
+        import sys
+        from neighbour import WORD
+        if __name__ == "__main__":
+            import __main__
+            print(sys.argv[1:], sys.path[0], __file__, WORD, __main__.WORD)
+            sys.exit(7)
+    """)
+    script("WORD = 'hello'", "neighbour.py")
+    arguments = ["--lr", "0.1", "-h", "--", "name"]
+    ours = edutorch("run", path, *arguments)
+    plain = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True)
+    assert ours.stdout == plain.stdout
+    assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr) == (7, "")
+
+
+@pytest.mark.parametrize("text", ["def f():\n    return 1 / 0\nf()\n", "x = (\n"])
+def test_a_traceback_shows_the_script_only(script, text):
+    path = script(text)
+    ours = edutorch("run", path)
+    plain = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert ours.stderr == plain.stderr
+    assert ours.returncode == plain.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import torch.no_such_part", "edutorch has no torch.no_such_part (yet)"),
+        ("import torch; torch.no_such_op", "edutorch has no torch.no_such_op (yet)"),
+        ("from torch import no_such_op", "edutorch has no torch.no_such_op (yet)"),
+        ("from torch.nn import NoSuchLayer", "edutorch has no torch.nn.NoSuchLayer (yet)"),
+    ],
+)
+def test_a_missing_name_is_named_as_the_script_calls_it(script, text, said):
+    done = edutorch("run", script(text))
+    assert said in done.stderr
+    assert done.returncode == 1
+
+
+def test_a_name_can_be_tried_for(script):
+    done = edutorch("run", script("import torch; print(hasattr(torch, 'no_such_op'))"))
+    assert done.stdout == "False\n"
+
+
+def test_the_alias_comes_too_late_after_pytorch():
+    code = (
+        "import sys, types; sys.modules['torch'] = types.ModuleType('torch')\n"
+        "from edutorch import alias; alias.install()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "alias.install: PyTorch has already been imported in this process" in done.stderr
+    assert "hint: install the alias before" in done.stderr
+
+
+def test_a_script_that_is_not_there():
+    done = edutorch("run", "nowhere.py")
+    assert (done.returncode, done.stderr) == (2, "edutorch run: there is no file 'nowhere.py'\n")
+
+
+# doctor ------------------------------------------------------------------------------
+
+
+def test_the_doctor_is_content_and_says_what_it_sees():
+    done = edutorch("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for word in ("Python", "numpy", "extra `lab`", "pygraphviz", "dot", "cuda"):
+        assert word in done.stdout
+
+
+def test_the_doctor_speaks_json():
+    findings = json.loads(edutorch("doctor", "--json").stdout)
+    assert {"core", "devices"} <= {finding["section"] for finding in findings}
+    assert all(finding["ok"] in (True, None) for finding in findings)
+
+
+def test_what_is_missing_comes_with_what_to_do(monkeypatch):
+    real = doctor.importlib.util.find_spec
+
+    def without_some(name: str):
+        return None if name in ("anywidget", "safetensors") else real(name)
+
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", without_some)
+    findings = doctor.examine()
+    text = doctor.report(findings)
+    assert 'pip install "edutorch[lab]"  for notebooks and live pictures' in text
+    assert "pip install safetensors" in text
+    (core,) = [finding for finding in findings if finding.ok is False]
+    assert core.name == "safetensors"
+    assert doctor.doctor(as_json=True) == 1
+
+
+def test_a_new_cpu_gets_the_kernels_that_it_can_run(monkeypatch, tmp_path):
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(doctor, "CPUINFO", cpuinfo)
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    monkeypatch.setattr(doctor, "_blas_libraries", lambda: [{"architecture": "Haswell"}])
+
+    assert doctor.faster_blas() == {}  # not Linux
+    cpuinfo.write_text("flags : fpu avx2 avx512f\n")
+    assert doctor.faster_blas() == {}  # only some of the registers
+    cpuinfo.write_text("flags : fpu avx2 avx512f avx512dq avx512bw avx512vl avx512cd\n")
+    assert doctor.faster_blas() == {"OPENBLAS_CORETYPE": "SkylakeX"}
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert doctor.faster_blas() == {}  # somebody has decided
+    monkeypatch.delenv("OPENBLAS_CORETYPE")
+    monkeypatch.setattr(doctor, "_blas_libraries", lambda: [{"architecture": "SkylakeX"}])
+    assert doctor.faster_blas() == {}  # OpenBLAS knows this CPU
+
+
+# lab ---------------------------------------------------------------------------------
+
+
+def test_the_tour_of_a_checkout_is_opened_in_place(tmp_path):
+    notebook = lab.tour_notebook(tmp_path)
+    assert notebook == Path(__file__).parent.parent / "notebooks" / lab.TOUR
+    assert notebook.is_file()
+
+
+def test_an_installed_tour_is_copied_once(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "edutorch"
+    (package / "_notebooks").mkdir(parents=True)
+    (package / "_notebooks" / lab.TOUR).write_text("the tour")
+    monkeypatch.setattr(lab, "_PACKAGE", package)
+
+    notebook = lab.tour_notebook(tmp_path)
+    assert notebook == tmp_path / "notebooks" / lab.TOUR
+    assert notebook.read_text() == "the tour"
+    notebook.write_text("my notes")
+    assert lab.tour_notebook(tmp_path).read_text() == "my notes"
+
+
+def test_jupyterlab_gets_its_own_options_and_asks_the_internet_nothing():
+    """JupyterLab itself says what it has understood."""
+    labapp = pytest.importorskip("jupyterlab.labapp", reason="needs the extra `lab`")
+    done = edutorch("lab", "--no-browser", "--port", "8899", "--show-config-json")
+    understood = json.loads(done.stdout)
+    assert understood["ServerApp"]["port"] == 8899
+    assert understood["ServerApp"]["open_browser"] is False
+    assert understood["LabApp"]["default_url"] == f"/lab/tree/notebooks/{lab.TOUR}"
+
+    traits = labapp.LabApp.class_traits()
+    option = understood["LabApp"]
+    assert traits["news_url"].from_string(option["news_url"]) is None
+    assert traits["extension_manager"].from_string(option["extension_manager"]) == "readonly"
+    check = traits["check_for_updates_class"].from_string(option["check_for_updates_class"])
+    assert check == "jupyterlab.NeverCheckForUpdate"
+
+
+def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
+    from edutorch.__main__ import main
+
+    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
+    assert main(["lab"]) == 1
+    assert 'pip install "edutorch[lab]"' in capsys.readouterr().err

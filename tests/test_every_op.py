@@ -1,0 +1,419 @@
+"""Each op of the registry, in every way the house promises.
+
+The sample arguments are in `op_cases.py`; an op without any fails the first test.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch import dtypes
+from edutorch.core.op import REGISTRY, Op
+from edutorch.core.tensor import Tensor
+from tests.op_cases import CASES, EXCLUDED, LAYOUT_MATTERS, Case, some
+from tests.op_oracles import NUMBERS, OURS, theirs
+from tests.oracle import require_torch
+
+DEVICES = ("cpu", "strict")
+TYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}
+
+
+def ops(wanted: Callable[[Op], Any] = lambda op: True) -> pytest.MarkDecorator:
+    """Run a test for each op that has cases and is `wanted`."""
+    chosen = [op for name, op in REGISTRY.items() if name in CASES and wanted(op)]
+    return pytest.mark.parametrize("op", chosen, ids=lambda op: op.name)
+
+
+devices = pytest.mark.parametrize("device", DEVICES)
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors() -> Iterator[None]:
+    """1/0 is inf and no warning, in every op."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
+        yield
+
+
+# Arguments ---------------------------------------------------------------------------------
+
+
+def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
+    """Turn the arrays in an argument, at any depth, into tensors."""
+    if isinstance(value, np.ndarray):
+        return make(value)
+    if isinstance(value, (tuple, list)) and any(isinstance(v, np.ndarray) for v in value):
+        return type(value)(convert(each, make) for each in value)
+    return value
+
+
+def arguments(
+    op: Op, case: Case, device: str = "cpu", dtype: str = "float64", grad: bool = False
+) -> dict[str, Any]:
+    """Make our arguments of a case."""
+
+    def make(array: np.ndarray) -> Tensor:
+        if array.dtype != np.float64:
+            return edutorch.tensor(array, device=device)
+        kind = getattr(edutorch, dtype)
+        return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
+
+    given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
+    if "dtype" in given:
+        given["dtype"] = getattr(edutorch, given["dtype"])
+    if op.name == "to_device":
+        given |= {"device": edutorch.device("cpu"), "source": edutorch.device(device)}
+    return given
+
+
+def call(op: Op, given: dict[str, Any]) -> Any:
+    return OURS.get(op.name, op.function)(**given)
+
+
+def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) -> Any:
+    """Return PyTorch's answer to a case."""
+    torch = require_torch()
+
+    def make(array: np.ndarray) -> Any:
+        made = torch.from_numpy(array.copy())
+        return made.to(getattr(torch, dtype)) if array.dtype == np.float64 else made
+
+    given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
+    if "dtype" in given:
+        given["dtype"] = getattr(torch, given["dtype"])
+    return (call_with or theirs(torch, op.name))(**given)
+
+
+def every(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def array(result: Any) -> np.ndarray:
+    """Return the numbers of a tensor of either library, in a type that NumPy has."""
+    result = result.detach()
+    kind = str(result.dtype)
+    values = result.double() if "float" in kind and "64" not in kind else result
+    return values.numpy(force=True)
+
+
+def same(result: Any, expected: Any, tolerance: float) -> None:
+    """Assert that results agree in number, type, shape and values."""
+    pairs = list(zip(every(result), every(expected), strict=True))
+    for ours, wanted in pairs:
+        assert str(ours.dtype) == str(wanted.dtype)
+        assert tuple(ours.shape) == tuple(wanted.shape)
+        np.testing.assert_allclose(array(ours), array(wanted), rtol=tolerance, atol=tolerance)
+
+
+# The registry ------------------------------------------------------------------------------
+
+
+def test_every_op_has_cases():
+    missing = [name for name in REGISTRY if name not in CASES and name not in EXCLUDED]
+    assert not missing, "write sample arguments for these in op_cases.py"
+    assert not [name for name in CASES if name not in REGISTRY], "no such ops"
+    for name, reason in EXCLUDED.items():
+        print(f"excluded: {name}: {reason}")
+
+
+@ops(lambda op: op.rules)
+def test_every_rule_is_differentiated(op):
+    """A rule for an input that no case gives as numbers would never be checked."""
+    given = {name for case in CASES[op.name] for name in differentiable(op, case)}
+    assert set(op.rules) <= given
+
+
+@ops()
+def test_documentation(op):
+    if op.name in edutorch.ops.__all__:
+        assert ">>>" in op.doc
+    assert op.doc
+    assert set(op.formulas) == set(op.rules), "each rule has a formula for the pictures"
+
+
+# Values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.oracle
+@devices
+@ops()
+def test_values(op, device):
+    for case in CASES[op.name]:
+        same(call(op, arguments(op, case, device)), oracle(op, case), TOLERANCE["float64"])
+
+
+@ops(lambda op: op.name in NUMBERS)
+def test_values_by_pythons_float64(op):
+    function = NUMBERS[op.name]
+    for case in CASES[op.name]:
+        if set(case) <= set(op.inputs):
+            operands = np.broadcast_arrays(*case.values())
+            expected = [function(*numbers) for numbers in zip(*(each.flat for each in operands), strict=True)]
+            found = call(op, arguments(op, case)).double().flatten().tolist()
+            assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", TYPES)
+@devices
+@ops()
+def test_types(op, device, dtype):
+    """The result has PyTorch's type and numbers, for each type that PyTorch takes."""
+    wrong = []
+    for case in CASES[op.name]:
+        if case.get("checks") == "forward" and "float" not in dtype:
+            continue  # infinity is no integer
+        if dtype == "uint8":
+            case = {key: np.abs(v) if isinstance(v, np.ndarray) and v.dtype == float else v for key, v in case.items()}
+        try:
+            expected = oracle(op, case, dtype)
+        except (RuntimeError, NotImplementedError, TypeError):
+            continue  # PyTorch has no such op for this type
+        tolerance = max(TOLERANCE.get(str(each.dtype)[6:], 0) for each in every(expected))
+        same(call(op, arguments(op, case, device, dtype)), expected, tolerance)
+
+
+# Gradients -----------------------------------------------------------------------------------
+
+
+def differentiable(op: Op, case: Case) -> list[str]:
+    """Return the arguments of a case that gradients are checked for."""
+    if case.get("checks") == "forward":
+        return []
+    return [
+        name
+        for name in op.rules
+        for value in [case.get(name)]
+        for first in [value[0] if isinstance(value, list) else value]
+        if isinstance(first, np.ndarray) and first.dtype == np.float64
+    ]
+
+
+def cases_with_numbers(op: Op) -> list[Case]:
+    return [case for case in CASES[op.name] if differentiable(op, case)]
+
+
+def of_numbers(op: Op, given: dict[str, Any], names: list[str]) -> tuple[Any, list[Tensor]]:
+    """Return a call as a function of its differentiable tensors alone, and those tensors."""
+    numbers = [tensor for name in names for tensor in every(given[name])]
+
+    def function(*tensors: Tensor) -> Any:
+        left = iter(tensors)
+        filled = {
+            name: [next(left) for _ in given[name]] if isinstance(given[name], list) else next(left)
+            for name in names
+        }
+        result = call(op, {**given, **filled})
+        return result[0] if isinstance(result, tuple) else result
+
+    return function, numbers
+
+
+@devices
+@ops(lambda op: op.rules)
+def test_gradients(op, device):
+    for case in cases_with_numbers(op):
+        given = arguments(op, case, device, grad=True)
+        function, numbers = of_numbers(op, given, differentiable(op, case))
+        output = function(*numbers)
+        if not output.dtype.is_floating_point:
+            assert not output.requires_grad
+            continue
+        if output.dtype is not edutorch.float64:
+            continue  # differences of float32 are too coarse
+        assert edutorch.autograd.gradcheck(function, numbers)
+        output.backward(edutorch.ones_like(output))
+        for each in numbers:
+            assert each.grad.shape == each.shape
+            assert isinstance(each.grad._array, type(each._array)), "0-d, not a NumPy scalar"
+
+
+@devices
+@ops(lambda op: op.rules)
+def test_second_derivatives(op, device):
+    for case in cases_with_numbers(op):
+        given = arguments(op, case, device, grad=True)
+        function, numbers = of_numbers(op, given, differentiable(op, case))
+        if function(*numbers).dtype is edutorch.float64:
+            assert edutorch.autograd.gradgradcheck(function, numbers)
+
+
+@ops(lambda op: op.rules and (op.linear or op.family == "elementwise"))
+def test_forward_mode(op):
+    """It agrees with differences of the values, and with backward: ⟨w, J v⟩ = ⟨Jᵀ w, v⟩."""
+    for case in cases_with_numbers(op):
+        given = arguments(op, case, grad=True)
+        function, numbers = of_numbers(op, given, differentiable(op, case))
+        tangents = [edutorch.tensor(some(*each.shape, seed=9)) for each in numbers]
+        if function(*numbers).dtype is not edutorch.float64:
+            continue
+        pushed = forward_mode(op, given, differentiable(op, case), tangents)
+        with edutorch.no_grad():
+            step = 1e-6
+            ahead = function(*(x + step * v for x, v in zip(numbers, tangents, strict=True)))
+            behind = function(*(x - step * v for x, v in zip(numbers, tangents, strict=True)))
+        np.testing.assert_allclose(array(pushed), array((ahead - behind) / (2 * step)), 1e-5, 1e-7)
+        output = function(*numbers)
+        weights = edutorch.tensor(some(*output.shape, seed=8))
+        pulled = edutorch.autograd.grad(output, numbers, weights)
+        there = (weights * pushed).sum().item()
+        back = sum((g * v).sum().item() for g, v in zip(pulled, tangents, strict=True))
+        assert there == pytest.approx(back, rel=1e-9, abs=1e-12)
+
+
+def forward_mode(op: Op, given: dict[str, Any], names: list[str], tangents: list[Tensor]) -> Any:
+    left = iter(tangents)
+    moved = {name: [next(left) for _ in given[name]] if op.variadic else next(left) for name in names}
+    settings = {name: value for name, value in given.items() if name in op.settings}
+    inputs = tuple(given.get(name) for name in op.inputs)
+    return op.jvp(inputs, tuple(moved.get(name) for name in op.inputs), **settings)
+
+
+# Shapes --------------------------------------------------------------------------------------
+
+
+def cut(case: Case, parts: Callable[[int, np.ndarray], np.ndarray]) -> Case:
+    """Replace each array of a case by a part of it, so that it stays in the op's domain."""
+    arrays = [key for key, value in case.items() if isinstance(value, np.ndarray)]
+    return case | {key: parts(number, case[key]) for number, key in enumerate(arrays)}
+
+
+STRETCHES = {
+    "a row": (np.s_[:], np.s_[0], np.s_[:1]),
+    "both ways": (np.s_[:, :1], np.s_[:1], np.s_[0]),
+    "0-d": (np.s_[:], np.s_[0, 0], np.s_[1, 1]),
+    "0-d first": (np.s_[0, 0], np.s_[:], np.s_[:1]),
+}
+
+
+def grids(op: Op) -> list[Case]:
+    """Return the cases whose arrays are all matrices."""
+    arrays = [[v for v in case.values() if isinstance(v, np.ndarray)] for case in CASES[op.name]]
+    return [
+        case
+        for case, found in zip(CASES[op.name], arrays, strict=True)
+        if found and all(each.ndim == 2 for each in found)
+    ]
+
+
+@devices
+@pytest.mark.parametrize("stretch", STRETCHES)
+@ops(lambda op: op.family == "elementwise" and len(op.inputs) > 1)
+def test_operands_broadcast(op, stretch, device):
+    for case in grids(op):
+        small = cut(case, lambda number, value: value[STRETCHES[stretch][number]])
+        arrays = [key for key, value in small.items() if isinstance(value, np.ndarray)]
+        full = np.broadcast_arrays(*(small[key] for key in arrays))
+        whole = small | {key: each.copy() for key, each in zip(arrays, full, strict=True)}
+        same(call(op, arguments(op, small, device)), call(op, arguments(op, whole, device)), 0)
+        names = differentiable(op, small)
+        if names:
+            function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
+            assert edutorch.autograd.gradcheck(function, numbers)
+
+
+@pytest.mark.oracle
+@devices
+@pytest.mark.parametrize("part", [np.s_[0, 0], np.s_[:0], np.s_[:, :0]], ids=["0-d", "0x3", "2x0"])
+@ops(lambda op: op.family == "elementwise")
+def test_zero_dims_and_empty(op, part, device):
+    for case in grids(op):
+        small = cut(case, lambda number, value: np.asarray(value[part]))
+        same(call(op, arguments(op, small, device)), oracle(op, small), TOLERANCE["float64"])
+        names = differentiable(op, small)
+        if names:
+            function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
+            output = function(*numbers)
+            output.backward(edutorch.ones_like(output))
+            assert all(each.grad.shape == each.shape for each in numbers)
+
+
+def other_layout(x: Tensor) -> Tensor:
+    """The same numbers with gaps between them, axes in the other order in memory."""
+    backwards = tuple(reversed(range(x.ndim)))
+    if not x.ndim:
+        return x
+    y = edutorch.stack([x.permute(backwards)] * 2, -1)
+    return y[..., 0].permute(backwards)
+
+
+@devices
+@ops(lambda op: op.name not in LAYOUT_MATTERS)
+def test_the_layout_in_memory_does_not_matter(op, device):
+    for case in CASES[op.name]:
+        given = arguments(op, case, device)
+        moved = {
+            key: [other_layout(each) for each in value] if isinstance(value, list) and op.variadic
+            else other_layout(value) if isinstance(value, Tensor) else value
+            for key, value in given.items()
+        }
+        same(call(op, moved), call(op, given), TOLERANCE["float64"])
+        names = differentiable(op, case)
+        results = []
+        for each in (given, moved):
+            for name in names:
+                [tensor.requires_grad_() for tensor in every(each[name])]
+            function, numbers = of_numbers(op, each, names)
+            output = function(*numbers) if names else None
+            if output is not None and output.requires_grad:
+                results.append(edutorch.autograd.grad(output, numbers, edutorch.ones_like(output)))
+        if results:
+            same(results[1], results[0], TOLERANCE["float64"])
+
+
+@ops()
+def test_the_strict_device_agrees(op):
+    for case in CASES[op.name]:
+        results = [call(op, arguments(op, case, device)) for device in DEVICES]
+        if op.name != "to_device":
+            assert {str(each.device) for each in every(results[1])} == {"strict"}
+        same(*results, 0)
+
+
+# Other forms ---------------------------------------------------------------------------------
+
+
+@devices
+@ops(lambda op: op.family == "elementwise")
+def test_the_in_place_twin(op, device):
+    name = op.inputs[0]
+    for case in CASES[op.name]:
+        given = arguments(op, case, device, grad=True)
+        x = given.pop(name)
+        if not isinstance(x, Tensor):
+            continue
+        expected = op.function(x, **given)
+        if expected.shape != x.shape:
+            continue
+        y = x * 1 if x.requires_grad else x.clone()
+        assert getattr(y, f"{op.name}_")(**given) is y
+        same(y, expected.to(x.dtype), 0)
+        if expected.requires_grad:
+            numbers = [each for each in (x, *given.values()) if isinstance(each, Tensor) and each.requires_grad]
+            weights = edutorch.ones_like(y)
+            same(
+                edutorch.autograd.grad(y, numbers, weights),
+                edutorch.autograd.grad(expected, numbers, weights),
+                TOLERANCE["float64"],
+            )
+
+
+@devices
+@ops(lambda op: op.has_out)
+def test_the_out_form(op, device):
+    for case in CASES[op.name]:
+        given = arguments(op, case, device)
+        expected = call(op, given)
+        out = edutorch.zeros_like(expected)
+        assert call(op, given | {"out": out}) is out
+        same(out, expected, 0)
+        empty = edutorch.empty(0, dtype=expected.dtype, device=device)
+        same(call(op, given | {"out": empty}), expected, 0)

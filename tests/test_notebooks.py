@@ -1,0 +1,56 @@
+"""Every notebook runs from top to bottom, as a student runs it, and leaves its pictures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").rglob("*.ipynb"))
+
+
+def execute(path: Path) -> Any:
+    """Run a notebook in a kernel of this very Python and return it with its outputs."""
+    nbformat = pytest.importorskip("nbformat", reason="needs the extra `test`")
+    nbclient = pytest.importorskip("nbclient", reason="needs the extra `test`")
+    pytest.importorskip("ipykernel", reason="needs the extra `lab`")
+    manager_class = pytest.importorskip("jupyter_client.manager").KernelManager
+    manager = manager_class(kernel_name="")
+    manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(
+        notebook, km=manager, timeout=120, resources={"metadata": {"path": str(path.parent)}}
+    )
+    client.execute()
+    return notebook
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [each for cell in notebook.cells for each in cell.get("outputs", [])]
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_committed_without_outputs(path: Path) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="needs the extra `test`")
+    assert not outputs(nbformat.read(path, as_version=4))
+
+
+def test_the_tour_teaches_what_it_promises() -> None:
+    """The gradient is 8, the graph is drawn, the digits are read, a picture stays."""
+    tour = execute(next(path for path in NOTEBOOKS if path.stem.startswith("00_")))
+    found = outputs(tour)
+    texts = [each["data"].get("text/plain", "") for each in found if "data" in each]
+    printed = "".join(each["text"] for each in found if each["output_type"] == "stream")
+    assert "tensor(8.)" in texts
+    pictures = [each["data"] for each in found if "image/svg+xml" in each.get("data", {})]
+    assert len(pictures) == 2, "one of y, one that the live view leaves"
+    assert all("image/png" in each for each in pictures)
+    assert "application/vnd.jupyter.widget-view+json" not in pictures[-1]
+    accuracy = float(printed.split("%")[0].rsplit(maxsplit=1)[-1])
+    assert accuracy > 95.0

@@ -1,0 +1,104 @@
+"""Examples of what crosses to the page, made from Python; vitest reads the files.
+
+    python -m tests.viz.golden     writes them anew
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edutorch.viz.dot import dot_text
+from edutorch.viz.graph import Snapshot, Vertex, arrange
+from edutorch.viz.live import blank_numbers
+from edutorch.viz.messages import Curve, numbers_of, patch_of
+from edutorch.viz.render import render
+from edutorch.viz.summaries import Stats, summarize
+
+FOLDER = Path(__file__).parents[1] / "golden"
+
+NASTY = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "]]><b>bold</b>",
+    "javascript:alert(1)",
+    "&lt;b&gt; &amp; &#65;",
+    "{a|b} <f0> |\\N\\G\\l",
+    'back\\slash "quoted"\\',
+    "line\nbreak\ttab\x00\x1b[31m",
+    "🙂 עברית العربية 日本",
+    "\u202egnp.exe",
+    "x" * 10_000,
+    "",
+]
+"""Names that a user's code may hold, and that must come out as text."""
+
+
+def example() -> Snapshot:
+    """One linear layer with a loss; the target's gradient is unknown, one weight is NaN."""
+    full = Stats(640, 0.0125, -1.5, 2.25, 3.5)
+    step = Stats(640, -0.004, -0.5, 0.25, 0.75)
+    vertices = {
+        "x": Vertex("leaf", "x", "", (64, 8), differentiable=False, value=full),
+        "w": Vertex("parameter", "weight", "layers.0", (10, 8), value=full, grad=step),
+        "b": Vertex("parameter", "bias", "layers.0", (2,), value=summarize(np.array([0.5, -1.0])),
+                    grad=Stats(2, float("nan"), 0, 0, float("nan"), bad=True, text="[nan, 0]")),
+        "l": Vertex("op", "linear", "layers.0", (64, 10), value=full, grad=step,
+                    formulas={"weight": r"g^\top x"},
+                    sources=(("input", "x"), ("weight", "w"), ("bias", "b")),
+                    flows={"weight": step, "bias": full}),
+        "2": Vertex("constant", "exponent", differentiable=False, value=summarize(np.array(2.0))),
+        "p": Vertex("op", "pow", "", (64, 10), sources=(("input", "l"), ("exponent", "2")),
+                    formulas={"input": r"g\,n x^{n-1}"}, value=full, flows={"input": step}),
+        "s": Vertex("op", "sum", "", (), sources=(("input", "p"),), value=summarize(np.array(2.5)),
+                    grad=summarize(np.array(1.0)), flows={"input": full}),
+    }  # fmt: skip
+    return arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"})
+
+
+def nasty() -> Snapshot:
+    """A chain whose labels, modules and argument names are all nasty."""
+    vertices = {"leaf": Vertex("leaf", NASTY[0], shape=(2, 3))}
+    source = "leaf"
+    for index, name in enumerate(NASTY):
+        vertices[f"v{index}"] = Vertex("op", name, name, (2, 3), sources=((name, source),))
+        source = f"v{index}"
+    return arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0]))
+
+
+def picture(snapshot: Snapshot) -> dict[str, Any]:
+    """Lay out a graph as `live` does."""
+    svg = render(dot_text(blank_numbers(snapshot.graph), reserve=True)).decode()
+    return snapshot.graph.to_picture(svg)
+
+
+def patch() -> dict[str, Any]:
+    """The numbers of the example, with a curve."""
+    curve = Curve()
+    for step, loss in enumerate([2.5, 1.25, float("nan"), 0.5], start=1):
+        curve.add(step, loss)
+    numbers = np.frombuffer(numbers_of(example()), "<f4")
+    return {
+        "patch": patch_of(example(), 4, "running", {"loss": curve}, 1),
+        "numbers": [None if np.isnan(each) else float(each) for each in numbers],
+    }
+
+
+def everything() -> dict[str, Any]:
+    """Return the content of each golden file by name; null stands for NaN."""
+    commands = [{"type": kind} for kind in ("pause", "resume", "step", "ready")]
+    return {
+        "picture.json": picture(example()),
+        "nasty.json": picture(nasty()),
+        "patch.json": patch(),
+        "command.json": commands,
+    }
+
+
+if __name__ == "__main__":
+    for name, content in everything().items():
+        text = json.dumps(content, indent=1, ensure_ascii=True)
+        (FOLDER / name).write_text(text + "\n", encoding="utf-8")

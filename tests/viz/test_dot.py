@@ -1,0 +1,155 @@
+"""What stands in the picture: every label is text, in every engine."""
+
+import dataclasses
+from xml.etree import ElementTree
+
+import pytest
+
+from edutorch.viz.dot import dot_text, flow_style, node_lines, shown, strength
+from edutorch.viz.graph import GraphNode, Snapshot, Vertex, arrange
+from edutorch.viz.live import blank_numbers
+from edutorch.viz.render import engines, render
+from edutorch.viz.static import Drawing, polish
+from edutorch.viz.summaries import Stats
+from tests.viz.golden import NASTY, example, nasty
+
+SVG = "{http://www.w3.org/2000/svg}"
+ENGINES = [each.name for each in engines() if each.available]
+HARMLESS = {"svg", "g", "title", "text", "path", "polygon", "polyline", "ellipse"}
+
+
+def parsed(svg):
+    return ElementTree.fromstring(svg)
+
+
+def lines_in(svg):
+    return [text.text.replace("\xa0", " ").strip() for text in parsed(svg).iter(f"{SVG}text")]
+
+
+def test_there_is_an_engine_to_test():
+    assert ENGINES
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("snapshot", [example(), nasty()], ids=["example", "nasty"])
+def test_every_label_is_in_the_picture_as_text(engine, snapshot):
+    svg = render(dot_text(snapshot), engine=engine).decode()
+    found = lines_in(svg)
+    for node, value, grad in zip(
+        snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
+    ):
+        for line in node_lines(node, value, grad):
+            assert line.strip() in found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_never_become_markup(engine):
+    svg = polish(render(dot_text(nasty()), engine=engine).decode(), nasty().graph)
+    assert {element.tag.removeprefix(SVG) for element in parsed(svg).iter()} <= HARMLESS
+    for element in parsed(svg).iter():
+        for name, value in element.attrib.items():
+            assert not name.lower().startswith("on")
+            assert "href" not in name.lower()
+            assert "javascript" not in value.lower()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_node_edge_and_frame_has_its_id(engine):
+    svg = render(dot_text(example()), engine=engine).decode()
+    ids = {group.get("id"): group.get("class") for group in parsed(svg).iter(f"{SVG}g")}
+    assert {ids[node.id] for node in example().graph.nodes} == {"node"}
+    assert {ids[edge.id] for edge in example().graph.edges} == {"edge"}
+    assert "cluster" in ids.values()
+
+
+@pytest.mark.parametrize("label", NASTY)
+def test_a_label_is_one_short_printable_line(label):
+    assert 0 < len(shown(label)) <= 22
+    assert shown(label).isprintable()
+
+
+def test_engines_say_the_same():
+    texts = [lines_in(render(dot_text(example()), engine=engine).decode()) for engine in ENGINES]
+    assert all(each == texts[0] for each in texts)
+
+
+def test_numbers_never_move_a_box():
+    """Whatever is written in later, each line is at least as wide already."""
+    for node in example().graph.nodes:
+        reserved = node_lines(node, None, None, reserve=True)
+        size = len(example().graph.nodes) and max(1, __import__("math").prod(node.shape))
+        long = Stats(size, -1.2345e-30, -1e-30, 1e30, 1.2345e-30)
+        if size == 1:
+            long = dataclasses.replace(long, text="-1.234e-30")
+        written = node_lines(node, long, long, reserve=True)
+        assert [len(line) for line in written] == [len(line) for line in reserved]
+
+
+def test_an_unknown_number_takes_no_room_in_a_picture_that_stays():
+    node = GraphNode("n0", "op", "add")
+    assert node_lines(node, None, None) == ["add", "scalar float32"]
+    assert len(node_lines(node, None, None, reserve=True)) == 4
+
+
+def test_kinds_differ_in_shape_and_not_in_colour_alone():
+    vertices = {
+        kind: Vertex(kind, kind) for kind in ("leaf", "parameter", "buffer", "constant")
+    }
+    vertices["op"] = Vertex("op", "op", sources=tuple((kind, kind) for kind in vertices))
+    vertices["out"] = Vertex("op", "out", sources=(("x", "op"),))
+    snapshot = arrange(vertices, ["out"])
+    dot = dot_text(snapshot)
+    looks = set()
+    for node in snapshot.graph.nodes:
+        line = next(line for line in dot.splitlines() if line.strip().startswith(f"{node.id} ["))
+        words = line.split()
+        looks.add(
+            tuple(word for word in words if word.startswith(("shape", "style", "peripheries")))
+        )
+    assert len(looks) == len(snapshot.graph.nodes) == 6
+
+
+def test_the_sign_shows_in_dashes_and_the_size_in_width():
+    positive, negative = Stats(5, 0.1, 0, 1, 1.0), Stats(5, -0.1, -1, 0, 1.0)
+    assert "dashed" in flow_style(negative)
+    assert "dashed" not in flow_style(positive)
+    assert "penwidth=4.00" in flow_style(positive)
+    assert "penwidth=1" in flow_style(Stats(5, 1e-9, 0, 0, 1e-9))
+    assert [strength(size) for size in (0, 1e-7, 1e-5, 1, 100)] == [0, 0, 0, 1, 1]
+
+
+def test_many_edges_have_no_numbers():
+    vertices = {0: Vertex("leaf", "x")}
+    for index in range(1, 200):
+        vertices[index] = Vertex("op", "exp", sources=(("input", index - 1),))
+    graph = arrange(vertices, [199]).graph
+    flows = (Stats(1, 1, 1, 1, 1),) * len(graph.edges)
+    nothing = (None,) * len(graph.nodes)
+    lines = dot_text(Snapshot(graph, nothing, nothing, flows)).splitlines()
+    assert not any("label=" in line for line in lines if "->" in line)
+
+
+def test_500_nodes_with_modules():
+    vertices = {"x": Vertex("leaf", "x", differentiable=False)}
+    source = "x"
+    for index in range(125):
+        path = f"blocks.{index // 5}.{index % 5}"
+        vertices[f"w{index}"] = Vertex("parameter", "weight", path, (64, 64))
+        vertices[f"b{index}"] = Vertex("parameter", "bias", path, (64,))
+        sources = (("input", source), ("weight", f"w{index}"), ("bias", f"b{index}"))
+        vertices[f"l{index}"] = Vertex("op", "linear", path, (8, 64), sources=sources)
+        vertices[f"r{index}"] = Vertex("op", "relu", path, sources=(("input", f"l{index}"),))
+        source = f"r{index}"
+    snapshot = arrange(vertices, [source])
+    assert len(snapshot.graph.nodes) == 501
+    svg = render(dot_text(blank_numbers(snapshot.graph), reserve=True)).decode()
+    assert lines_in(svg).count("linear") == 125
+
+
+def test_the_picture_says_what_it_is_to_a_screen_reader():
+    root = parsed(Drawing(example()).svg)
+    assert root.get("role") == "img"
+    assert "7 nodes" in root.get("aria-label")
+    titles = [title.text for title in root.iter(f"{SVG}title")]
+    assert "parameter weight in layers.0, 10×8 float32" in titles
+    assert "weight to linear, as weight" in titles

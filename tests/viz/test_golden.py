@@ -1,0 +1,65 @@
+"""The golden files say what Python sends today. The page's tests read the same files."""
+
+import json
+import re
+
+import pytest
+
+from edutorch.viz.messages import numbers_of
+from edutorch.viz.pace import Gate
+from tests.viz.golden import FOLDER, everything, example, patch
+
+
+def stored(name):
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def as_json(content):
+    return json.loads(json.dumps(content))
+
+
+def texts(svg):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+@pytest.mark.parametrize("name", ["picture.json", "nasty.json"])
+def test_pictures(name):
+    new, old = as_json(everything()[name]), stored(name)
+    new_svg, old_svg = new.pop("svg"), old.pop("svg")
+    assert new == old
+    # Coordinates depend on the engine's version; what is said does not.
+    assert texts(new_svg) == texts(old_svg)
+    assert re.findall(r'<g id="\w+" class="\w+"', new_svg) == re.findall(
+        r'<g id="\w+" class="\w+"', old_svg
+    )
+
+
+def test_patch():
+    assert as_json(patch()) == stored("patch.json")
+
+
+def test_the_buffer_has_four_numbers_per_node_and_two_per_edge():
+    graph = example().graph
+    assert len(numbers_of(example())) == 4 * (4 * len(graph.nodes) + 2 * len(graph.edges))
+
+
+def test_commands():
+    for command in stored("command.json"):
+        gate = Gate()
+        gate.command(command["type"])
+        assert gate.answered
+        assert gate.paused == (command["type"] in ("pause", "step"))
+
+
+def test_each_field_of_the_protocol_is_sent():
+    protocol = (FOLDER.parents[1] / "widgets" / "protocol.d.ts").read_text(encoding="utf-8")
+    sent = everything()
+    for name, content in (
+        ("Picture", sent["picture.json"]),
+        ("PictureNode", sent["picture.json"]["nodes"][0]),
+        ("PictureEdge", sent["picture.json"]["edges"][0]),
+        ("Patch", sent["patch.json"]["patch"]),
+    ):
+        body = re.search(rf"interface {name} {{(.*?)^}}", protocol, re.S | re.M).group(1)
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+        assert set(re.findall(r"^\s*(\w+)\??:", body, re.M)) == set(content)

@@ -1,0 +1,153 @@
+"""How often a loop is looked at, and how it is held and let go."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from edutorch.viz.messages import MOST_POINTS, Curve
+from edutorch.viz.pace import EARLY, Gate, Throttle
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_message_that_cost_much_is_followed_by_a_longer_rest():
+    clock = Clock()
+    throttle = Throttle(clock)
+    assert throttle.due()
+    throttle.spent(0.01)
+    for after, due in ((0.1, False), (0.19, False), (0.21, True)):
+        clock.now = 100 + after
+        assert throttle.due() == due
+
+
+def test_never_more_than_thirty_messages_a_second():
+    clock = Clock()
+    throttle, sent = Throttle(clock), 0
+    for _ in range(1000):
+        clock.now += 0.001
+        if throttle.due():
+            throttle.spent(0.0)
+            sent += 1
+    assert 20 <= sent <= 30
+
+
+def test_the_first_second_is_sampled_whole():
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle.spent(1.0)
+    clock.now += EARLY / 2
+    assert throttle.sample()
+    assert not throttle.due()
+    clock.now += EARLY
+    assert not throttle.sample()
+
+
+def test_an_open_gate_does_not_wait():
+    start = time.monotonic()
+    assert Gate().wait()
+    assert time.monotonic() - start < 0.05
+
+
+def later(action, seconds=0.15):
+    timer = threading.Timer(seconds, action)
+    timer.start()
+    return timer
+
+
+def test_resume_from_another_thread():
+    gate = Gate()
+    gate.command("pause")
+    timer = later(lambda: gate.command("resume"))
+    start = time.monotonic()
+    assert gate.wait()
+    assert 0.1 < time.monotonic() - start < 2
+    timer.join()
+
+
+def test_step_lets_one_step_through_and_holds_again():
+    gate = Gate()
+    gate.command("pause")
+    gate.command("step")
+    assert gate.wait()
+    assert gate.paused
+    timer = later(lambda: gate.command("resume"))
+    assert gate.wait()
+    assert not gate.paused
+    timer.join()
+
+
+def test_resume_forgets_steps_that_were_asked_for():
+    gate = Gate()
+    gate.command("step")
+    gate.command("resume")
+    assert gate.wait()
+    gate.command("pause")
+    assert not gate.wait(limit=0) or gate.answered
+    later(gate.resume, 0.05)
+    assert gate.wait()
+
+
+def test_a_pause_that_no_page_answers_ends():
+    gate = Gate()
+    gate.pause()
+    start = time.monotonic()
+    assert gate.wait(limit=0.2) is False
+    assert time.monotonic() - start < 1
+    assert not gate.paused
+
+
+def test_a_page_that_answers_keeps_the_pause():
+    gate = Gate()
+    gate.pause()
+    later(lambda: gate.command("ready"), 0.05)
+    timer = later(lambda: gate.command("resume"), 0.5)
+    start = time.monotonic()
+    assert gate.wait(limit=0.2)
+    assert time.monotonic() - start > 0.4
+    timer.join()
+
+
+def test_an_unknown_command_does_nothing():
+    gate = Gate()
+    gate.command("format the disk")
+    assert not gate.paused
+
+
+def test_an_interrupt_ends_the_wait():
+    gate = Gate()
+    gate.command("pause")
+    later(lambda: signal.raise_signal(signal.SIGINT), 0.1)
+    with pytest.raises(KeyboardInterrupt):
+        gate.wait()
+
+
+def test_a_short_curve_is_sent_as_it_is():
+    curve = Curve()
+    for step in range(5):
+        curve.add(step, step / 2)
+    assert curve.points() == [(step, step / 2) for step in range(5)]
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_mean():
+    curve = Curve()
+    for step in range(1, 10_001):
+        curve.add(step, float(step))
+    points = curve.points()
+    assert MOST_POINTS / 2 <= len(points) <= MOST_POINTS
+    assert points[-1][0] == 10_000
+    assert points[0][1] == pytest.approx(points[0][0] / 2, abs=1)
+    assert [step for step, _ in points] == sorted(step for step, _ in points)
+
+
+def test_what_json_cannot_hold_becomes_null():
+    curve = Curve()
+    curve.add(1, float("nan"))
+    curve.add(2, float("inf"))
+    assert curve.points() == [(1, None), (2, None)]

@@ -1,0 +1,92 @@
+"""A tensor in a few numbers, on every device."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.viz.summaries import number, summarize
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "uint8"])
+def test_numbers_agree_with_numpy(device, dtype):
+    values = np.random.default_rng(0).uniform(0, 9, (7, 11))
+    tensor = edutorch.tensor(values.tolist()).to(getattr(edutorch, dtype))
+    exact = np.asarray(tensor.tolist(), "f8")
+    stats = summarize(tensor._array)
+    assert stats.size == 77
+    assert not stats.bad
+    assert stats.text == ""
+    assert (stats.min, stats.max) == (exact.min(), exact.max())
+    assert stats.mean == pytest.approx(exact.mean(), rel=1e-5)
+    assert stats.norm == pytest.approx(np.linalg.norm(exact), rel=1e-5)
+
+
+def test_a_tensor_that_is_not_contiguous(device):
+    tensor = edutorch.arange(60.0).reshape(6, 10).T
+    assert summarize(tensor._array).norm == pytest.approx(np.linalg.norm(np.arange(60.0)))
+
+
+def test_bools_are_counted():
+    assert summarize(np.arange(10) > 6).mean == pytest.approx(0.3)
+
+
+def test_complex_numbers_by_their_size():
+    stats = summarize(np.full((3, 3), 3 + 4j))
+    assert (stats.mean, stats.norm, stats.bad) == (5, 15, False)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("size", [3, 300])
+def test_one_wrong_number_is_found(wrong, size):
+    values = np.zeros(size, "f4")
+    values[size // 2] = wrong
+    assert summarize(values).bad
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_squares_outside_the_range_of_float32(scale):
+    stats = summarize(np.full(100, scale, "f4"))
+    assert not stats.bad
+    assert stats.norm == pytest.approx(10 * scale, rel=1e-5)
+    assert stats.mean == pytest.approx(scale, rel=1e-5)
+
+
+def test_all_zero():
+    stats = summarize(np.zeros((5, 5), "f4"))
+    assert (stats.mean, stats.norm, stats.bad) == (0, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (8.0, "8"),
+        (-0.123456, "-0.1235"),
+        ([1.0, -2.5], "[1, -2.5]"),
+        ([[1, 2], [3, 4]], "[1, 2, 3, 4]"),
+        ([True, False], "[True, False]"),
+        ([], "[]"),
+        (1e-30, "1e-30"),
+    ],
+)
+def test_tiny_tensors_are_printed_whole(device, values, text):
+    assert summarize(edutorch.tensor(values)._array).text == text
+
+
+def test_five_numbers_are_not():
+    assert summarize(np.zeros(5, "f4")).text == ""
+
+
+def test_the_numbers_of_a_rule_may_be_scalars_of_numpy():
+    assert summarize(np.float32(2.5)).text == "2.5"
+
+
+def test_numbers_are_written_as_the_page_writes_them():
+    for value, text in json.loads((GOLDEN / "numbers.json").read_text()):
+        assert number(float(value)) == text
+        assert len(text) <= 7

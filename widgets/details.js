@@ -1,0 +1,74 @@
+// What is known about the chosen node: its numbers and its derivative formulas.
+import { formatNumber, formatSize } from "./numbers.js";
+import { formula } from "./formula.js";
+
+/** @typedef {import("./protocol.js").PictureNode} PictureNode */
+/** @typedef {import("./numbers.js").NodeNumbers} NodeNumbers */
+
+/** @type {[string, (numbers: NodeNumbers) => string][]} */
+const NUMBERS = [
+  ["mean", (numbers) => formatNumber(numbers.mean)],
+  ["min", (numbers) => formatNumber(numbers.min)],
+  ["max", (numbers) => formatNumber(numbers.max)],
+  ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? "—" : formatSize(numbers.gradient))],
+];
+
+/** The panel below the graph. */
+export class Details {
+  constructor() {
+    this.element = document.createElement("div");
+    this.element.className = "edutorch-details";
+    this.element.hidden = true;
+    /** @type {Map<string, HTMLElement>} */
+    this.fields = new Map();
+    /** @type {PictureNode | null} */
+    this.node = null;
+  }
+
+  /** @param {PictureNode | null} node */
+  choose(node) {
+    this.node = node;
+    this.fields.clear();
+    this.element.replaceChildren();
+    this.element.hidden = node === null;
+    if (!node) return;
+    const title = child(this.element, "strong", node.label);
+    title.className = "name";
+    const shape = node.shape.length > 0 ? node.shape.join("×") : "scalar";
+    child(this.element, "span", [node.kind, node.module, shape, node.dtype].filter(Boolean).join(" · "));
+    const list = child(this.element, "dl", "");
+    for (const [name] of NUMBERS) {
+      const pair = child(list, "div", "");
+      child(pair, "dt", name);
+      this.fields.set(name, child(pair, "dd", "—"));
+    }
+    for (const [input, latex] of Object.entries(node.formulas)) {
+      const rule = child(this.element, "span", "");
+      rule.className = "rule";
+      child(rule, "span", `gradient of ${input} = `);
+      rule.append(formula(latex));
+    }
+  }
+
+  /** @param {NodeNumbers | undefined} numbers */
+  show(numbers) {
+    if (!numbers) return;
+    for (const [name, text] of NUMBERS) {
+      const field = this.fields.get(name);
+      if (field) field.textContent = text(numbers);
+    }
+  }
+}
+
+/**
+ * @param {HTMLElement} parent
+ * @param {string} name
+ * @param {string} text
+ * @returns {HTMLElement}
+ */
+function child(parent, name, text) {
+  const element = document.createElement(name);
+  element.textContent = text;
+  parent.append(element);
+  return element;
+}

@@ -1,0 +1,161 @@
+// The live view of a training loop. anywidget calls `render` once per output cell.
+import { readFloats, namedNumbers } from "./numbers.js";
+import { Graph } from "./picture.js";
+import { Curves } from "./curve.js";
+import { Details } from "./details.js";
+import { Controls } from "./controls.js";
+import { Viewport } from "./viewport.js";
+
+/** @typedef {import("./protocol.js").Picture} Picture */
+/** @typedef {import("./protocol.js").Patch} Patch */
+/** @typedef {import("./protocol.js").Command} Command */
+/** @typedef {import("./picture.js").Named} Named */
+/**
+ * What anywidget gives: traits by name, and a way back to Python.
+ * @typedef {object} Model
+ * @property {(name: string) => any} get
+ * @property {(event: string, callback: () => void) => void} on
+ * @property {(event: string, callback: () => void) => void} off
+ * @property {(content: Command) => void} send
+ */
+
+const LEGEND = [
+  ["colour", "sign of the mean: blue −, orange +"],
+  ["strength", "size, from 10⁻⁵ (pale) to 1 and more"],
+  ["line", "gradient norm flowing back along it"],
+];
+
+class LiveView {
+  /** @param {Model} model @param {HTMLElement} element */
+  constructor(model, element) {
+    this.model = model;
+    this.controls = new Controls((command) => model.send(command));
+    this.curves = new Curves();
+    this.details = new Details();
+    this.draw = () => this.drawSoon();
+    this.viewport = new Viewport(this.draw);
+    /** @type {Graph | null} */
+    this.graph = null;
+    this.frame = 0;
+    this.message = document.createElement("p");
+    this.message.className = "message";
+    const head = document.createElement("div");
+    head.className = "head";
+    head.append(this.controls.element, this.curves.element);
+    element.classList.add("edutorch-live");
+    const foot = document.createElement("div");
+    foot.className = "foot";
+    foot.append(legend(), this.viewport.tools);
+    element.append(head, this.message, this.viewport.element, foot, this.details.element);
+    this.viewport.scroller.addEventListener("keydown", (event) => this.walk(event));
+    this.viewport.scroller.addEventListener("focusin", (event) => this.choose(event.target));
+    this.viewport.scroller.addEventListener("click", (event) => this.choose(event.target));
+    // Scrolling the notebook moves the graph too; capture hears every scroller.
+    document.addEventListener("scroll", this.draw, { passive: true, capture: true });
+    model.on("change:picture", this.draw);
+    model.on("change:patch", this.draw);
+    model.send({ type: "ready" });
+    this.draw();
+  }
+
+  /** However many messages come, the page is written once per animation frame. */
+  drawSoon() {
+    if (this.frame === 0) this.frame = requestAnimationFrame(() => this.drawNow());
+  }
+
+  drawNow() {
+    this.frame = 0;
+    /** @type {Picture} */
+    const picture = this.model.get("picture");
+    /** @type {Patch} */
+    const patch = this.model.get("patch");
+    if (picture?.svg && picture.structure !== this.graph?.picture.structure) this.newGraph(picture);
+    if (!patch?.state) return;
+    // Python waits for somebody who can press Resume, but not for an empty room.
+    if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
+    this.controls.show(patch);
+    this.curves.show(patch.scalars);
+    if (!this.graph || patch.structure !== this.graph.picture.structure) return;
+    const named = namedNumbers(this.graph.picture, readFloats(this.model.get("numbers")));
+    if (!named) return;
+    this.graph.apply(patch, named, this.viewport.visible());
+    if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
+  }
+
+  /** @param {Picture} picture */
+  newGraph(picture) {
+    try {
+      this.graph = new Graph(picture);
+    } catch (error) {
+      this.message.textContent = `The graph cannot be drawn: ${error}`;
+      return;
+    }
+    this.message.textContent = "";
+    this.details.choose(null);
+    this.viewport.show(this.graph);
+    const [first] = this.graph.nodes.values();
+    first?.group.setAttribute("tabindex", "0");
+  }
+
+  /** @param {EventTarget | null} target */
+  choose(target) {
+    const group = target instanceof Element ? target.closest("g.node") : null;
+    if (!this.graph || !group) return;
+    for (const [id, node] of this.graph.nodes) {
+      const chosen = node.group === group;
+      node.group.classList.toggle("chosen", chosen);
+      node.group.setAttribute("tabindex", chosen ? "0" : "-1"); // One stop for Tab, arrows inside.
+      if (chosen && this.details.node?.id !== id) {
+        this.details.choose(this.graph.picture.nodes.find((described) => described.id === id) ?? null);
+      }
+    }
+    this.draw();
+  }
+
+  /** Arrow keys walk: left to an input, right to a user, up and down in recorded order. @param {KeyboardEvent} event */
+  walk(event) {
+    const at = this.details.node?.id;
+    if (!this.graph || !at) return;
+    const { nodes, edges } = this.graph.picture;
+    const index = nodes.findIndex((node) => node.id === at);
+    const next = {
+      ArrowLeft: edges.find((edge) => edge.target === at)?.source,
+      ArrowRight: edges.find((edge) => edge.source === at)?.target,
+      ArrowUp: nodes[index - 1]?.id,
+      ArrowDown: nodes[index + 1]?.id,
+    }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    event.stopPropagation(); // JupyterLab would move to another cell.
+    this.graph.nodes.get(next)?.group.focus();
+  }
+
+  dispose() {
+    cancelAnimationFrame(this.frame);
+    document.removeEventListener("scroll", this.draw, { capture: true });
+    this.model.off("change:picture", this.draw);
+    this.model.off("change:patch", this.draw);
+    this.viewport.dispose();
+  }
+}
+
+function legend() {
+  const list = document.createElement("ul");
+  list.className = "edutorch-legend";
+  for (const [name, text] of LEGEND) {
+    const item = document.createElement("li");
+    const sample = document.createElement("i");
+    sample.className = `sample ${name}`;
+    item.append(sample, text);
+    list.append(item);
+  }
+  return list;
+}
+
+/** @param {{model: Model, el: HTMLElement}} given */
+function render({ model, el }) {
+  const view = new LiveView(model, el);
+  return () => view.dispose();
+}
+
+export default { render };

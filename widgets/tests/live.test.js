@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import live from "../live.js";
+import { smooth, span, pathThrough } from "../curve.js";
+import { formula } from "../formula.js";
+import { FakeModel, dataView, samplePatch, samplePicture } from "./samples.js";
+
+const NUMBERS = dataView([0.5, 0, 1, 2, -3, -3, -3, NaN, 0.1, -0.2]);
+
+/** @type {FrameRequestCallback[]} */
+let frames = [];
+beforeEach(() => {
+  frames = [];
+  vi.stubGlobal("requestAnimationFrame", (/** @type {FrameRequestCallback} */ callback) => frames.push(callback));
+  vi.stubGlobal("cancelAnimationFrame", () => (frames = []));
+});
+afterEach(() => vi.unstubAllGlobals());
+
+function paint() {
+  const due = frames;
+  frames = [];
+  due.forEach((callback) => callback(0));
+}
+
+/** @param {Record<string, any>} [state] */
+function open(state = { picture: samplePicture(), patch: samplePatch(), numbers: NUMBERS }) {
+  const model = new FakeModel(state);
+  const el = document.createElement("div");
+  document.body.replaceChildren(el);
+  const close = live.render({ model, el });
+  paint();
+  /** @param {string} selector */
+  const find = (selector) => /** @type {HTMLElement} */ (el.querySelector(selector));
+  return { model, el, close, find };
+}
+
+describe("the live view", () => {
+  it("shows what is there when it opens", () => {
+    const { find } = open();
+    expect(find("text.value").textContent).toBe("value +0.5000");
+    expect(find(".step").textContent).toBe("step 1");
+    expect(find(".state").textContent).toBe("running");
+  });
+  it("waits patiently for a first picture", () => {
+    const { model, find } = open({ picture: null, patch: {}, numbers: null });
+    expect(find("g.node")).toBeNull();
+    model.change({ picture: samplePicture(), patch: samplePatch(), numbers: NUMBERS });
+    paint();
+    expect(find("text.value").textContent).toBe("value +0.5000");
+  });
+  it("writes once per frame, the newest numbers", () => {
+    const { model, find } = open();
+    for (let step = 2; step < 30; step++) model.change({ patch: samplePatch({ step }), numbers: NUMBERS });
+    expect(frames.length).toBe(1);
+    expect(find(".step").textContent).toBe("step 1");
+    paint();
+    expect(find(".step").textContent).toBe("step 29");
+  });
+  it("keeps the drawing while the structure is the same", () => {
+    const { model, find } = open();
+    const before = find("svg g.graph");
+    model.change({ picture: samplePicture(), patch: samplePatch({ step: 2 }) });
+    paint();
+    expect(find("svg g.graph")).toBe(before);
+    model.change({ picture: { ...samplePicture(), structure: "s2" }, patch: samplePatch({ structure: "s2" }) });
+    paint();
+    expect(find("svg g.graph")).not.toBe(before);
+  });
+  it("does not write numbers of another structure", () => {
+    const { model, find } = open();
+    model.change({ patch: samplePatch({ structure: "other", step: 9 }), numbers: dataView(new Array(10).fill(7)) });
+    paint();
+    expect(find("text.value").textContent).toBe("value +0.5000");
+    expect(find(".step").textContent).toBe("step 9");
+  });
+  it("says what it cannot draw", () => {
+    const { find } = open({ picture: { ...samplePicture(), svg: "<b>" }, patch: samplePatch(), numbers: NUMBERS });
+    expect(find(".message").textContent).toContain("cannot be drawn");
+  });
+  it("stops when it is closed", () => {
+    const { model, close } = open();
+    close();
+    model.change({ patch: samplePatch({ step: 2 }) });
+    expect(frames.length).toBe(0);
+  });
+});
+
+describe("the buttons", () => {
+  it("ask, and show only what Python confirms", () => {
+    const { model, find } = open();
+    const commands = () => model.sent.map((command) => command.type);
+    expect(commands()).toEqual(["ready"]);
+    const toggle = /** @type {HTMLButtonElement} */ (find("button.pause"));
+    const step = /** @type {HTMLButtonElement} */ (find("button.one-step"));
+    expect([toggle.disabled, step.disabled]).toEqual([false, true]);
+    toggle.click();
+    expect(commands()).toEqual(["ready", "pause"]);
+    expect(toggle.textContent).toBe("Pause");
+    model.change({ patch: samplePatch({ state: "paused" }) });
+    paint();
+    expect(toggle.textContent).toBe("Resume");
+    expect(step.disabled).toBe(false);
+    step.click();
+    toggle.click();
+    expect(commands()).toEqual(["ready", "pause", "ready", "step", "resume"]);
+  });
+  it("are off when the training is over", () => {
+    const { find } = open({ picture: samplePicture(), patch: samplePatch({ state: "finished" }), numbers: NUMBERS });
+    expect(/** @type {HTMLButtonElement} */ (find("button.pause")).disabled).toBe(true);
+  });
+});
+
+describe("a chosen node", () => {
+  it("is described below, also by keyboard", () => {
+    const { el, find } = open();
+    const nodes = /** @type {NodeListOf<HTMLElement>} */ (el.querySelectorAll("g.node"));
+    expect(nodes[0].getAttribute("tabindex")).toBe("0");
+    nodes[0].focus();
+    paint();
+    expect(find(".edutorch-details .name").textContent).toBe("w");
+    expect(find(".edutorch-details dd").textContent).toBe("+0.5000");
+    find(".scroller").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    expect(find(".edutorch-details .name").textContent).toBe("sum");
+    expect(find(".edutorch-details math").textContent).toBe("g1");
+    expect([...nodes].map((node) => node.getAttribute("tabindex"))).toEqual(["-1", "0"]);
+  });
+});
+
+describe("curves", () => {
+  it("have one chart per name, at most three", () => {
+    const points = [[1, 2], [2, 1], [3, null]];
+    const { el } = open({ picture: null, numbers: null, patch: samplePatch({ scalars: { a: points, b: points, c: points, d: points } }) });
+    expect([...el.querySelectorAll("figcaption span")].map((name) => name.textContent)).toEqual(["a", "b", "c"]);
+    expect(el.querySelector("figcaption output")?.textContent).toBe("nan");
+    expect(el.querySelector("path.raw")?.getAttribute("d")).toMatch(/^M[\d.]+,[\d.]+L[\d.]+,[\d.]+$/);
+  });
+  it("span what is finite", () => {
+    expect(span([3, NaN, 1, Infinity])).toEqual([1, 3]);
+    expect(span([2, 2])).toEqual([1.5, 2.5]);
+    expect(span([NaN])).toEqual([0, 1]);
+  });
+  it("leave a gap where a value is not finite", () => {
+    expect(pathThrough([[0, 0], [1, NaN], [2, 1]], [0, 2], [0, 1]).match(/M/g)?.length).toBe(2);
+  });
+  it("are smoothed without lagging behind", () => {
+    /** @type {[number, number][]} */
+    const line = Array.from({ length: 96 }, (_, index) => [index, index]);
+    smooth(line).forEach(([, value], index) => expect(value).toBeCloseTo(index));
+  });
+});
+
+describe("formulas", () => {
+  it.each([
+    ["g\\,\\sigma(\\beta x)", "gσ(βx)"],
+    ["\\frac{g}{1 + x^2}", "g1+x2"],
+    ["\\operatorname{sign}(x)", "sign(x)"],
+    ["\\constructor", "\\constructor"],
+    ["{unclosed", "unclosed"],
+    ["<img onerror=x>", "<imgonerror=x>"],
+  ])("read %s", (latex, text) => expect(formula(latex).textContent).toBe(text));
+  it("build fractions and powers", () => {
+    const math = formula("\\frac{g}{x^{2}}");
+    expect(math.querySelector("mfrac > mrow:nth-child(2) > msup")).not.toBeNull();
+  });
+});

@@ -1,0 +1,30 @@
+// Python joins the modules into one script (edutorch/viz/widget.py). Does that work?
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+
+const WIDGETS = join(dirname(fileURLToPath(import.meta.url)), "..");
+const python = readFileSync(join(WIDGETS, "..", "edutorch", "viz", "widget.py"), "utf8");
+const order = [...(python.match(/MODULES = \(([^)]*)\)/s)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]);
+const texts = order.map((name) => readFileSync(join(WIDGETS, `${name}.js`), "utf8"));
+
+it("has each top-level name once", () => {
+  const names = texts.flatMap((text) => [...text.matchAll(/^(?:export )?(?:const|let|class|function) (\w+)/gm)].map((match) => match[1]));
+  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+});
+
+it("imports only what stands before, on one line each", () => {
+  texts.forEach((text, index) => {
+    for (const [line] of text.matchAll(/^import\b.*/gm)) {
+      const from = line.match(/^import \{[^}]+\} from "\.\/(\w+)\.js";$/)?.[1] ?? line;
+      expect(order.slice(0, index), order[index]).toContain(from);
+    }
+  });
+});
+
+it("is one script that offers `render`", () => {
+  const script = texts.join("\n").replace(/^import .*\n/gm, "").replace(/^export (?!default)/gm, "");
+  const widget = new Function(script.replace("export default", "return"))();
+  expect(typeof widget.render).toBe("function");
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import { Graph, flowText, gradientText, safeSvg, valueText } from "../picture.js";
+import { namedNumbers } from "../numbers.js";
+import { golden, hasGolden, samplePatch, samplePicture } from "./samples.js";
+
+const NASTY = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" onload="boom()">
+<script>boom()</script><style>* { display: none }</style><foreignObject><body xmlns="http://www.w3.org/1999/xhtml" onload="boom()"/></foreignObject>
+<image href="https://example.org/x.png"/><use xlink:href="#x"/><animate attributeName="d" onbegin="boom()"/>
+<g id="n0" class="node evil" onclick="boom()" style="background:url(https://example.org)">
+<a xlink:href="javascript:boom()"><text>inside a link</text></a>
+<path d="M0,0L1,1" fill="url(https://example.org/#p)" onmouseover="boom()"/>
+<text x="1" y="2">&lt;img src=x onerror=boom()&gt;<tspan onclick="boom()"> two</tspan></text></g></svg>`;
+
+/** @param {Element} root */
+const everything = (root) => [root, ...root.querySelectorAll("*")];
+
+describe("safeSvg", () => {
+  const { svg, groups } = safeSvg(NASTY);
+  it("keeps shapes and text only", () => {
+    expect(new Set(everything(svg).map((element) => element.localName))).toEqual(new Set(["svg", "g", "path", "text"]));
+  });
+  it("keeps geometry only", () => {
+    const names = new Set(everything(svg).flatMap((element) => element.getAttributeNames()));
+    expect(names).toEqual(new Set(["viewBox", "class", "d", "x", "y"]));
+    expect(groups.get("n0")?.getAttribute("class")).toBe("node");
+  });
+  it("leaves markup in a name as text", () => {
+    const text = svg.querySelector("text");
+    expect(text?.textContent).toBe("<img src=x onerror=boom()> two");
+    expect(text?.children.length).toBe(0);
+  });
+  it("refuses what is not SVG", () => {
+    expect(() => safeSvg("<html></html>")).toThrow("not SVG");
+    expect(() => safeSvg("<svg")).toThrow("not SVG");
+  });
+});
+
+describe("texts", () => {
+  const known = { mean: -0.5, min: -1, max: 0, gradient: 0.25 };
+  const unknown = { mean: NaN, min: NaN, max: NaN, gradient: NaN };
+  it("of a value", () => {
+    expect(valueText(known, undefined, false)).toBe("value -0.5000");
+    expect(valueText(known, "[1, 2]", false)).toBe("value [1, 2]");
+    expect(valueText(unknown, undefined, false)).toBe("value —");
+    expect(valueText(unknown, undefined, true)).toBe("value nan");
+  });
+  it("of a gradient", () => {
+    expect(gradientText(known, undefined, false)).toBe("grad  0.2500");
+    expect(gradientText(known, "-8", false)).toBe("grad  -8");
+    expect(gradientText(unknown, undefined, false)).toBe("grad  —");
+    expect(gradientText(unknown, undefined, true)).toBe("grad  nan");
+  });
+  it("of a flow: size with the sign of the mean", () => {
+    expect(flowText({ gradient: 2, mean: -0.1 })).toBe("-2.0000");
+    expect(flowText({ gradient: 2, mean: 0.1 })).toBe("+2.0000");
+    expect(flowText({ gradient: NaN, mean: NaN })).toBe("");
+  });
+});
+
+describe("Graph", () => {
+  const numbers = [0.5, 0, 1, 2, -3, -3, -3, NaN, 0.1, -0.2];
+  it("writes numbers into nodes and edges and nothing else", () => {
+    const graph = new Graph(samplePicture());
+    const named = namedNumbers(graph.picture, Float32Array.from(numbers));
+    graph.apply(samplePatch({ tiny: { n1: "-3" } }), /** @type {any} */ (named), null);
+    const texts = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent);
+    expect(texts).toEqual(["w", "3 float32", "value +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
+  });
+  it("shows sign, strength and width", () => {
+    const graph = new Graph(samplePicture());
+    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers))), null);
+    const [value, gradient] = graph.svg.querySelectorAll("rect.chip");
+    expect(value.getAttribute("data-sign")).toBe("positive");
+    expect(gradient.getAttribute("data-sign")).toBe("negative"); // the sign of what comes back along e0
+    const edge = /** @type {SVGElement} */ (graph.svg.querySelector("g.edge"));
+    expect(edge.style.getPropertyValue("--width")).toBe("3.40");
+  });
+  it("marks nodes with NaN", () => {
+    const graph = new Graph(samplePicture());
+    const named = /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers)));
+    graph.apply(samplePatch({ bad: ["n0"] }), named, null);
+    expect([...graph.svg.querySelectorAll("g.node")].map((node) => node.classList.contains("bad"))).toEqual([true, false]);
+    graph.apply(samplePatch(), named, null);
+    expect(graph.svg.querySelector(".bad")).toBeNull();
+  });
+  it("touches only what is on screen", () => {
+    const graph = new Graph(samplePicture());
+    const named = /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers)));
+    graph.apply(samplePatch(), named, { left: 100, top: -100, right: 300, bottom: 100 });
+    const values = [...graph.svg.querySelectorAll("text.value")].map((text) => text.textContent);
+    expect(values).toEqual(["value +0.0000", "value -3.0000"]);
+  });
+  it("has no ids, so that two pictures do not meet", () => {
+    expect(new Graph(samplePicture()).svg.querySelector("[id]")).toBeNull();
+  });
+  it("describes nodes to screen readers", () => {
+    const labels = [...new Graph(samplePicture()).svg.querySelectorAll("g.node")].map((node) => node.getAttribute("aria-label"));
+    expect(labels).toEqual(["parameter w, shape 3", "output sum in m, shape scalar"]);
+  });
+});
+
+describe.skipIf(!hasGolden("picture.json"))("what Python wrote", () => {
+  it("is drawn whole", () => {
+    const picture = golden("picture.json");
+    const graph = new Graph(picture);
+    expect(graph.nodes.size).toBe(picture.nodes.length);
+    expect(graph.edges.size).toBe(picture.edges.length);
+    for (const node of picture.nodes) {
+      const drawn = graph.nodes.get(node.id);
+      expect(drawn?.value, node.label).not.toBeNull();
+      expect(drawn?.gradient === null, node.label).toBe(!node.differentiable);
+    }
+  });
+  it("takes its patch, and every text fits where Graphviz made room", () => {
+    const picture = golden("picture.json");
+    const { patch, numbers } = golden("patch.json");
+    const graph = new Graph(picture);
+    const room = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent?.length ?? 0);
+    const floats = Float32Array.from(numbers, (value) => (value === null ? NaN : Number(value)));
+    const named = namedNumbers(picture, floats);
+    expect(named).not.toBeNull();
+    graph.apply(patch, /** @type {any} */ (named), null);
+    [...graph.svg.querySelectorAll("text")].forEach((text, index) => {
+      expect(text.textContent?.length, text.textContent ?? "").toBeLessThanOrEqual(room[index]);
+    });
+  });
+  it("is harmless however nasty its names are", () => {
+    const picture = golden("nasty.json");
+    const graph = new Graph(picture);
+    const allowed = new Set(["svg", "g", "path", "polygon", "polyline", "ellipse", "text", "rect"]);
+    for (const element of everything(graph.svg)) {
+      expect(allowed).toContain(element.localName);
+      expect(element.getAttributeNames().filter((name) => name.startsWith("on") || name.includes("href"))).toEqual([]);
+    }
+    expect(graph.nodes.size).toBe(picture.nodes.length);
+  });
+});
