@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, nn, optim, utils
+from . import autograd, cuda, func, nn, optim, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -30,4 +30,4 @@ from .dtypes import (
 from .dtypes import bool as bool
 from .dtypes import result_type
 from .ops import *
-# serialization: added with nn
+from .serialization import load, save

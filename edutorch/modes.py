@@ -47,6 +47,7 @@ class ModeContext:
         self._before: list[Modes] = []
 
     def changes(self, modes: Modes) -> dict[str, Any]:
+        """Return the fields of `modes` that are different inside, with their values."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
@@ -59,6 +60,7 @@ class ModeContext:
         _CURRENT.set(self._before.pop())
 
     def clone(self) -> ModeContext:
+        """Return a fresh context of the same kind, for one call of a decorated function."""
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +82,7 @@ class ModeContext:
                     except GeneratorExit:
                         running.close()
                         raise
-                    except BaseException as error:
+                    except BaseException as error:  # noqa: BLE001  (handed on)
                         reply, send = error, running.throw
 
             return generator
@@ -154,6 +156,7 @@ class set_grad_enabled(ModeContext):
         _CURRENT.set(self._outer)
 
     def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,6 +188,7 @@ class inference_mode(ModeContext):
         return {"grad": not self.mode, "inference": self.mode}
 
     def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
         return inference_mode(self.mode)
 
 
@@ -199,6 +203,7 @@ class listening(ModeContext):
         return {"listeners": (*modes.listeners, self.listener)}
 
     def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
         return listening(self.listener)
 
 

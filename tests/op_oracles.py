@@ -8,20 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _set(x: Any, value: Any, index: Any) -> Any:
-    y = x.clone()
+def _set(input: Any, value: Any, index: Any) -> Any:
+    y = input.clone()
     y[index] = value
     return y
 
 
 # Ops that users reach under another name.
 OURS: dict[str, Callable[..., Any]] = {
+    "to_device": lambda input: input.to("cpu", copy=True),
     "getitem": lambda input, index: input[index],
 }
-
-
-def _moved(x: Any) -> Any:
-    return x.clone()
 
 
 def _extreme(torch: Any) -> Callable[..., Any]:
@@ -47,12 +44,17 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "extreme_with_index": _extreme(torch),
         "einsum_of": lambda operands, equation: torch.einsum(equation, *operands),
         "as_type": lambda input, dtype: input.to(dtype),
-        "to_device": _moved,
+        "to_device": torch.clone,
+        "vector_norm": lambda input, ord=2, dim=None, keepdim=False: torch.linalg.vector_norm(
+            input, ord, dim, keepdim
+        ),
+        "xlogy": lambda input, other: torch.xlogy(input, other),
         "view": lambda input, shape: input.view(shape),
         "expand": lambda input, size: input.expand(size),
         "repeat": lambda input, repeats: input.repeat(repeats),
         "relu": torch.nn.functional.relu,
         "softplus": torch.nn.functional.softplus,
+        "where": lambda condition, input, other: torch.where(condition, input, other),
         "pow": lambda input, exponent: torch.pow(input, exponent),
         "amax": lambda input, dim=(), keepdim=False: torch.amax(input, dim, keepdim),
         "amin": lambda input, dim=(), keepdim=False: torch.amin(input, dim, keepdim),
@@ -80,13 +82,20 @@ NUMBERS: dict[str, Callable[..., Any]] = {
         "log": math.log, "log2": math.log2, "log10": math.log10, "log1p": math.log1p,
         "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos,
         "atan": math.atan, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-        "relu": lambda x: max(x, 0.0), "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
+        "relu": lambda x: max(x, 0.0), "exp2": lambda x: 2.0**x, "erf": math.erf, "erfc": math.erfc,
+        "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh,
+        "atanh": math.atanh, "frac": lambda x: math.fmod(x, 1), "logit": lambda x: math.log(x / (1 - x)),
+        "sinc": lambda x: math.sin(math.pi * x) / (math.pi * x), "deg2rad": math.radians,
+        "rad2deg": math.degrees, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
         "softplus": lambda x: math.log(1 + math.exp(x)),
         "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
         "div": lambda a, b: a / b, "floor_divide": lambda a, b: a // b,
         "remainder": lambda a, b: a % b, "maximum": max, "minimum": min, "atan2": math.atan2,
         "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
         "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a),
+        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a), "fmod": math.fmod, "hypot": math.hypot,
+        "logaddexp": lambda a, b: math.log(math.exp(a) + math.exp(b)),
+        "xlogy": lambda a, b: a * math.log(b), "addcmul": lambda a, b, c: a + b * c,
+        "addcdiv": lambda a, b, c: a + b / c,
     }.items()
 }  # fmt: skip

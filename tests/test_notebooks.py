@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ def execute(path: Path) -> Any:
     nbformat = pytest.importorskip("nbformat", reason="needs the extra `test`")
     nbclient = pytest.importorskip("nbclient", reason="needs the extra `test`")
     pytest.importorskip("ipykernel", reason="needs the extra `lab`")
-    manager_class = pytest.importorskip("jupyter_client.manager").KernelManager
-    manager = manager_class(kernel_name="")
-    manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, km=manager, timeout=120, resources={"metadata": {"path": str(path.parent)}}
+        notebook,
+        kernel_name="python3",  # of the interpreter that runs the tests
+        timeout=120,
+        resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
     return notebook

@@ -36,11 +36,9 @@ export class Details {
     title.className = "name";
     const shape = node.shape.length > 0 ? node.shape.join("×") : "scalar";
     child(this.element, "span", [node.kind, node.module, shape, node.dtype].filter(Boolean).join(" · "));
-    const list = child(this.element, "dl", "");
     for (const [name] of NUMBERS) {
-      const pair = child(list, "div", "");
-      child(pair, "dt", name);
-      this.fields.set(name, child(pair, "dd", "—"));
+      const field = child(this.element, "label", name);
+      this.fields.set(name, child(field, "output", "—"));
     }
     for (const [input, latex] of Object.entries(node.formulas)) {
       const rule = child(this.element, "span", "");

@@ -43,6 +43,8 @@ class LiveView {
     head.className = "head";
     head.append(this.controls.element, this.curves.element);
     element.classList.add("edutorch-live");
+    // Inside, Enter presses a button and arrows walk; JupyterLab would edit and leave the cell.
+    element.dataset.lmSuppressShortcuts = "true";
     const foot = document.createElement("div");
     foot.className = "foot";
     foot.append(legend(), this.viewport.tools);
@@ -126,7 +128,6 @@ class LiveView {
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    event.stopPropagation(); // JupyterLab would move to another cell.
     this.graph.nodes.get(next)?.group.focus();
   }
 

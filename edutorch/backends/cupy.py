@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
-from .numpy import Array, Backend
+from .numpy import MANTISSA_BITS, Array, Backend, drawn_in
 
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _HINT = (
@@ -68,9 +68,6 @@ def import_cupy() -> Any:
     return cupy
 
 
-_MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
-
-
 class CupyRandom:
     """Random arrays from cuRAND's counter-based Philox generator, on the GPU.
 
@@ -86,15 +83,15 @@ class CupyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Numbers in [0, 1)."""
-        drawn = self._generator.random(shape, dtype=_drawn_in(dtype))
-        bits = _MANTISSA_BITS.get(dtype.name)
+        drawn = self._generator.random(shape, dtype=drawn_in(dtype))
+        bits = MANTISSA_BITS.get(dtype.name)
         if bits:  # rounding up in the shorter type would give 1
             drawn = self._cupy.floor(drawn * 2**bits) / 2**bits
         return drawn.astype(dtype, copy=False)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Numbers from the standard normal distribution."""
-        drawn = self._generator.standard_normal(shape, dtype=_drawn_in(dtype))
+        drawn = self._generator.standard_normal(shape, dtype=drawn_in(dtype))
         return drawn.astype(dtype, copy=False)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
@@ -121,10 +118,6 @@ class CupyRandom:
             raise ValueError("cuda: this state of the random generator is of another kind of GPU")
         self._seed = state["seed"]
         held.set(state["state"])
-
-
-def _drawn_in(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
 
 
 class CupyBackend(Backend):

@@ -16,7 +16,7 @@ from .. import backends, dtypes
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied
 from ..modes import current
-from .autograd import LEAF, Writes, clock, second_backward, stale_value
+from .autograd import Writes, second_backward, stale_value
 from .shapes import explain, reduced_dims, shape_of
 from .tensor import Tensor, array_of, link_view, wrap
 
@@ -45,6 +45,8 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     """
     given = tuple(inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
+    if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
+        given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
     backend = common_backend(op, given, tensors)
     arrays = promote(op, [as_operand(op, each, backend) for each in given], settings, backend)
     y = compute(op, backend, arrays, settings)
@@ -75,11 +77,21 @@ def record(
     if op.family == "reduction":
         dim = reduced_dims(op, settings["dim"], given[0]._array.ndim)
         settings = {**settings, "dim": dim}
-    if op.variadic:
-        record_sequence(op, output, given, settings)
-    else:
-        values = (settings[name] for name in op.settings)
-        op.record(output, output._array, *given, *values, *(each._array for each in extras))
+    values = (settings[name] for name in op.settings)
+    arguments = (given,) if op.variadic else given
+    op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
+
+
+def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
+    """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
+    if all(understood(each) for each in inputs):
+        return apply(op, inputs, settings)
+    return NotImplemented
+
+
+def understood(operand: Any) -> bool:
+    """Say whether an operator can compute with `operand`."""
+    return isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype")
 
 
 # Operands ------------------------------------------------------------------------------
@@ -120,15 +132,16 @@ def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
     """Return what a forward computes with: an array of the device, a number, or None."""
     if isinstance(value, Tensor):
         value = value._array
-    if value is None or isinstance(value, bool | int | float | complex):
-        return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.generic):
-        return np.asarray(value) if backend is backends.CPU else backend.from_numpy(np.asarray(value))
+        value = value.item()
+    if value is None or (op.takes_numbers and isinstance(value, bool | int | float | complex)):
+        return value
     if backends.is_array(value):
         if backends.of(value) is not backend:
             return backend.from_numpy(backends.of(value).to_numpy(value))
         return value
-    raise TypeError(f"{op.name}(): expected a Tensor or a number, got {type(value).__name__}")
+    wanted = "a Tensor or a number" if op.takes_numbers else "a Tensor"
+    raise TypeError(f"{op.name}(): expected {wanted}, got {type(value).__name__}")
 
 
 def promote(
@@ -152,14 +165,15 @@ def promote(
         kind = dtypes.get_default_dtype()
 
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
+    wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
 
     def converted(each: Any) -> Any:
         if hasattr(each, "dtype"):
             return each.astype(kind.numpy) if each.dtype != kind.numpy else each
         # Python numbers follow the arrays, except where they decide the type themselves
         # and NumPy would decide otherwise.
-        follows = each is None or (arrays and kind.numpy in following)
-        return each if follows else backend.asarray(each, kind.numpy)
+        follows = each is None or (arrays and kind.numpy in following and not wraps)
+        return each if follows else backend.asarray(each).astype(kind.numpy)
 
     return [
         each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)
@@ -190,9 +204,18 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
     from .op import MISTAKES
 
     try:
-        return op.forward(backend.xp, *arguments, **settings)
+        y = op.forward(backend.xp, **dict(zip(op.inputs, arguments, strict=True)), **settings)
     except MISTAKES as error:
         raise explain(op, arguments, error) from error
+    return rounded(y, arrays) if op.family == "elementwise" else y
+
+
+def rounded(y: Any, arrays: Sequence[Any]) -> Any:
+    """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
+    kinds = {each.dtype for each in arrays if hasattr(each, "dtype")}
+    if y.dtype == np.float32 and kinds and kinds <= EXTENSION_TYPES:
+        return y.astype(kinds.pop())
+    return y
 
 
 def shares_memory(view: Any, of: Any) -> bool:
@@ -228,24 +251,6 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
 
 
 # Ops on a sequence of tensors: cat, stack, einsum -----------------------------------------
-
-
-def record_sequence(
-    op: Op, output: Tensor, tensors: tuple[Any, ...], settings: dict[str, Any]
-) -> None:
-    """Record an op whose only input is a sequence of tensors: one edge for each."""
-    name = op.inputs[0]
-    values = {name: tensors, f"{name}_shape": [shape_of(array_of(each)) for each in tensors]}
-    values |= settings
-    node = object.__new__(op.node_type)
-    node._order = clock()
-    node.edges = tuple(
-        each if each._node is LEAF else each._node for each in tensors
-    )
-    node.saved = tuple(values[need] for need in op.saved)
-    node.shape, node.dtype = output._array.shape, output._array.dtype
-    node.hooks = None
-    output._node = node
 
 
 def sequence_backward(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:

@@ -22,6 +22,7 @@ from .. import dtypes
 from ..errors import GradientError, StaleValueError
 from ..events import GradientAccumulated, GradientFlowed, emit
 from ..modes import current, enable_grad
+from .registry import public
 
 if TYPE_CHECKING:
     from .op import Op
@@ -179,28 +180,26 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes that broadcasting added or stretched to get from `shape`.
 
     Broadcasting copies a value to many places; each place sends a gradient back.
+    (Only methods that tensors and arrays share are used: `g` may be either.)
     """
-    from ..ops import expand, sum
-
-    if len(g.shape) < len(shape) or any(
-        have == 1 != want
-        for have, want in zip(reversed(g.shape), reversed(shape), strict=False)
-    ):
-        return expand(g, shape)
-    added = len(g.shape) - len(shape)
-    g = sum(g, tuple(range(added))) if added else g
-    stretched = tuple(
-        axis for axis, (have, want) in enumerate(zip(g.shape, shape, strict=True)) if have != want
-    )
-    return sum(g, stretched, True) if stretched else g
+    have = g.shape
+    added = len(have) - len(shape)
+    if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
+        return public("expand")(g, shape)
+    axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
+    g = g.sum(axes)
+    return g if g.shape == shape else g.reshape(shape)
 
 
-def cast(g: Any, array_dtype: Any, recording: bool) -> Any:
-    """Give `g` the number type of the tensor it is the gradient of."""
-    if (g._array if recording else g).dtype.kind == "c" and array_dtype.kind != "c":
-        from ..ops import real
-
-        g = real(g)
+def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
+    """Give `g` the shape and the number type of the tensor it is the gradient of."""
+    if g.shape != shape:
+        g = unbroadcast(g, shape)
+    have = (g._array if recording else g).dtype
+    if have == array_dtype:
+        return g
+    if have.kind == "c" and array_dtype.kind != "c":
+        g = public("real")(g)
     return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
 
 
@@ -215,75 +214,94 @@ class Engine:
         self.retain = retain
         self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
         self.waiting: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
-        self.queue: list[tuple[int, Node]] = []
         self.leaves: list[Tensor] = []
+        self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
-    def send(self, g: Any, edge: Any, borrowed: bool) -> None:
-        """Add `g` to what waits for `edge`. A borrowed array may be in use elsewhere."""
-        if edge._order:
-            shape, array_dtype = edge.shape, edge.dtype
-        else:
-            shape, array_dtype = edge._array.shape, edge._array.dtype
-        if g.shape != shape:
-            g, borrowed = unbroadcast(g, shape), False
-        if (g._array.dtype if self.recording else g.dtype) is not array_dtype:
-            g = cast(g, array_dtype, self.recording)
-        held = self.waiting.get(edge)
-        if held is not None:
-            self.waiting[edge] = held + g
-        elif edge._order:
-            self.waiting[edge] = g
-            heappush(self.queue, (-edge._order, edge))
-        else:
-            # A leaf will keep this array as its `.grad`, so it must be nobody else's.
-            if not self.recording and (borrowed or g.base is not None):
-                g = g.copy()
-            self.waiting[edge] = g
-            self.leaves.append(edge)
+    def run(self, edges: Sequence[Any], partials: Sequence[Any], captured: dict[Any, Any]) -> None:
+        """Send `partials` to `edges`, then run every node that can be reached, youngest first.
 
-    def run(self, captured: dict[Any, Any]) -> None:
-        """Run every node that can be reached, youngest first."""
-        waiting, queue, send = self.waiting, self.queue, self.send
-        listeners = current().listeners
-        while queue:
-            node = heappop(queue)[1]
+        These two loops are what backward costs on small tensors. So they are in one
+        function, and the next node waits in `youngest`: a chain never needs the heap.
+        """
+        waiting, recording, retain, wanted = self.waiting, self.recording, self.retain, self.wanted
+        youngest, older = None, []  # all nodes that wait; `older` is a heap
+        summed = set()  # edges whose sum is an array of our own
+        node, g, listeners = None, None, current().listeners
+        while True:
+            for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
+                if partial is None or edge is None:
+                    continue
+                order = edge._order
+                target = edge if order else edge._array
+                array = partial._array if recording else partial
+                if array.shape != target.shape or array.dtype is not target.dtype:
+                    partial = fit(partial, target.shape, target.dtype, recording)
+                held = waiting.get(edge)
+                if held is not None:
+                    if edge in summed:
+                        held += partial
+                        waiting[edge] = held
+                    else:
+                        waiting[edge] = held + partial
+                        if not recording:
+                            summed.add(edge)
+                    continue
+                waiting[edge] = partial
+                if order:
+                    if youngest is None:
+                        youngest = edge
+                    elif order < youngest._order:
+                        heappush(older, (-order, edge))
+                    else:
+                        heappush(older, (-youngest._order, youngest))
+                        youngest = edge
+                else:
+                    self.leaves.append(edge)
+                    if not recording and (node is None or partial is g or partial.base is not None):
+                        self.lent[edge] = partial
+
+            if older and (youngest is None or -older[0][0] > youngest._order):
+                node = heappop(older)[1]
+            elif youngest is None:
+                return
+            else:
+                node, youngest = youngest, None
             g = waiting.pop(node)
             if node.hooks:
-                g = run_hooks(node.hooks, g, self.recording)
+                g = run_hooks(node.hooks, g, recording)
             if node in captured:
                 captured[node] = g
             edges = node.edges
-            if self.wanted is not None:
-                edges = tuple(edge if edge in self.wanted else None for edge in edges)
+            if wanted is not None:
+                edges = tuple(edge if edge in wanted else None for edge in edges)
+            partials = node.backward(g, edges, recording)
             if listeners:
-                partials = self.told(node, g, edges)
-            else:
-                partials = node.backward(g, edges, self.recording)
-            for edge, partial in zip(edges, partials, strict=True):
-                if edge is not None and partial is not None:
-                    send(partial, edge, partial is g)
-            if not self.retain and node.saved:
+                self.tell(node, partials)
+            if not retain and node.saved:
                 node.saved = None
 
-    def told(self, node: Node, g: Any, edges: tuple[Any, ...]) -> Sequence[Any]:
-        """Run one node and tell the listeners what flowed out of it."""
-        partials = node.backward(g, edges, self.recording)
+    def tell(self, node: Node, partials: Sequence[Any]) -> None:
+        """Tell the listeners what flowed out of a node."""
         for index, partial in enumerate(partials):
             if partial is not None:
                 emit(GradientFlowed(node, index, partial))
-        return partials
+
+    def arrived(self, leaf: Tensor) -> Any:
+        """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
+        g = self.waiting.pop(leaf)
+        if not self.recording and g is self.lent.get(leaf):
+            g = g.copy()
+        return run_hooks(leaf._hooks, g, self.recording) if leaf._hooks else g
 
 
 def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
     """Show `g` to each hook in turn; what a hook returns takes its place."""
-    from .tensor import Tensor, wrap
-
     for hook in tuple(hooks.values()):
-        shown = g if recording else wrap(g)
+        shown = g if recording else tensors.wrap(g)
         replaced = hook(shown)
         if replaced is None:
             continue
-        if not isinstance(replaced, Tensor) or replaced.shape != tuple(g.shape):
+        if not isinstance(replaced, tensors.Tensor) or replaced.shape != tuple(g.shape):
             raise GradientError(
                 "hook",
                 "a gradient hook must return None or a tensor of the gradient's shape",
@@ -338,21 +356,19 @@ def run_backward(
     """
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
     edges = [edge_of(root) for root in roots]
-    wanted = None if targets is None else on_the_way(edges, targets)
+    wanted = None
+    if targets is not None:
+        wanted = on_the_way(edges, targets)
+        edges = [edge if edge in wanted else None for edge in edges]
     engine = Engine(create_graph, retain_graph, wanted)
     captured = dict.fromkeys(targets or ())
-    for edge, gradient in zip(edges, gradients, strict=True):
-        if edge is not None and (wanted is None or edge in wanted):
-            engine.send(gradient if create_graph else gradient._array, edge, True)
     if create_graph:
         with enable_grad():
-            engine.run(captured)
+            engine.run(edges, gradients, captured)
     else:
-        engine.run(captured)
+        engine.run(edges, [gradient._array for gradient in gradients], captured)
     for leaf in engine.leaves:
-        g = engine.waiting.pop(leaf)
-        if leaf._hooks:
-            g = run_hooks(leaf._hooks, g, create_graph)
+        g = engine.arrived(leaf)
         if targets is None:
             accumulate(leaf, g, create_graph)
         elif leaf in captured:
@@ -362,11 +378,9 @@ def run_backward(
 
 def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
     """Add this backward's gradient to `leaf.grad`; the first one becomes it."""
-    from .tensor import wrap
-
     held = leaf._grad
     if held is None:
-        leaf._grad = g if recording else wrap(g)
+        leaf._grad = g if recording else tensors.wrap(g)
     elif recording:
         leaf._grad = held + g
     else:
@@ -375,3 +389,6 @@ def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
     if current().listeners:
         emit(GradientAccumulated(leaf, g))
 
+
+# Last, because tensors are made of what is defined above.
+from . import tensor as tensors  # noqa: E402

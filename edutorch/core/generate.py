@@ -32,8 +32,9 @@ def call_source(op: Op) -> str:
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
-    everyday = op.inputs and op.fast and not (op.variadic or op.keep or len(op.outputs) > 1)
-    body = _fast_path(op) if everyday else ""
+    body = ""
+    if op.inputs and op.fast and not op.keep and len(op.outputs) == 1:
+        body = _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
     return (
         f"def {op.name}({header}):\n"
         + textwrap.indent(body, "    ")
@@ -53,37 +54,31 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
 
 
 def _fast_path(op: Op) -> str:
+    """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
     first, *others = op.inputs
     arrays = ", ".join(f"a_{name}" for name in op.inputs)
-    settings = "".join(f", {name}={name}" for name in op.settings)
-    conditions = [f"{first}.__class__ in TENSORS", "modes() is PLAIN"]
-    if op.has_out:
-        conditions.append("out is None")
+    out = " and out is None" if op.has_out else ""
     lines = [
-        f"if {' and '.join(conditions)}:",
+        f"kind = {first}.__class__",
+        f"if kind in TENSORS and modes() is PLAIN{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
-        f"    plain = {_first_is_plain(op, first)}",
+        f"    plain = a_{first}.__class__ is ndarray" + _and_floating(op, first),
     ]
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
     if op.contract is not None:
         lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
-    reduced = [f"dim = reduced_dims(OP, dim, a_{first}.ndim)"] if op.family == "reduction" else []
+    lines += ["    if plain:"]
+    if op.family == "reduction":
+        lines += [f"        dim = reduced_dims(OP, dim, a_{first}.ndim)"]
     lines += [
-        "    if plain:",
-        *(f"        {line}" for line in reduced),
         "        try:",
-        f"            y = forward(numpy, {arrays}{settings})",
+        f"            y = forward(numpy, {_forward_arguments(op)})",
         "        except MISTAKES as error:",
         f"            raise explain(OP, ({arrays},), error) from error",
-        "        if y.__class__ is not ndarray:",
-        "            y = asarray(y)",
-        "        output = new(Tensor)",
-        "        output._array = y",
-        "        output._node = output._grad = output._writes = output._base = None",
-        "        output._hooks = None",
     ]
+    lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
     if op.family == "movement":
         lines += [
             f"        if y.base is not None and (y.base is a_{first} or y.base is a_{first}.base):",
@@ -91,18 +86,69 @@ def _fast_path(op: Op) -> str:
         ]
     if op.rules:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
+        if "dtype" in op.settings:  # the result may be of integers
+            wanted = f"({wanted}) and y.dtype in DIFFERENTIABLE"
         lines += [f"        if {wanted}:"]
         lines += textwrap.indent(_record(op), " " * 12).splitlines()
-    lines += ["        return output"]
-    if not others or op.family in ("reduction", "movement"):
-        # Rules run on plain arrays, and so do the ops that they call.
-        lines += [
-            f"elif {first}.__class__ is ndarray" + (" and out is None:" if op.has_out else ":"),
-            *(f"    {line.replace(f'a_{first}', first)}" for line in reduced),
-            f"    if {_array_is_plain(op, first)}:" if floating(op) else "    if True:",
-            f"        return forward(numpy, {first}{settings})",
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "        return output", ""])
+
+
+NEW_OUTPUT = """\
+if y.__class__ is not ndarray:
+    y = asarray(y)
+output = new(Tensor)
+output._array = y
+output._node = output._grad = output._writes = output._base = output._hooks = None
+"""
+
+
+def _array_path(op: Op) -> str:
+    """Arrays of one type: rules run on them, and so do the ops that rules call."""
+    first, *others = op.inputs
+    tests = [f"{first}.dtype.kind == 'f'"] if floating(op) else []
+    for name in others:
+        test = f"{name}.__class__ is ndarray"
+        if op.promotion != "none":
+            test += f" and {name}.dtype is {first}.dtype"
+        if op.takes_numbers:
+            test = f"({test} or {name}.__class__ in NUMBERS and {first}.dtype.kind == 'f')"
+        tests.append(f"({name} is None or {test})" if name in op.optional else test)
+    if op.has_out:
+        tests.append("out is None")
+    lines = [f"elif {' and '.join(['kind is ndarray', *tests])}:"]
+    if op.family == "reduction":
+        lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
+    return "\n".join([*lines, f"    return forward(numpy, {_forward_arguments(op, '')})", ""])
+
+
+def _sequence_path(op: Op) -> str:
+    """The fast path of an op whose only input is a sequence of tensors."""
+    (name,) = op.inputs
+    same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
+    forward = _forward_arguments(op).replace(f"a_{name}", "arrays")
+    lines = [
+        f"if {name}.__class__ in SEQUENCES and modes() is PLAIN:",
+        "    arrays, wanted = [], False",
+        f"    for each in {name}:",
+        "        if each.__class__ not in TENSORS:",
+        "            break",
+        "        array = each._array",
+        "        arrays.append(array)",
+        f"        if array.__class__ is not ndarray{same_type}:",
+        "            break",
+        "        if each._node is not None:",
+        "            wanted = True",
+        "    else:",
+        "        try:",
+        f"            y = forward(numpy, {forward})",
+        "        except MISTAKES as error:",
+        "            raise explain(OP, (arrays,), error) from error",
+        *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
+    ]
+    if op.rules:
+        lines += ["        if wanted:"]
+        lines += textwrap.indent(_record(op), " " * 12).splitlines()
+    return "\n".join([*lines, "        return output", ""])
 
 
 def contract_tests(op: Op) -> list[str]:
@@ -125,18 +171,23 @@ def contract_tests(op: Op) -> list[str]:
     return tests
 
 
+def _forward_arguments(op: Op, array: str = "a_") -> str:
+    """The forward's arguments, in its own order: settings may stand between inputs."""
+    texts = []
+    for name, parameter in op.signature.parameters.items():
+        value = array + name if name in op.inputs else name
+        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        texts.append(f"{name}={value}" if by_name else value)
+    return ", ".join(texts)
+
+
 def floating(op: Op) -> bool:
     """Say whether integers have to be converted before the op can compute."""
     return op.promotion == "float" or callable(op.promotion)
 
 
-def _first_is_plain(op: Op, name: str) -> str:
-    test = f"a_{name}.__class__ is ndarray"
-    return f"{test} and a_{name}.dtype.kind == 'f'" if floating(op) else test
-
-
-def _array_is_plain(op: Op, name: str) -> str:
-    return f"{name}.dtype.kind == 'f'"
+def _and_floating(op: Op, name: str) -> str:
+    return f" and a_{name}.dtype.kind == 'f'" if floating(op) else ""
 
 
 def _other_input(op: Op, name: str, first: str) -> str:
@@ -149,11 +200,12 @@ def _other_input(op: Op, name: str, first: str) -> str:
         f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
     )
     if op.takes_numbers:
+        # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
-            f"elif kind is float or kind is int:\n"
-            f"    a_{name} = {name}\n"
-            f"    n_{name} = None\n"
+            f"elif kind in NUMBERS:\n"
             f"    plain = plain and a_{first}.dtype.kind == 'f'\n"
+            f"    a_{name} = asarray({name}, a_{first}.dtype) if plain else {name}\n"
+            f"    n_{name} = None\n"
         )
     if name in op.optional:
         text += f"elif {name} is None:\n    a_{name} = n_{name} = None\n"
@@ -162,7 +214,12 @@ def _other_input(op: Op, name: str, first: str) -> str:
 
 def _record(op: Op) -> str:
     """Make the node. The variables `n_…`, `a_…`, `y` and `output` are in scope."""
-    edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
+    if op.variadic:
+        each = f"[each if each._node is LEAF else each._node for each in {op.inputs[0]}]"
+        edges = f"tuple({each})"
+    else:
+        edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
+        edges = f"({edges})"
     lines = []
     if "y" in op.saved:
         lines.append("writes = output._writes = Writes()")
@@ -172,7 +229,7 @@ def _record(op: Op) -> str:
             *lines,
             "node = new(NODE)",
             "node._order = clock()",
-            f"node.edges = ({edges})",
+            f"node.edges = {edges}",
             f"node.saved = ({saved})",
             "node.shape = y.shape",
             "node.dtype = y.dtype",
@@ -185,8 +242,11 @@ def _record(op: Op) -> str:
 def _saved_value(op: Op, name: str) -> str:
     if name == "y":
         return "(y, writes)"
+    if op.variadic and name in op.inputs:
+        return f"tuple({name})"
     if name.endswith("_shape"):
-        return f"a_{name.removesuffix('_shape')}.shape"
+        name = name.removesuffix("_shape")
+        return f"[each._array.shape for each in {name}]" if op.variadic else f"a_{name}.shape"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]
@@ -202,7 +262,8 @@ def record_source(op: Op) -> str:
     settings = "".join(f", {name}" for name in op.settings)
     outputs = "".join(f", {name}" for name in op.outputs[1:])
     unpack = "".join(
-        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
+        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n"
+        for name in (() if op.variadic else op.inputs)
     )
     body = textwrap.indent(unpack + _record(op), "    ")
     return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"
@@ -233,9 +294,9 @@ def backward_source(op: Op) -> str:
                 f"        {name} = {name}._array",
             ]
     if op.family == "reduction":
-        lines += ["kept = kept_shape(input_shape, dim)", "g = reshape(g, kept)"]
+        lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
         if "y" in op.saved:
-            lines += ["y = reshape(y, kept)"]
+            lines += ["y = y.reshape(kept)"]
     edges = "".join(f"e_{name}, " for name in op.inputs)
     lines += [f"{edges} = edges"]
     results = "".join(f"{_rule_call(op, name)}, " for name in op.inputs)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import current
+from .apply import understood
 from .autograd import LEAF, Writes, clock
+from .registry import REGISTRY
 from .tensor import Tensor, fill
 
 if TYPE_CHECKING:
@@ -40,6 +42,14 @@ OPERATORS = {
     "bitwise_not": ("__invert__", None, None),
 }
 
+COMMUTATIVE = {"add", "mul"}
+
+# Ops beyond the elementwise ones whose result can replace their input.
+IN_PLACE = {
+    "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put",
+    "tril", "triu", "cumsum", "cumprod",
+}  # fmt: skip
+
 # Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).
 SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 
@@ -47,15 +57,15 @@ SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 def attach(op: Op) -> None:
     """Give Tensor the method, the operators and the in-place twin of `op`."""
     function = op.function
-    if op.family == "creation" or op.variadic or not op.inputs:
+    if op.family == "creation" or op.variadic or op.keep or not op.inputs:
         return
     setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
     plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
     if plain:
-        setattr(Tensor, plain, function if len(op.inputs) == 1 else operator(function))
+        setattr(Tensor, plain, op.operator)
     if reflected:
-        setattr(Tensor, reflected, reflect(function))
-    if op.family == "elementwise":
+        setattr(Tensor, reflected, reflect(op))
+    if op.family == "elementwise" or op.name in IN_PLACE:
         twin = in_place(op)
         setattr(Tensor, f"{op.name}_", twin)
         function.in_place = twin
@@ -63,34 +73,22 @@ def attach(op: Op) -> None:
             setattr(Tensor, augmented, twin)
 
 
-def operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Python ask the other operand when it is something we do not know."""
-    scope = {"function": function, "understood": understood, "Tensor": Tensor}
-    # Inlined tests: this wrapper is part of every `x * y`.
-    exec(
-        "def apply_operator(self, other):\n"
-        "    if other.__class__ is Tensor or understood(other):\n"
-        "        return function(self, other)\n"
-        "    return NotImplemented\n",
-        scope,
-    )
-    return functools.wraps(function)(scope["apply_operator"])
-
-
-def understood(other: Any) -> bool:
-    return isinstance(other, Tensor | bool | int | float | complex) or hasattr(other, "dtype")
-
-
-def reflect(function: Callable[..., Any]) -> Callable[..., Any]:
+def reflect(op: Op) -> Callable[..., Any]:
     """Make `2 - x` from sub: the operands change places."""
+    if op.name in COMMUTATIVE:
+        return op.operator
 
-    @functools.wraps(function)
+    @functools.wraps(op.function)
     def reflected(self: Tensor, other: Any) -> Any:
         if not understood(other):
             return NotImplemented
-        if hasattr(other, "dtype") and not isinstance(other, Tensor):
-            other = fill(object.__new__(Tensor), backends.of(self._array).asarray(other))
-        return function(other, self)
+        if not isinstance(other, Tensor):
+            array = self._array
+            if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
+                other = backends.of(array).asarray(other, array.dtype)  # as a number would be
+            if hasattr(other, "dtype"):
+                other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
+        return op.function(other, self)
 
     return reflected
 
@@ -216,17 +214,13 @@ def set_history(target: Tensor, result: Tensor) -> None:
         target._node = result._node
         base = target
     else:
-        from ..ops.movement import as_strided_scatter
-
         geometry = geometry_in(base, target)
-        as_strided_scatter.op.record(base, base._array, same_past(base), result, *geometry)
+        REGISTRY["as_strided_scatter"].record(base, base._array, same_past(base), result, *geometry)
     follow(base)
 
 
 def follow(base: Tensor) -> None:
     """Give each living view of `base` a history that starts at the base's new node."""
-    from ..ops.movement import as_strided
-
     writes = base._writes or Writes()
     for reference in writes.views:
         view = reference()
@@ -234,7 +228,7 @@ def follow(base: Tensor) -> None:
             if base._node is None:
                 view._node = None
             else:
-                as_strided.op.record(view, view._array, base, *geometry_in(base, view))
+                REGISTRY["as_strided"].record(view, view._array, base, *geometry_in(base, view))
 
 
 def geometry_in(base: Tensor, view: Tensor) -> tuple[Any, Any, int]:

@@ -19,17 +19,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Protocol
 
 import numpy
 
-from .. import modes
+from .. import dtypes, modes
 from . import autograd, generate
+from .registry import REGISTRY
 from .shapes import Contract, explain, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
-
-REGISTRY: dict[str, Op] = {}
-"""Every op by its name."""
 
 MISTAKES = (ValueError, IndexError, TypeError, numpy.exceptions.AxisError)
 """What array libraries raise when arguments do not fit; `explain` says it better."""
@@ -94,12 +93,14 @@ class Op:
         self.settings = tuple(each.name for each in parameters if each not in tensors)
         self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
         self.variadic = any("Sequence[Array]" in str(each.annotation) for each in tensors)
-        self.takes_numbers = family == "elementwise"
+        numbers = any("float" in str(each.annotation) for each in tensors)
+        self.takes_numbers = numbers or family == "elementwise"
         self.has_out = out
         self.rules: dict[str, Rule] = {}
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
         self.function: Any = None
+        self.operator: Any = None  # the same for `x * y`, see `apply_operator`
         self.record: Callable[..., None]
         self.source = ""
         self.build()
@@ -147,36 +148,41 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path; called again when rules are added."""
-        from .apply import apply, record_sequence, sequence_backward
+        from .apply import apply, apply_operator, sequence_backward
 
         scope = {
             "OP": self, "NODE": self.node_type, "forward": self.forward, "apply": apply,
             "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF, "PLAIN": modes.PLAIN,
+            "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
             "Writes": autograd.Writes, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
             "array_of": array_of, "node_of": node_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
-            "reshape": _reshape, "__name__": self.forward.__module__,
+            "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         self.source = generate.call_source(self)
-        if self.variadic:
-            self.record, backward = record_sequence, sequence_backward
-        elif self.rules:
-            self.source += generate.record_source(self) + generate.backward_source(self)
-        exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
-        if not self.variadic:
-            self.record, backward = scope.get("record"), scope.get("backward")  # type: ignore
         if self.rules:
+            self.source += generate.record_source(self)
+            self.source += "" if self.variadic else generate.backward_source(self)
+        exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
+        if self.rules:
+            self.record = scope["record"]
+            backward = scope.get("backward", sequence_backward)
             self.node_type.backward = backward  # type: ignore[method-assign]
         written = scope[self.name]
         if self.function is None:
             self.function = self._dress(written)
-        else:  # the public function stays the same object; it gets the new body
-            self.function.__code__ = written.__code__
-            self.function.__globals__.update(scope | {self.name: self.function})
+            # The same code finds another `apply` among its globals: no wrapper has to be called.
+            copy = FunctionType(written.__code__, {}, self.name, written.__defaults__)
+            copy.__kwdefaults__ = written.__kwdefaults__
+            self.operator = self._dress(copy)
+        for function in (self.function, self.operator):  # these two objects stay, their body is new
+            function.__code__ = written.__code__
+            function.__globals__.update(scope | {self.name: self.function})
+        self.operator.__globals__["apply"] = apply_operator
 
     def _dress(self, function: Any) -> Any:
         function.op, function.vjp = self, self.vjp
@@ -213,10 +219,6 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"
-
-
-def _reshape(g: Any, shape: tuple[int, ...]) -> Any:
-    return g.reshape(shape)
 
 
 # The families ------------------------------------------------------------------------

@@ -174,6 +174,8 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     if dim is None:
         return None
     if isinstance(dim, int):
+        if -ndim <= dim < ndim:
+            return dim % ndim
         return normal_dim(op.name, dim, ndim) if ndim else check_scalar_dim(op.name, dim)
     dims = tuple(normal_dim(op.name, each, ndim) for each in dim)
     if len(set(dims)) != len(dims):
@@ -189,8 +191,9 @@ def kept_shape(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> tup
     """Return `shape` with the reduced dims kept as size 1."""
     if dim is None:
         return (1,) * len(shape)
-    dims = (dim,) if isinstance(dim, int) else dim
-    return tuple(1 if axis in dims else size for axis, size in enumerate(shape))
+    if isinstance(dim, int):
+        return (*shape[:dim], 1, *shape[dim + 1 :])
+    return tuple(1 if axis in dim else size for axis, size in enumerate(shape))
 
 
 # Errors ------------------------------------------------------------------------------
@@ -213,6 +216,11 @@ def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
     else:
         rows = {name: shape_of(a) for name, a in zip(names, arrays, strict=False) if a is not None}
     if isinstance(error, TypeError):
+        if "numpy boolean" in str(error):
+            return DTypeError(
+                op.name, "not defined for bool tensors", rows,
+                "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
+            )  # fmt: skip
         if "ufunc" in str(error) or "not supported for the input types" in str(error):
             kinds = {
                 name: str(getattr(a, "dtype", type(a).__name__))

@@ -247,7 +247,7 @@ class Tensor(NumbersOut):
         Raises: GradientError: nothing was recorded; not a single number and no
             `gradient`; the graph was freed. StaleValueError: a saved value changed.
         """
-        from ..autograd import backward
+        from .backward import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

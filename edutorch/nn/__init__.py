@@ -1,1 +1,10 @@
-"""See README.md."""
+"""Networks: modules that hold parameters, layers, losses (see README.md)."""
+
+from __future__ import annotations
+
+from . import functional, init, modules
+from .modules import *
+from .modules import __all__ as _modules
+from .parameter import Buffer, Parameter
+
+__all__ = ["Buffer", "Parameter", "functional", "init", *_modules]

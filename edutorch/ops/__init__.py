@@ -5,71 +5,91 @@ The order matters only for reading: rules are looked up when they run.
 
 from __future__ import annotations
 
-from ..core.methods import as_method
-from ..core.tensor import Tensor
-from .creation import (
-    arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones,
-    ones_like, tensor, zeros, zeros_like,
-)  # fmt: skip
+from types import ModuleType as _Module
+
+from ..core.tensor import Tensor as _Tensor
+from .creation import arange, empty, eye, full, linspace, logspace, ones, zeros
+from .from_data import as_tensor, from_numpy, tensor
+from .like import empty_like, full_like, ones_like, zeros_like
 from .elementwise import (
-    abs, acos, asin, atan, ceil, cos, exp, expm1, floor, log, log1p, log2, log10, nan_to_num, neg,
-    positive, reciprocal, relu, round, rsqrt, sigmoid, sign, sin, softplus, sqrt, square, tan, tanh,
-    trunc,
+    abs, exp, exp2, expm1, log, log1p, log2, log10, logit, neg, positive, reciprocal, relu, rsqrt,
+    sigmoid, softplus, sqrt, square,
 )  # fmt: skip
+from .rounding import ceil, floor, frac, nan_to_num, round, sign, trunc
+from .trigonometry import (
+    acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan, tanh,
+)  # fmt: skip
+from .special import erf, erfc, erfinv
 from .arithmetic import (
-    add, atan2, clamp, div, floor_divide, lerp, maximum, minimum, mul, pow, remainder, sub,
+    add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, logaddexp, maximum,
+    minimum, mul, pow, remainder, sub, xlogy,
 )  # fmt: skip
 from .comparison import (
     allclose, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, equal, ge, gt, isclose,
-    isfinite, isinf, isnan, le, logical_and, logical_not, logical_or, logical_xor, lt, ne, where,
+    isfinite, isinf, isnan, isneginf, isposinf, le, logical_and, logical_not, logical_or,
+    logical_xor, lt, ne, signbit, where,
 )  # fmt: skip
 from .reduction import (
-    all, amax, amin, any, argmax, argmin, count_nonzero, cumprod, cumsum, logsumexp, mean, prod,
-    sum, var,
+    all, amax, amin, any, argmax, argmin, count_nonzero, logsumexp, mean, prod, sum,
 )  # fmt: skip
+from .statistics import (
+    aminmax, median, nanmean, nansum, norm, quantile, std, std_mean, var, var_mean,
+)  # fmt: skip
+from .running import cumprod, cumsum, diff, logcumsumexp
 from .movement import (
-    as_strided, as_strided_scatter, broadcast_to, cat, chunk, diagonal, expand, flatten, flip,
-    hstack, movedim, narrow, permute, ravel, repeat, reshape, roll, select, split, squeeze, stack,
-    t, transpose, tril, triu, unbind, unflatten, unsqueeze, vstack,
+    as_strided, as_strided_scatter, diagonal, narrow, permute, reshape, select, squeeze, t,
+    transpose, unsqueeze,
 )  # fmt: skip
-from .indexing import (
-    gather, index_select, masked_fill, masked_select, nonzero, scatter, scatter_add,
+from .movement import expand  # hidden below: a method only, as in PyTorch
+from .axes import atleast_1d, atleast_2d, atleast_3d, broadcast_to, flatten, movedim, ravel, unflatten
+from .arrange import (
+    broadcast_tensors, diag, diag_embed, flip, fliplr, flipud, meshgrid, repeat_interleave, roll,
+    rot90, tile, tril, tril_indices, triu, triu_indices,
 )  # fmt: skip
-from .linalg import bmm, dot, einsum, matmul, mm, mv, outer
+from .joining import (
+    cat, chunk, column_stack, dstack, hstack, split, stack, tensor_split, unbind, vstack,
+)  # fmt: skip
+from . import indexing
+from .along import (
+    gather, index_add, index_copy, index_fill, index_put, index_select, scatter, scatter_add, take,
+    take_along_dim,
+)  # fmt: skip
+from .masks import argwhere, isin, masked_fill, masked_select, nonzero
+from .linalg import (
+    addmm, addmv, baddbmm, bmm, cdist, cross, dot, inner, kron, matmul, mm, mv, outer, tensordot,
+    trace,
+)  # fmt: skip
+from .einsum import einsum
 from .softmax import log_softmax, softmax
-from .sorting import argsort, max, min, sort, topk
+from .sorting import argsort, kthvalue, max, min, msort, sort, topk
+from .counting import bincount, bucketize, histc, searchsorted, unique
 from .conversion import clone, real
+from .about import is_complex, is_floating_point, is_nonzero, is_tensor, numel
 from .random import (
     Generator, bernoulli, initial_seed, manual_seed, multinomial, normal, rand, rand_like, randint,
     randn, randn_like, randperm,
 )  # fmt: skip
 
-# PyTorch's second names for the same functions.
+# PyTorch's second names for the same functions; those of methods are methods too.
 multiply, divide, true_divide, subtract, negative, absolute = mul, div, div, sub, neg, abs
-arctan, arcsin, arccos, arctan2, concat, concatenate = atan, asin, acos, atan2, cat, cat
+arctan, arcsin, arccos, arctan2, arcsinh, arccosh, arctanh = atan, asin, acos, atan2, asinh, acosh, atanh
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 swapaxes = swapdims = transpose
-clip = clamp
+moveaxis, clip, fix = movedim, clamp, trunc
+concat = concatenate = cat
+row_stack, asarray = vstack, as_tensor
 
 for _name in (
-    "multiply", "divide", "true_divide", "subtract", "negative", "absolute", "greater", "less",
-    "swapaxes", "swapdims", "clip",
+    "multiply", "divide", "true_divide", "subtract", "negative", "absolute", "arctan", "arcsin",
+    "arccos", "arctan2", "arcsinh", "arccosh", "arctanh", "greater", "greater_equal", "less",
+    "less_equal", "not_equal", "swapaxes", "swapdims", "moveaxis", "clip", "fix",
 ):  # fmt: skip
-    setattr(Tensor, _name, globals()[_name])
+    setattr(_Tensor, _name, globals()[_name])
 
-
-@as_method
-def std(input: Tensor, dim: object = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
-    """The standard deviation: the square root of the variance.
-
-    >>> std(tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    return sqrt(var(input, dim, keepdim, correction=correction))
-
-
-_HIDDEN = {"Tensor", "annotations", "as_method"} | {
-    "arithmetic", "comparison", "conversion", "creation", "elementwise", "indexing", "linalg",
-    "movement", "random", "reduction", "sorting",
-}  # fmt: skip
-__all__ = [name for name in globals() if not name.startswith("_") and name not in _HIDDEN]
+__all__ = [
+    _name
+    for _name, _value in globals().items()
+    if not _name.startswith("_")
+    and not isinstance(_value, _Module)
+    and _name not in ("annotations", "expand")
+]

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-
-Number = float
+from ..errors import DTypeError
 
 
 @elementwise(promotion="promote")
@@ -22,7 +21,12 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     >>> add(tensor([1.0, 2.0]), 10)
     tensor([11., 12.])
     """
-    return input + other if alpha == 1 else input + alpha * other
+    return input + other if alpha == 1 else input + scaled(xp, other, alpha)
+
+
+def scaled(xp: Any, other: Any, alpha: float) -> Any:
+    """alpha · other, in the type of `other`."""
+    return alpha * other if not hasattr(other, "dtype") else other * xp.asarray(alpha).astype(other.dtype)
 
 
 add.vjp(
@@ -39,7 +43,7 @@ def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     >>> sub(tensor([1.0, 2.0]), tensor([3.0, 5.0]))
     tensor([-2., -3.])
     """
-    return input - other if alpha == 1 else input - alpha * other
+    return input - other if alpha == 1 else input - scaled(xp, other, alpha)
 
 
 sub.vjp(
@@ -82,6 +86,7 @@ def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None
     """
     if rounding_mode is None:
         return input / other
+    need_divisor("div", xp, input, other)
     if rounding_mode == "floor":
         return xp.floor_divide(input, other)
     if rounding_mode == "trunc":
@@ -106,7 +111,15 @@ def floor_divide(xp: Any, input: Array, other: Array) -> Array:
     >>> floor_divide(tensor([7.0, -7.0]), 2)
     tensor([ 3., -4.])
     """
+    need_divisor("floor_divide", xp, input, other)
     return xp.floor_divide(input, other)
+
+
+def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
+    """Raise ZeroDivisionError for integers divided by 0, which have no infinity to answer."""
+    kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
+    if kind in "iub" and bool(xp.any(xp.equal(other, 0))):
+        raise ZeroDivisionError(f"{name}: integer division by zero; use / for inf, or x.float()")
 
 
 @elementwise(promotion="promote")
@@ -116,6 +129,7 @@ def remainder(xp: Any, input: Array, other: Array) -> Array:
     >>> remainder(tensor([7.0, -7.0]), 3)
     tensor([1., 2.])
     """
+    need_divisor("remainder", xp, input, other)
     return xp.remainder(input, other)
 
 
@@ -148,9 +162,14 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     >>> pow(tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
-    if exponent.__class__ is int and exponent < 0 and input.dtype.kind in "iu":
-        raise TypeError("integers to negative integer powers are not allowed; use x.float()")
-    y = input**exponent
+    try:
+        y = input**exponent
+    except ValueError as error:
+        if "negative integer powers" not in str(error):
+            raise
+        raise DTypeError(
+            "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
+        ) from None
     bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
     return y.astype(bool) if bools else y
 
@@ -251,33 +270,132 @@ def clamp(
     return y if max is None else xp.minimum(y, max)
 
 
-def below(input: Any, limit: Any) -> Any:
-    return False if limit is None else input < limit
-
-
-def above(input: Any, limit: Any) -> Any:
-    return False if limit is None else input > limit
-
-
 clamp.vjp(
-    input=lambda g, input, min, max: where(
-        logical_not_either(below(input, min), above(input, max)), g, 0.0
-    ),
-    min=lambda g, input, min, max: where(below(input, min), g, 0.0),
-    max=lambda g, input, min, max: where(above(input, max), g, 0.0),
-    latex={"input": r"g\,[min \le x \le max]"},
+    input=lambda g, y, input: where(y == input, g, 0.0),
+    min=lambda g, y, input, min: where((y != input) & (y == min), g, 0.0),
+    max=lambda g, y, input, max: where((y != input) & (y == max), g, 0.0),
+    latex={
+        "input": r"g\,[min \le x \le max]", "min": r"g\,[x < min]", "max": r"g\,[x > max]",
+    },  # fmt: skip
 )
 
 
-def logical_not_either(first: Any, second: Any) -> Any:
-    if first is False:
-        return logical_not(second)
-    return logical_not(first if second is False else logical_or(first, second))
+@elementwise(promotion="promote")
+def addcmul(
+    xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
+) -> Array:
+    """y = input + value · tensor1 · tensor2.
+
+    >>> addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
+    tensor([4.])
+    """
+    return input + scaled(xp, tensor1 * tensor2, value)
+
+
+addcmul.vjp(
+    input=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * tensor2 * value,
+    tensor2=lambda g, tensor1, value: g * tensor1 * value,
+    latex={"input": r"g", "tensor1": r"g\,v\,b", "tensor2": r"g\,v\,a"},
+)
+
+
+@elementwise(promotion="promote")
+def addcdiv(
+    xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
+) -> Array:
+    """y = input + value · tensor1 / tensor2, for floating numbers.
+
+    >>> addcdiv(tensor([1.0]), tensor([6.0]), tensor([3.0]), value=0.5)
+    tensor([2.])
+    """
+    if tensor1.dtype.kind in "iub":
+        raise DTypeError("addcdiv", "division of integers is not supported", hint="use x.float()")
+    return input + scaled(xp, tensor1 / tensor2, value)
+
+
+addcdiv.vjp(
+    input=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * value / tensor2,
+    tensor2=lambda g, tensor1, tensor2, value: -g * value * tensor1 / (tensor2 * tensor2),
+    latex={"input": r"g", "tensor1": r"\frac{g\,v}{b}", "tensor2": r"-\frac{g\,v\,a}{b^2}"},
+)
+
+
+@elementwise(promotion="promote")
+def fmod(xp: Any, input: Array, other: Array) -> Array:
+    """What is left after dividing, with the sign of the dividend: y = a - b · trunc(a / b).
+
+    >>> fmod(tensor([7.0, -7.0]), 3)
+    tensor([ 1., -1.])
+    """
+    need_divisor("fmod", xp, input, other)
+    return xp.fmod(input, other)
+
+
+fmod.vjp(
+    input=lambda g: g,
+    other=lambda g, input, other: -g * trunc(input / other),
+    latex={"input": r"g", "other": r"-g\,\mathrm{trunc}(a/b)"},
+)
+
+
+@elementwise(promotion="promote")
+def hypot(xp: Any, input: Array, other: Array) -> Array:
+    """The long side of a right triangle: y = √(a² + b²), without overflow.
+
+    >>> hypot(tensor([3.0]), tensor([4.0]))
+    tensor([5.])
+    """
+    return xp.hypot(input, other)
+
+
+hypot.vjp(
+    input=lambda g, y, input: g * input / where(y == 0, 1.0, y),
+    other=lambda g, y, other: g * other / where(y == 0, 1.0, y),
+    latex={"input": r"\frac{g\,a}{y}", "other": r"\frac{g\,b}{y}"},
+)
+
+
+@elementwise(promotion="promote")
+def logaddexp(xp: Any, input: Array, other: Array) -> Array:
+    """y = log(exp(a) + exp(b)), without overflow.
+
+    >>> logaddexp(tensor([1000.0]), tensor([1000.0]))
+    tensor([1000.6931])
+    """
+    return xp.logaddexp(input, other)
+
+
+logaddexp.vjp(
+    input=lambda g, y, input: g * exp(input - y),
+    other=lambda g, y, other: g * exp(other - y),
+    latex={"input": r"g\,e^{a-y}", "other": r"g\,e^{b-y}"},
+)
+
+
+@elementwise
+def xlogy(xp: Any, input: Array, other: Array) -> Array:
+    """y = a · log(b), and 0 where a is 0, whatever b is.
+
+    >>> xlogy(tensor([0.0, 1.0]), tensor([0.0, math.e]))
+    tensor([0., 1.])
+    """
+    zero = (input == 0) & ~xp.isnan(other)
+    return xp.where(zero, 0 * input, input * xp.log(xp.where(zero, 1 + 0 * input, other)))
+
+
+xlogy.vjp(
+    input=lambda g, input, other: g * where(input == 0, 0.0, log(where(input == 0, 1.0, other))),
+    other=lambda g, input, other: g * input / other,
+    latex={"input": r"g \ln b", "other": r"\frac{g\,a}{b}"},
+)
 
 
 # Rules may use any op; those defined in later files are imported last.
 import math  # noqa: E402
 
-from .comparison import logical_and, logical_not, logical_or, where  # noqa: E402
-from .creation import zeros_like  # noqa: E402
-from .elementwise import log  # noqa: E402
+from .comparison import logical_and, where  # noqa: E402
+from .like import zeros_like  # noqa: E402
+from .elementwise import exp, log  # noqa: E402
+from .rounding import trunc  # noqa: E402

@@ -100,6 +100,36 @@ def isfinite(xp: Any, input: Array) -> Array:
 
 
 @comparison
+def isposinf(xp: Any, input: Array) -> Array:
+    """Is it plus infinity?
+
+    >>> isposinf(tensor([math.inf, -math.inf]))
+    tensor([ True, False])
+    """
+    return xp.equal(input, float("inf"))
+
+
+@comparison
+def isneginf(xp: Any, input: Array) -> Array:
+    """Is it minus infinity?
+
+    >>> isneginf(tensor([math.inf, -math.inf]))
+    tensor([False,  True])
+    """
+    return xp.equal(input, float("-inf"))
+
+
+@comparison
+def signbit(xp: Any, input: Array) -> Array:
+    """Does it have a minus sign? (-0.0 has one.)
+
+    >>> signbit(tensor([-0.0, 1.0]))
+    tensor([ True, False])
+    """
+    return xp.signbit(input) if input.dtype.kind not in "iub" else xp.less(input, 0)
+
+
+@comparison
 def isclose(
     xp: Any,
     input: Array,
@@ -211,6 +241,14 @@ where.vjp(
     other=lambda g, condition: where(condition, 0.0, g),
     latex={"input": r"g\,[condition]", "other": r"g\,[not\ condition]"},
 )
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Choose per element: this tensor where `condition` is true, else `other`."""
+    return where(condition, self, other)
+
+
+Tensor.where = _where_method  # type: ignore[attr-defined]
 
 
 def equal(input: Tensor, other: Tensor) -> bool:

@@ -6,6 +6,7 @@ back into zeros, adding up where an element was picked more than once.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,8 @@ import numpy as np
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.methods import as_method, refuse_leaf, same_past, set_history, write
+from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
-from ..core.shapes import Size, normal_dim
 from ..core.tensor import Tensor, wrap
 from ..errors import DimError, DTypeError, ShapeError
 
@@ -27,15 +27,50 @@ def as_index(index: Any) -> Any:
     if isinstance(index, tuple):
         return tuple(as_index(each) for each in index)
     if isinstance(index, Tensor):
-        if index._array.dtype.kind not in "iub":
-            raise DTypeError(
-                "index", "tensors used as indices must be integers or bools",
-                {"index": index.dtype}, "use x.long()",
-            )  # fmt: skip
-        return index._array
-    if isinstance(index, list):
-        return np.asarray([as_index(each) for each in index], dtype=None if index else np.int64)
-    return index
+        index = index._array
+    elif isinstance(index, list):
+        index = host_array(index) if index else np.zeros(0, np.int64)
+    elif isinstance(index, slice):
+        return checked_slice(index)
+    if not hasattr(index, "dtype"):
+        return index
+    if index.dtype.kind not in "iub":
+        raise DimError(
+            "index", "tensors used as indices must be integers or bools",
+            {"index": index.dtype}, "use x.long()",
+        )  # fmt: skip
+    return int(index) if index.ndim == 0 and index.dtype.kind in "iu" else index
+
+
+def checked_slice(index: slice) -> slice:
+    """Read a slice; its step has to be positive, as strides of memory are here."""
+    if index.step is not None and operator.index(index.step) <= 0:
+        raise ValueError("step must be greater than zero; use x.flip(dim) to go backwards")
+    bounds = (index.start, index.stop, index.step)
+    return slice(*(None if each is None else operator.index(each) for each in bounds))
+
+
+def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
+    """Apply the single integers of an index that also has arrays; return what is left.
+
+    Together with arrays, NumPy would take an integer as an array too, and move axes.
+    """
+    if not isinstance(index, tuple) or not any(getattr(part, "ndim", 0) for part in index):
+        return array, index
+    if not any(isinstance(part, int) and not isinstance(part, bool) for part in index):
+        return array, index
+    first: list[Any] = []
+    rest: list[Any] = []
+    for part in index:
+        if isinstance(part, int) and not isinstance(part, bool):
+            first.append(part)
+            continue
+        rest.append(part)
+        if part is Ellipsis:
+            first.append(part)
+        elif part is not None and not isinstance(part, bool):
+            first += [slice(None)] * (part.ndim if getattr(part, "dtype", None) == bool else 1)
+    return array[tuple(first)], tuple(rest)
 
 
 @movement
@@ -46,9 +81,18 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
     tensor([1, 3])
     """
     try:
-        return input[on_device(index, input)]
+        if index.__class__ is not int:
+            part, rest = whole_numbers_first(input, index)
+            return part[on_device(rest, input)]
+        return input[index, ...]
     except IndexError as error:
-        raise DimError("index", str(error), {"input": input.shape}) from None
+        raise DimError("index", plain_words(error), {"input": input.shape}) from None
+
+
+def plain_words(error: IndexError) -> str:
+    """NumPy's complaint about an index, with this library's words."""
+    text = str(error).replace("array is", "tensor is").replace("axis", "dimension")
+    return text.replace("for array:", "for tensor:").replace("arrays", "tensors")
 
 
 getitem.vjp(
@@ -75,11 +119,11 @@ def place(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     tensor([3., 0., 0.])
     """
     y = xp.zeros(tuple(shape), input.dtype)
-    index = on_device(as_index(index), y)
+    part, index = whole_numbers_first(y, on_device(as_index(index), y))
     if repeats_possible(index):
-        backends.of(y).scatter_add(y, index, input)
+        backends.of(y).scatter_add(part, index, input)
     else:
-        y[index] = input
+        part[index] = input
     return y
 
 
@@ -93,7 +137,7 @@ def repeats_possible(index: Any) -> bool:
 
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
-    return getitem(self, as_index(index))
+    return getitem(self, index if index.__class__ is int else as_index(index))
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
@@ -131,10 +175,7 @@ def as_same_device(value: Tensor, target: Tensor) -> Array:
 def needs_recording(*tensors: Tensor) -> bool:
     from ..modes import current
 
-    return current().grad and any_(each._node is not None for each in tensors)
-
-
-any_ = any
+    return current().grad and any(each._node is not None for each in tensors)
 
 
 @op()
@@ -145,205 +186,19 @@ def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     tensor([0., 5., 0.])
     """
     y = input.copy()
-    y[on_device(as_index(index), y)] = value
+    part, index = whole_numbers_first(y, on_device(as_index(index), y))
+    part[index] = value
     return y
 
 
 setitem.vjp(
-    input=lambda g, index: setitem(g, zeros_like(getitem(g, index)), index),
-    value=lambda g, index: getitem(g, index),
+    input=lambda g, index: setitem(g, zeros_like(getitem(g, as_index(index))), index),
+    value=lambda g, index: getitem(g, as_index(index)),
     latex={"input": r"g\ \text{outside the index}", "value": r"g[index]"},
 )
 
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
-
-# Along one axis ----------------------------------------------------------------------------
-
-
-def positions(name: str, index: Any) -> Array:
-    """Return an index tensor's array, refusing anything but integers."""
-    array = index._array if isinstance(index, Tensor) else index
-    if array.dtype.kind not in "iu":
-        raise DTypeError(
-            name, "expected the index to be int64", {"index": array.dtype}, "use index.long()"
-        )
-    return array
-
-
-def along(index: Array, dim: int) -> tuple[Array, ...]:
-    """Return the full index that picks `index` along `dim`, each other axis at its place."""
-    xp = backends.of(index).xp
-    grid = [
-        xp.arange(size).reshape((-1,) + (1,) * (index.ndim - axis - 1))
-        for axis, size in enumerate(index.shape)
-    ]
-    return (*grid[:dim], index, *grid[dim + 1 :])
-
-
-def check_range(name: str, index: Array, size: int) -> None:
-    """Raise DimError if a position lies outside; NumPy would count negative ones backwards."""
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= size):
-        raise DimError(
-            name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
-            f"bounds for a dimension of size {size}",
-        )  # fmt: skip
-
-
-@op()
-def gather(xp: Any, input: Array, dim: int, index: Index) -> Array:
-    """Pick along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
-
-    >>> gather(tensor([[1, 2], [3, 4]]), 1, tensor([[0], [1]]))
-    tensor([[1],
-            [4]])
-    """
-    index = positions("gather", index)
-    dim = normal_dim("gather", dim, input.ndim)
-    if index.ndim != input.ndim:
-        raise ShapeError(
-            "gather", "index must have as many dimensions as input",
-            {"input": input.shape, "index": index.shape},
-        )  # fmt: skip
-    check_range("gather", index, input.shape[dim])
-    return input[along(index, dim)]
-
-
-gather.vjp(
-    input=lambda g, input_shape, dim, index: place(
-        g, along(positions("gather", index), dim % len(input_shape)), input_shape
-    ),
-    latex=r"g\ \text{added where it was picked}",
-)
-
-
-@op()
-def scatter(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
-    """A copy of `input` with src put along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
-
-    >>> scatter(zeros(2, 2), 1, tensor([[1], [0]]), tensor([[5.0], [6.0]]))
-    tensor([[0., 5.],
-            [6., 0.]])
-    """
-    index = positions("scatter", index)
-    dim = normal_dim("scatter", dim, input.ndim)
-    check_range("scatter", index, input.shape[dim])
-    y = input.copy()
-    y[along(index, dim)] = taken(src, index.shape)
-    return y
-
-
-def taken(src: Any, shape: tuple[int, ...]) -> Any:
-    """The part of `src` that an index of `shape` uses."""
-    return src[tuple(slice(size) for size in shape)] if getattr(src, "ndim", 0) else src
-
-
-def spread_back(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
-    """The gradient of `src`: g at the index, zeros for the part that was not used."""
-    picked = gather(g, dim, index)
-    if tuple(picked.shape) == tuple(shape):
-        return picked
-    return place(picked, tuple(slice(size) for size in picked.shape), shape)
-
-
-scatter.vjp(
-    input=lambda g, dim, index: scatter(g, dim, index, zeros_like(gather(g, dim, index))),
-    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
-    latex={"input": r"g\ \text{outside the index}", "src": r"g[index]"},
-)
-
-
-@op()
-def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
-    """A copy of `input` with src added along `dim`, as often as a position occurs.
-
-    >>> scatter_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
-    tensor([ 0., 11.])
-    """
-    index = positions("scatter_add", index)
-    dim = normal_dim("scatter_add", dim, input.ndim)
-    check_range("scatter_add", index, input.shape[dim])
-    y = input.copy()
-    backends.of(y).scatter_add(y, along(index, dim), taken(src, index.shape))
-    return y
-
-
-scatter_add.vjp(
-    input=lambda g: g,
-    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
-    latex={"input": r"g", "src": r"g[index]"},
-)
-
-
-@op()
-def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
-    """Slices along `dim`, in the order of `index`.
-
-    >>> index_select(tensor([10, 20, 30]), 0, tensor([2, 0]))
-    tensor([30, 10])
-    """
-    index = positions("index_select", index)
-    dim = normal_dim("index_select", dim, input.ndim)
-    check_range("index_select", index, input.shape[dim])
-    return xp.take(input, index, axis=dim)
-
-
-index_select.vjp(
-    input=lambda g, input_shape, dim, index: place(
-        g, (slice(None),) * (dim % len(input_shape)) + (positions("index_select", index),), input_shape
-    ),
-    latex=r"g\ \text{added where it was picked}",
-)
-
-
-@op()
-def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
-    """A copy of `input` with one number wherever `mask` is true.
-
-    >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), -1.0)
-    tensor([-1.,  2.])
-    """
-    mask = mask._array if isinstance(mask, Tensor) else mask
-    if mask.dtype.kind != "b":
-        raise DTypeError("masked_fill", "only supports boolean masks", {"mask": mask.dtype})
-    value = value.item() if isinstance(value, Tensor) else value
-    return xp.where(mask, xp.asarray(value, dtype=input.dtype), input)
-
-
-masked_fill.vjp(
-    input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ mask]"
-)
-
-
-@as_method
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The numbers where `mask` is true, in a row.
-
-    >>> masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
-    tensor([1, 3])
-    """
-    shape = broadcast_shapes(input.shape, mask.shape)
-    return getitem(expand(input, shape), as_index(expand(mask, shape)))
-
-
-@as_method
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Where the numbers are not zero: a row of indices for each.
-
-    >>> nonzero(tensor([0, 5, 6]))
-    tensor([[1],
-            [2]])
-    """
-    xp = backends.of(input._array).xp
-    found = [wrap(each) for each in xp.nonzero(xp.atleast_1d(input._array))]
-    if as_tuple:
-        return tuple(found)
-    return stack(found, 1) if input.ndim else wrap(xp.zeros((len(found[0]), 0), "int64"))
-
-
-from ..core.shapes import broadcast_shapes  # noqa: E402
-from .creation import zeros_like  # noqa: E402  (rules may use any op)
-from .movement import expand, stack  # noqa: E402
-
-__all__ = ["Size"]
+from .from_data import host_array  # noqa: E402  (rules may use any op)
+from .like import zeros_like  # noqa: E402  (rules may use any op)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 from ..backends.numpy import Array
+from ..core.methods import as_method
 from ..core.op import op
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 
 
@@ -25,7 +27,15 @@ def matmul(xp: Any, input: Array, other: Array) -> Array:
             "matmul", "both arguments need at least one axis",
             {"input": input.shape, "other": other.shape}, "use * for a number",
         )  # fmt: skip
-    return xp.matmul(input, other)
+    return product(xp, input, other)
+
+
+def product(xp: Any, left: Array, right: Array) -> Array:
+    """The matrix product, in the type of its factors (NumPy's of bfloat16 is float32)."""
+    if left.ndim == right.ndim == 2:
+        return left.dot(right)  # the same for matrices, in half the time for small ones
+    y = xp.matmul(left, right)
+    return y if y.dtype == left.dtype else y.astype(left.dtype)
 
 
 def matmul_left(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
@@ -63,7 +73,7 @@ def mm(xp: Any, input: Array, mat2: Array) -> Array:
     >>> mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    return xp.matmul(input, mat2)
+    return product(xp, input, mat2)
 
 
 mm.vjp(
@@ -80,7 +90,7 @@ def bmm(xp: Any, input: Array, mat2: Array) -> Array:
     >>> bmm(ones(2, 1, 3), ones(2, 3, 1)).shape
     torch.Size([2, 1, 1])
     """
-    return xp.matmul(input, mat2)
+    return product(xp, input, mat2)
 
 
 bmm.vjp(
@@ -97,7 +107,7 @@ def mv(xp: Any, input: Array, vec: Array) -> Array:
     >>> mv(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return xp.matmul(input, vec)
+    return product(xp, input, vec)
 
 
 mv.vjp(
@@ -114,7 +124,7 @@ def dot(xp: Any, input: Array, tensor: Array) -> Array:
     >>> dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)
     """
-    return xp.dot(input, tensor)
+    return product(xp, input, tensor)
 
 
 dot.vjp(
@@ -122,78 +132,6 @@ dot.vjp(
     tensor=lambda g, input: g * input,
     latex={"input": r"g\,b", "tensor": r"g\,a"},
 )
-
-
-@op(promotion="promote")
-def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
-    """Sums of products by index letters, the operands as one list: see `einsum`."""
-    return xp.einsum(equation, *operands)
-
-
-def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any]:
-    """For each operand: g times all others, summed over the letters it does not have."""
-    inputs, output = full_equation(equation, operands)
-    gradients = []
-    for position, (letters, operand) in enumerate(zip(inputs, operands, strict=True)):
-        others = [*inputs[:position], *inputs[position + 1 :], output]
-        factors = [*operands[:position], *operands[position + 1 :], g]
-        available = set("".join(others))
-        # A letter that only this operand has was summed: its gradient is constant along it.
-        kept = "".join(dict.fromkeys(each for each in letters if each in available))
-        partial = einsum_of(factors, f"{','.join(others)}->{kept}")
-        gradients.append(spread_letters(partial, kept, letters, operand.shape))
-    return gradients
-
-
-def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
-    """Stretch over letters that were summed; put repeated letters on their diagonal."""
-    unique = "".join(dict.fromkeys(letters))
-    sizes = dict(zip(letters, shape, strict=True))
-    index = tuple(slice(None) if each in kept else None for each in unique)
-    full = expand(partial[index], tuple(sizes[each] for each in unique))
-    if len(unique) == len(letters):
-        return full
-    grid = {
-        each: np.arange(sizes[each]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
-        for axis, each in enumerate(unique)
-    }
-    return place(full, tuple(grid[each] for each in letters), tuple(shape))
-
-
-def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
-    """Write out the output and give the axes of `...` letters of their own."""
-    left, arrow, output = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    spare = [each for each in string.ascii_letters if each not in equation]
-    hidden = [len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)]
-    batch = "".join(spare[: max(hidden, default=0)]) if "..." in left else ""
-    terms = [
-        term.replace("...", batch[len(batch) - n :] if n else "")
-        for term, n in zip(terms, hidden, strict=True)
-    ]
-    if not arrow:
-        once = [each for each in sorted(set("".join(terms))) if "".join(terms).count(each) == 1]
-        output = batch + "".join(each for each in once if each not in batch)
-    return terms, output.replace("...", batch)
-
-
-einsum_of.vjp(
-    operands=lambda g, operands, equation: einsum_gradients(g, operands, equation),
-    latex=r"g \text{ times the other operands}",
-)
-
-
-def einsum(equation: str, *operands: Any) -> Any:
-    """Sums of products, written with a letter per axis: "ij,jk->ik" is the matrix product.
-
-    A letter that is missing behind `->` is summed over. `...` stands for further axes.
-
-    >>> einsum("ij,ij->i", tensor([[1.0, 2.0], [3.0, 4.0]]), ones(2, 2))
-    tensor([3., 7.])
-    """
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = tuple(operands[0])
-    return einsum_of(operands, equation)
 
 
 @op("n, m -> n m", promotion="same")
@@ -213,9 +151,135 @@ outer.vjp(
     latex={"input": r"g\,b", "vec2": r"g^\top a"},
 )
 
-import string  # noqa: E402
 
-import numpy as np  # noqa: E402
+# Composed of the products above -----------------------------------------------------------------
 
-from .indexing import place  # noqa: E402  (rules may use any op)
-from .movement import expand, transpose, unsqueeze  # noqa: E402
+
+def _plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not."""
+    scaled = product if alpha == 1 else product * alpha
+    return scaled if beta == 0 else add(scaled, input, alpha=beta)
+
+
+@as_method
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """A matrix product and something on top: y = beta · input + alpha · mat1 @ mat2.
+
+    >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
+    tensor([[12.]])
+    """
+    return _plus(input, mm(mat1, mat2), beta, alpha)
+
+
+@as_method
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """A matrix times a vector and something on top: y = beta · input + alpha · mat @ vec.
+
+    >>> addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
+    tensor([12.])
+    """
+    return _plus(input, mv(mat, vec), beta, alpha)
+
+
+@as_method
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """A batch of matrix products and something on top: y = beta · input + alpha · b1 @ b2.
+
+    >>> baddbmm(tensor(1.0), ones(1, 1, 2), ones(1, 2, 1))
+    tensor([[[3.]]])
+    """
+    return _plus(input, bmm(batch1, batch2), beta, alpha)
+
+
+@as_method
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """The products summed over the last axis of both.
+
+    >>> inner(tensor([1.0, 2.0]), tensor([[3.0, 4.0], [5.0, 6.0]]))
+    tensor([11., 17.])
+    """
+    if not input.ndim or not other.ndim:
+        return input * other
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Products summed over several axes: the last `dims` of a with the first of b, or two lists.
+
+    >>> tensordot(ones(2, 3, 4), ones(3, 4, 5)).shape
+    torch.Size([2, 5])
+    """
+    if isinstance(dims, int):
+        dims = (range(a.ndim - dims, a.ndim), range(dims))
+    left, right = ([each % x.ndim for each in part] for part, x in zip(dims, (a, b), strict=True))
+    kept = [axis for axis in range(a.ndim) if axis not in left]
+    others = [axis for axis in range(b.ndim) if axis not in right]
+    shape = [a.shape[axis] for axis in kept] + [b.shape[axis] for axis in others]
+    if [a.shape[axis] for axis in left] != [b.shape[axis] for axis in right]:
+        raise ShapeError(
+            "tensordot", f"axes {left} of `a` and {right} of `b` differ in size",
+            {"a": tuple(a.shape), "b": tuple(b.shape)},
+        )  # fmt: skip
+    inner_size = math.prod(a.shape[axis] for axis in left)
+    first = a.permute((*kept, *left)).reshape(-1 if inner_size else 0, inner_size)
+    second = b.permute((*right, *others)).reshape(inner_size, -1 if inner_size else 0)
+    return mm(first, second).reshape(tuple(shape))
+
+
+def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    """The vector at right angles to two vectors with three numbers each along `dim`.
+
+    >>> cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise ShapeError(
+            "cross", f"axis {dim} must have size 3",
+            {"input": tuple(input.shape), "other": tuple(other.shape)},
+        )  # fmt: skip
+    return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row of x1 from each row of x2.
+
+    >>> cdist(tensor([[0.0, 0.0]]), tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+@as_method
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal.
+
+    >>> trace(tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if input.ndim != 2:
+        raise ShapeError("trace", "expected a matrix", {"input": tuple(input.shape)})
+    return diagonal(input).sum()
+
+
+@as_method
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: each number of `input` times a whole copy of `other`.
+
+    >>> kron(tensor([1.0, 10.0]), tensor([1.0, 2.0]))
+    tensor([ 1.,  2., 10., 20.])
+    """
+    ndim = max(input.ndim, other.ndim)
+    a = input.reshape((1,) * (ndim - input.ndim) + tuple(input.shape))
+    b = other.reshape((1,) * (ndim - other.ndim) + tuple(other.shape))
+    sizes = [x * y for x, y in zip(a.shape, b.shape, strict=True)]
+    for axis in range(ndim):
+        a, b = a.unsqueeze(2 * axis + 1), b.unsqueeze(2 * axis)
+    return (a * b).reshape(tuple(sizes))
+
+
+from .arithmetic import add  # noqa: E402  (rules may use any op)
+from .arrange import roll  # noqa: E402
+from .movement import diagonal, transpose, unsqueeze  # noqa: E402
+from .statistics import vector_norm  # noqa: E402

@@ -1,8 +1,7 @@
-"""Numbers moved to other places, none of them changed.
+"""Other ways to look at the same numbers: views, which share the memory.
 
-Most of these return a view: another way to look at the same memory. Moving is
-linear, so the gradient just moves back; where a value went to several places,
-the gradients from there are added.
+Moving numbers is linear, so the gradient just moves back; where a value went to
+several places, the gradients from there are added.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import numpy as np
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.methods import as_method
 from ..core.op import movement, op
-from ..core.shapes import Size, normal_dim
-from ..core.tensor import Tensor
+from ..core.shapes import normal_dim
 from ..errors import DimError, ShapeError
 
 
@@ -31,7 +28,7 @@ def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
             [3, 4, 5]])
     """
     try:
-        return xp.reshape(input, shape)
+        return input.reshape(shape)
     except ValueError:
         raise wrong_count("reshape", input, shape) from None
 
@@ -63,7 +60,7 @@ def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
             [2, 3]])
     """
     try:
-        return xp.reshape(input, shape) if input.flags.c_contiguous else reshaped_view(input, shape)
+        return input.reshape(shape) if input.flags.c_contiguous else reshaped_view(input, shape)
     except ValueError:
         raise wrong_count("view", input, shape) from None
 
@@ -91,7 +88,7 @@ def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
     >>> permute(zeros(2, 3, 4), (2, 0, 1)).shape
     torch.Size([4, 2, 3])
     """
-    return xp.transpose(input, dims)
+    return input.transpose(dims)
 
 
 permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{permute}^{-1}(g)")
@@ -114,7 +111,7 @@ def transpose(xp: Any, input: Array, dim0: int, dim1: int) -> Array:
     if not input.ndim:
         normal_dim("transpose", dim0, 0), normal_dim("transpose", dim1, 0)
         return input[...]
-    return xp.swapaxes(input, dim0, dim1)
+    return input.swapaxes(dim0, dim1)
 
 
 transpose.vjp(
@@ -148,7 +145,8 @@ def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
     >>> unsqueeze(tensor([1, 2]), 0)
     tensor([[1, 2]])
     """
-    return xp.expand_dims(input, normal_dim("unsqueeze", dim, input.ndim + 1))
+    dim = normal_dim("unsqueeze", dim, input.ndim + 1)
+    return input[(slice(None),) * dim + (None,)]
 
 
 unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{squeeze}(g)")
@@ -179,13 +177,14 @@ def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    added = len(size) - input.ndim
-    size = [
-        input.shape[axis - added] if each == -1 and axis >= added else each
-        for axis, each in enumerate(size)
-    ]
+    if -1 in size:
+        added = len(size) - input.ndim
+        size = [
+            input.shape[axis - added] if each == -1 and axis >= added else each
+            for axis, each in enumerate(size)
+        ]
     try:
-        return xp.broadcast_to(input, tuple(size))
+        return backends.of(input).broadcast_to(input, tuple(size))
     except ValueError:
         raise ShapeError(
             "expand",
@@ -323,15 +322,12 @@ def check_strides(
             "as_strided", "needs one non-negative stride for each size",
             {"size": tuple(size), "stride": tuple(stride)},
         )  # fmt: skip
-    last = storage_offset + sum_((n - 1) * step for n, step in zip(size, stride, strict=True))
+    last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if math.prod(size) and last >= input.size:
         raise ShapeError(
             "as_strided", f"would reach number {last} of memory that holds {input.size}",
             {"input": input.shape, "size": tuple(size), "stride": tuple(stride)},
         )  # fmt: skip
-
-
-sum_ = sum
 
 
 @op()
@@ -364,308 +360,5 @@ as_strided_scatter.vjp(
 )
 
 
-# These copy ----------------------------------------------------------------------------
-
-
-@op(linear=True)
-def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
-    """The order along some axes reversed.
-
-    >>> flip(tensor([1, 2, 3]), (0,))
-    tensor([3, 2, 1])
-    """
-    return xp.flip(input, dims).copy()
-
-
-flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
-
-
-@op(linear=True)
-def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
-    """Numbers shifted along an axis; those that fall off come in at the other end.
-
-    >>> roll(tensor([1, 2, 3]), 1)
-    tensor([3, 1, 2])
-    """
-    return xp.roll(input, shifts, dims)
-
-
-roll.vjp(
-    input=lambda g, shifts, dims: roll(
-        g, -shifts if isinstance(shifts, int) else tuple(-each for each in shifts), dims
-    ),
-    latex=r"\mathrm{roll}(g, -s)",
-)
-
-
-@op(linear=True)
-def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
-    """The lower triangle of each matrix; zeros above the diagonal.
-
-    >>> tril(tensor([[1, 2], [3, 4]]))
-    tensor([[1, 0],
-            [3, 4]])
-    """
-    return xp.tril(input, diagonal)
-
-
-tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
-
-
-@op(linear=True)
-def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
-    """The upper triangle of each matrix; zeros below the diagonal.
-
-    >>> triu(tensor([[1, 2], [3, 4]]))
-    tensor([[1, 2],
-            [0, 4]])
-    """
-    return xp.triu(input, diagonal)
-
-
-triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
-
-
-@op(linear=True)
-def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
-    """The tensor laid out several times along each axis (new axes come in front).
-
-    >>> repeat(tensor([1, 2]), (2, 2))
-    tensor([[1, 2, 1, 2],
-            [1, 2, 1, 2]])
-    """
-    if len(repeats) < input.ndim:
-        raise ShapeError(
-            "repeat", "needs a number for each dimension",
-            {"input": input.shape, "repeats": tuple(repeats)},
-        )  # fmt: skip
-    return xp.tile(input, tuple(repeats))
-
-
-repeat.vjp(
-    input=lambda g, input_shape, repeats: sum(
-        reshape(g, interleave(repeats, padded(input_shape, len(repeats)))),
-        tuple(range(0, 2 * len(repeats), 2)),
-    ),
-    latex=r"\textstyle\sum g\ \text{over copies}",
-)
-
-
-def padded(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Put sizes of 1 in front until there are `ndim`."""
-    return (1,) * (ndim - len(shape)) + tuple(shape)
-
-
-def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    return tuple(each for pair in zip(first, second, strict=True) for each in pair)
-
-
-@op(linear=True)
-def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Tensors one behind the other along an axis that exists.
-
-    >>> cat([tensor([1, 2]), tensor([3])])
-    tensor([1, 2, 3])
-    """
-    if not len(tensors):
-        raise ValueError("expected a non-empty list of Tensors")
-    flat_empty = [each for each in tensors if each.shape != (0,)]  # these add nothing, as in PyTorch
-    return xp.concatenate(flat_empty or tensors, axis=dim)
-
-
-def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
-    parts, start = [], 0
-    for shape in shapes:
-        length = 0 if shape == (0,) else shape[dim]
-        part = narrow(g, dim, start, length)
-        parts.append(reshape(part, shape) if shape == (0,) else part)
-        start += length
-    return parts
-
-
-cat.vjp(
-    tensors=lambda g, tensors_shape, dim: cat_parts(g, tensors_shape, dim),
-    latex=r"\text{each gets its part of } g",
-)
-
-
-@op(linear=True)
-def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Tensors of one shape side by side along a new axis.
-
-    >>> stack([tensor([1, 2]), tensor([3, 4])])
-    tensor([[1, 2],
-            [3, 4]])
-    """
-    if not len(tensors):
-        raise ValueError("expected a non-empty list of Tensors")
-    return xp.stack(tensors, axis=dim)
-
-
-stack.vjp(
-    tensors=lambda g, tensors_shape, dim: [
-        select(g, dim, index) for index in range(len(tensors_shape))
-    ],
-    latex=r"\text{each gets its part of } g",
-)
-
-# Composed of the ops above ----------------------------------------------------------------
-
-
-@as_method
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The axes from start_dim to end_dim joined into one.
-
-    >>> flatten(zeros(2, 3, 4), 1).shape
-    torch.Size([2, 12])
-    """
-    shape = tuple(input.shape) or (1,)
-    start = normal_dim("flatten", start_dim, len(shape))
-    end = normal_dim("flatten", end_dim, len(shape))
-    if start > end:
-        raise DimError("flatten", "start_dim cannot come after end_dim", {"input": shape})
-    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
-
-
-@as_method
-def ravel(input: Tensor) -> Tensor:
-    """All numbers in one row.
-
-    >>> ravel(tensor([[1, 2], [3, 4]]))
-    tensor([1, 2, 3, 4])
-    """
-    return reshape(input, (-1,))
-
-
-@as_method
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One axis split into several.
-
-    >>> unflatten(zeros(2, 12), 1, (3, 4)).shape
-    torch.Size([2, 3, 4])
-    """
-    dim = normal_dim("unflatten", dim, len(input.shape))
-    return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
-
-
-@as_method
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Some axes moved elsewhere; the others keep their order.
-
-    >>> movedim(zeros(2, 3, 4), 0, 2).shape
-    torch.Size([3, 4, 2])
-    """
-    ndim = len(input.shape)
-    sources = [source] if isinstance(source, int) else list(source)
-    places = [destination] if isinstance(destination, int) else list(destination)
-    sources = [normal_dim("movedim", each, ndim) for each in sources]
-    places = [normal_dim("movedim", each, ndim) for each in places]
-    rest = iter(axis for axis in range(ndim) if axis not in sources)
-    order = [
-        sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)
-    ]
-    return permute(input, tuple(order))
-
-
-@as_method
-def split(
-    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Tensor, ...]:
-    """Cut along an axis into parts of one size (the last may be smaller) or of given sizes.
-
-    >>> split(tensor([1, 2, 3]), 2)
-    (tensor([1, 2]), tensor([3]))
-    """
-    total, sizes = tensor.shape[dim], split_size_or_sections
-    if isinstance(sizes, int):
-        if sizes <= 0:
-            raise ShapeError("split", f"the size of a part must be positive, got {sizes}")
-        sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
-    if sum_(sizes) != total:
-        raise ShapeError(
-            "split", f"the parts add up to {sum_(sizes)}, but axis {dim} is {total}",
-            {"input": tuple(tensor.shape), "split_size_or_sections": list(sizes)},
-        )  # fmt: skip
-    starts = [sum_(sizes[:i]) for i in range(len(sizes))]
-    return tuple(
-        narrow(tensor, dim, start, size) for start, size in zip(starts, sizes, strict=True)
-    )
-
-
-@as_method
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into `chunks` parts (fewer if they come out empty).
-
-    >>> chunk(tensor([1, 2, 3]), 2)
-    (tensor([1, 2]), tensor([3]))
-    """
-    if chunks < 1:
-        raise ShapeError("chunk", f"expects a positive number of chunks, got {chunks}")
-    return split(input, max(1, math.ceil(input.shape[dim] / chunks)), dim)
-
-
-@as_method
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """All slices along an axis, which disappears.
-
-    >>> unbind(tensor([[1, 2], [3, 4]]))
-    (tensor([1, 2]), tensor([3, 4]))
-    """
-    return tuple(select(input, dim, index) for index in range(input.shape[dim]))
-
-
-@as_method
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Stretch to the shape of another tensor.
-
-    >>> expand_as(tensor([1]), zeros(3))
-    tensor([1, 1, 1])
-    """
-    return expand(input, other.shape)
-
-
-@as_method
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """View in the shape of another tensor.
-
-    >>> view_as(arange(4), zeros(2, 2)).shape
-    torch.Size([2, 2])
-    """
-    return view(input, other.shape)
-
-
-@as_method
-def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Stretch to a shape, as operands of arithmetic do.
-
-    >>> broadcast_to(tensor([1]), (3,))
-    tensor([1, 1, 1])
-    """
-    return expand(input, size)
-
-
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other horizontally.
-
-    >>> hstack([tensor([1]), tensor([2])])
-    tensor([1, 2])
-    """
-    return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
-
-
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors below each other, a vector as a row.
-
-    >>> vstack([tensor([1, 2]), tensor([3, 4])])
-    tensor([[1, 2],
-            [3, 4]])
-    """
-    rows = [each if len(each.shape) > 1 else reshape(each, (1, -1)) for each in tensors]
-    return cat(rows, 0)
-
-
-from .creation import zeros_like  # noqa: E402  (rules may use any op)
+from .like import zeros_like  # noqa: E402  (rules may use any op)
 from .indexing import place  # noqa: E402
-from .reduction import sum  # noqa: E402
-
-__all__ = ["Size"]

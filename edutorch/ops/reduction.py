@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.numpy import Array
-from ..core.op import op, reduction
-from ..core.shapes import kept_shape
+from ..core.op import reduction
 from ..errors import DTypeError
 
 Dims = int | tuple[int, ...] | None
@@ -51,9 +50,18 @@ def sum(
     >>> sum(tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([4., 6.])
     """
-    if dtype is None and input.dtype.kind == "f":
+    if dtype is None and input.dtype.kind == "f" and input.dtype.itemsize > 2:
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
-    return xp.sum(input, axis=dim, keepdims=keepdim, dtype=sum_type(input, dtype))
+    return total(xp, input if dtype is None else input.astype(dtype.numpy), dim, keepdim)
+
+
+def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+    """Σ x: integers as int64, so that they do not overflow; 16-bit numbers added up in
+    float32, because a long sum would soon be too large for the next number to count."""
+    if input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
+        y = xp.sum(input, axis=dim, keepdims=keepdim, dtype="float32")
+        return y.astype(input.dtype)
+    return xp.sum(input, axis=dim, keepdims=keepdim, dtype=sum_type(input, None))
 
 
 sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to each}")
@@ -71,9 +79,13 @@ def mean(
     if dtype is not None:
         input = input.astype(dtype.numpy)
     need_floating("mean", input)
-    total = xp.add.reduce(input, axis=dim, keepdims=keepdim)
-    n = count(input.shape, dim)
-    return total / n if n else total * float("nan")
+    if input.dtype.itemsize == 2:
+        return mean_of(xp, input.astype("float32"), dim, keepdim).astype(input.dtype)
+    return mean_of(xp, input, dim, keepdim)
+
+
+def mean_of(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+    return xp.add.reduce(input, axis=dim, keepdims=keepdim) / count(input.shape, dim)
 
 
 mean.vjp(
@@ -105,7 +117,9 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     """
     flat = reshape(input, (-1,)) if dim is None else input
     axis = 0 if dim is None else dim if isinstance(dim, int) else dim[0]
-    n = flat.shape[axis]
+    n = flat.shape[axis] if input.ndim else 1
+    if n < 2:
+        return ones_like(input)
     before = cumprod(cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis)
     turned = flip(flat, (axis,))
     behind = cumprod(
@@ -146,35 +160,7 @@ def even_share(hits: Any, dim: Dims, like: Any) -> Any:
     return hits / sum(hits, dim, True)
 
 
-@reduction
-def var(
-    xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
-) -> Array:
-    """The variance: the mean squared distance from the mean, over n - correction.
-
-    >>> var(tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    need_floating("var", input)
-    n = count(input.shape, dim)
-    centre = xp.add.reduce(input, axis=dim, keepdims=True) / n
-    total = xp.add.reduce((input - centre) ** 2, axis=dim, keepdims=keepdim)
-    return total / max_(n - correction, 0) if n > correction else total * float("nan")
-
-
-def max_(a: float, b: float) -> float:
-    return a if a > b else b
-
-
-var.vjp(
-    input=lambda g, input, dim, correction: (
-        g * (2 / (count(input.shape, dim) - correction)) * (input - mean(input, dim, True))
-    ),
-    latex=r"g\,\frac{2\,(x-\bar x)}{n-1}",
-)
-
-
-@reduction
+@reduction(promotion="float")
 def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """log Σ exp(x) over `dim`, safe for large x: the peak is subtracted first.
 
@@ -198,7 +184,12 @@ def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     >>> all(tensor([True, False]))
     tensor(False)
     """
-    return xp.all(input, axis=dim, keepdims=keepdim)
+    return truth(xp.all(input, axis=dim, keepdims=keepdim), input)
+
+
+def truth(answer: Array, input: Array) -> Array:
+    """Bytes answer with bytes, as in PyTorch; all else with bools."""
+    return answer.astype("uint8") if input.dtype == "uint8" else answer
 
 
 @reduction
@@ -208,7 +199,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     >>> any(tensor([True, False]))
     tensor(True)
     """
-    return xp.any(input, axis=dim, keepdims=keepdim)
+    return truth(xp.any(input, axis=dim, keepdims=keepdim), input)
 
 
 @reduction
@@ -241,60 +232,10 @@ def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
     return xp.count_nonzero(input, axis=dim)
 
 
-# Running totals keep their shape, so they are not of the reduction family.
-
-
-@op(linear=True)
-def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
-    """The running sum along `dim`.
-
-    >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
-    tensor([1., 3., 6.])
-    """
-    return xp.cumsum(input, axis=dim, dtype=sum_type(input, dtype))
-
-
-# A number is part of its own total and of all later ones.
-cumsum.vjp(
-    input=lambda g, dim: flip(cumsum(flip(g, (dim,)), dim), (dim,)),
-    latex=r"\sum_{j \ge i} g_j",
-)
-
-
-@op()
-def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
-    """The running product along `dim`.
-
-    >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
-    tensor([1., 2., 6.])
-    """
-    return xp.cumprod(input, axis=dim, dtype=sum_type(input, dtype))
-
-
-cumprod.vjp(
-    input=lambda g, input, dim: cumprod_gradient(g, input, dim),
-    latex=r"\sum_{j \ge i} g_j \prod_{k \le j, k \ne i} x_k",
-)
-
-
-def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
-    """For each input i: Σ over j ≥ i of g_j times the product of the others up to j.
-
-    Written as one product per i, so that zeros need no special case.
-    """
-    n = input.shape[dim]
-    parts = []
-    for i in range(n):
-        others = cat([narrow(input, dim, 0, i), ones_like(narrow(input, dim, i, 1)),
-                      narrow(input, dim, i + 1, n - i - 1)], dim)  # fmt: skip
-        products = narrow(cumprod(others, dim), dim, i, n - i)
-        parts.append(sum(narrow(g, dim, i, n - i) * products, dim, True))
-    return cat(parts, dim) if parts else g * input
-
-
 from .comparison import where  # noqa: E402  (rules may use any op)
-from .creation import ones_like, zeros_like  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
 from .elementwise import exp  # noqa: E402
-from .movement import cat, expand, flip, narrow, reshape  # noqa: E402
-
-__all__ = ["kept_shape"]
+from .joining import cat  # noqa: E402
+from .arrange import flip  # noqa: E402
+from .movement import expand, narrow, reshape  # noqa: E402
+from .running import cumprod  # noqa: E402

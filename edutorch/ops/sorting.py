@@ -156,7 +156,36 @@ def topk(
     return ValuesIndices(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
 
 
+@as_method
+def msort(input: Tensor) -> Tensor:
+    """The numbers in order along the first axis.
+
+    >>> msort(tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    return sort(input, 0).values
+
+
+@as_method
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest along `dim` (the first is k = 1), and where it is.
+
+    >>> kthvalue(tensor([3, 1, 2]), 2).values
+    tensor(2)
+    """
+    if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise ShapeError(
+            "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
+        )
+    found = sort(input, dim)
+    if not input.ndim:
+        return found
+    parts = (narrow(each, dim, k - 1, 1) for each in found)
+    return ValuesIndices(*(each if keepdim else each.squeeze(dim) for each in parts))
+
+
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
-from .indexing import along, place  # noqa: E402
+from .along import along  # noqa: E402
+from .indexing import place  # noqa: E402
 from .movement import narrow, reshape  # noqa: E402
 from .reduction import amax, amin  # noqa: E402

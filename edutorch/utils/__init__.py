@@ -1,1 +1,7 @@
-"""See README.md."""
+"""What surrounds training: for now, data (see README.md)."""
+
+from __future__ import annotations
+
+from . import data
+
+__all__ = ["data"]

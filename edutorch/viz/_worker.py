@@ -13,25 +13,26 @@ says that it is ready with an empty message, then answers each request.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+from xml.sax.saxutils import escape
 
 Engine = Callable[[str, str], bytes]
 """(DOT text, format) -> the picture."""
 
-PNG_DPI = "144"
+PNG_DPI = "112"
 FONT_SETTINGS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
   <dir>{fonts}</dir>
-  <cachedir>{cache}</cachedir>
   <alias binding="same">
     <family>Courier</family>
     <prefer><family>DejaVu Sans Mono</family></prefer>
@@ -40,30 +41,36 @@ FONT_SETTINGS = """<?xml version="1.0"?>
 """
 
 
-def bring_fonts() -> None:
-    """Let Graphviz find the fonts inside matplotlib: a bare Linux server has no others."""
+@contextlib.contextmanager
+def more_fonts() -> Iterator[None]:
+    """Show Graphviz the fonts inside matplotlib: a bare Linux server has no others.
+
+    They are read at the first drawing, which belongs inside the block.
+    """
     found = importlib.util.find_spec("matplotlib")
     if not sys.platform.startswith("linux") or found is None or found.origin is None:
+        yield
         return
     fonts = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf"
-    folder = Path(tempfile.gettempdir()) / f"edutorch-fonts-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    settings = folder / f"fonts-{os.getpid()}.conf"
-    settings.write_text(FONT_SETTINGS.format(fonts=fonts, cache=folder), encoding="utf-8")
-    os.environ["FONTCONFIG_FILE"] = str(settings)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as settings:
+        settings.write(FONT_SETTINGS.format(fonts=escape(str(fonts))))
+        settings.flush()
+        os.environ["FONTCONFIG_FILE"] = settings.name
+        yield
 
 
 def pygraphviz_engine() -> Engine:
     """The Graphviz inside pygraphviz's wheels. It can also write PNG."""
-    bring_fonts()
     import pygraphviz
 
     def draw(dot: str, format: str) -> bytes:
-        graph = pygraphviz.AGraph(dot)
+        graph: Any = pygraphviz.AGraph(dot)
         if format == "png":
             graph.graph_attr.update(dpi=PNG_DPI, bgcolor="white")
         return graph.draw(format=format, prog="dot")
 
+    with more_fonts():
+        draw("digraph { a }", "png")
     return draw
 
 

@@ -65,9 +65,7 @@ def _hint(thing: Any) -> str:
 class GivenNames(Names):
     """Names that the caller of `draw` gave, and those found where it was called."""
 
-    def __init__(
-        self, model: Module | None, given: Mapping[str, Tensor], frame: FrameType
-    ) -> None:
+    def __init__(self, model: Module | None, given: Mapping[str, Tensor], frame: FrameType) -> None:
         super().__init__([model] if model is not None else models_among(variables(frame)), frame)
         for name, tensor in given.items():
             kind, module, _ = self.of(tensor)

@@ -119,6 +119,19 @@ class Vertex:
     grad: Stats | None = None
     flows: dict[str, Stats] = field(default_factory=dict)
 
+    def named(self, id: str, kind: NodeKind) -> GraphNode:
+        """Return the node that this becomes."""
+        return GraphNode(
+            id=id,
+            kind=kind,
+            label=self.label[:LONGEST_LABEL],
+            module=self.module,
+            shape=self.shape,
+            dtype=self.dtype,
+            formulas=self.formulas,
+            differentiable=self.differentiable,
+        )
+
 
 def arrange(
     vertices: Mapping[Key, Vertex],
@@ -144,12 +157,7 @@ def arrange(
     for key, id in order.items():
         vertex = vertices[key]
         kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
-        nodes.append(
-            GraphNode(
-                id, kind, vertex.label[:LONGEST_LABEL], vertex.module, vertex.shape, vertex.dtype,
-                vertex.formulas, vertex.differentiable,
-            )  # fmt: skip
-        )
+        nodes.append(vertex.named(id, kind))
         for name, source in vertex.sources:
             edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
             flows.append(vertex.flows.get(name))

@@ -32,11 +32,20 @@ class Page(Protocol):
     ) -> None: ...
 
 
+class PaceError(EdutorchError, ValueError):
+    """A pace was asked for at which no step would ever end."""
+
+
 class NothingRecordedError(EdutorchError, RuntimeError):
     """A picture was asked for before anything was computed with gradients."""
 
 
-def live(*models: Module, keep: bool = False, rankdir: str = "LR") -> View:
+def live(
+    *models: Module,
+    steps_per_second: float | None = None,
+    keep: bool = False,
+    rankdir: str = "LR",
+) -> View:
     """Watch the loop inside a `with` block; in a notebook, show it while it runs.
 
     The picture has a box for each tensor and op of a step, with shape, value and
@@ -45,6 +54,8 @@ def live(*models: Module, keep: bool = False, rankdir: str = "LR") -> View:
 
     Args:
         models: where the names come from; without one, the models that run are found.
+        steps_per_second: hold the loop to this pace, so that a class can follow; by
+            default it runs as fast as it can. Outside a notebook it is never held.
         keep: leave the widget in the page at the end, above the static picture.
         rankdir: "LR" draws from left to right, "TB" from top to bottom.
 
@@ -55,7 +66,7 @@ def live(*models: Module, keep: bool = False, rankdir: str = "LR") -> View:
     >>> view.step, view.loss
     (3, 5.0)
     """
-    return View(models, sys._getframe(1), keep, rankdir)
+    return View(models, sys._getframe(1), steps_per_second, keep, rankdir)
 
 
 class View:
@@ -66,7 +77,12 @@ class View:
     """
 
     def __init__(
-        self, models: tuple[Module, ...], frame: FrameType | None, keep: bool, rankdir: str
+        self,
+        models: tuple[Module, ...],
+        frame: FrameType | None,
+        steps_per_second: float | None,
+        keep: bool,
+        rankdir: str,
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
@@ -74,7 +90,7 @@ class View:
         self._recorder = Recorder(self._names, self._step_ended)
         self._listening = listening(self._recorder)
         self._throttle = Throttle()
-        self._gate = Gate()
+        self._gate = Gate(checked_pace(steps_per_second))
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._layouts: dict[str, str] = {}  # structure -> SVG
@@ -95,6 +111,15 @@ class View:
     def loss(self) -> float | None:
         """The value of the scalar on which `backward` last ran."""
         return self._recorder.loss
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """The pace that the loop is held to; None: as fast as it can. Can be set."""
+        return self._gate.steps_per_second
+
+    @steps_per_second.setter
+    def steps_per_second(self, value: float | None) -> None:
+        self._gate.steps_per_second = checked_pace(value)
 
     @property
     def layouts(self) -> int:
@@ -182,7 +207,9 @@ class View:
         bundle = self.drawing()._repr_mimebundle_()
         bundle["text/plain"] = f"{self._summary()}\n\n{bundle['text/plain']}"
         if self._keep:
-            self._display.display(bundle, raw=True)
+            from IPython.display import display
+
+            display(bundle, raw=True)
         else:
             self._display.update(bundle, raw=True)
 
@@ -202,10 +229,13 @@ class View:
                 self._throttle.spent(recorder.cost)
             return
         if recorder.sampled:
+            if not self._gate.paused and self._throttle.due():
+                self._send()
+            self._gate.keep_pace()
             if self._gate.paused:
                 self._hold()
-            elif self._throttle.due():
-                self._send()
+        else:
+            self._gate.keep_pace()
         # Before a pause the page must get the very step at which the loop stands.
         recorder.sampling = self._throttle.sample() or self._gate.paused
 
@@ -254,12 +284,21 @@ class View:
         return self._curves.setdefault(name, Curve())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        if self._page is not None and hasattr(self._page, "_repr_mimebundle_"):
-            return self._page._repr_mimebundle_(**options)
-        return self.drawing()._repr_mimebundle_()
+        shown: Any = self.drawing() if self._page is None else self._page
+        return shown._repr_mimebundle_(**options)
 
     def __repr__(self) -> str:
         return f"<live view: {self._summary()}>"
+
+
+def checked_pace(steps_per_second: float | None) -> float | None:
+    if steps_per_second is not None and not steps_per_second > 0:
+        raise PaceError(
+            "viz.live",
+            f"steps_per_second must be positive, got {steps_per_second}",
+            hint="use 0.5 for one step every two seconds; None runs at full speed",
+        )
+    return steps_per_second
 
 
 def in_notebook() -> bool:

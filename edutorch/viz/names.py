@@ -39,13 +39,10 @@ class Names:
             path = ".".join(part for part in (prefix, path) if part)
             self.modules[id(module)] = path
             self.classes[path] = type(module).__name__
-        for kind, tensors in (
-            ("parameter", model.named_parameters()),
-            ("buffer", model.named_buffers()),
-        ):
-            for path, tensor in tensors:
-                module, _, name = ".".join(part for part in (prefix, path) if part).rpartition(".")
-                self._leaves[id(tensor)] = kind, module, name
+        for path, tensor in model.named_parameters():
+            self._leaves[id(tensor)] = "parameter", *_split(prefix, path)
+        for path, tensor in model.named_buffers():
+            self._leaves[id(tensor)] = "buffer", *_split(prefix, path)
 
     def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
         """Return kind, module path and name of a leaf `tensor`."""
@@ -59,6 +56,12 @@ class Names:
             if value is tensor:
                 return kind, "", name
         return kind, "", "leaf" if tensor.requires_grad else "data"
+
+
+def _split(prefix: str, path: str) -> tuple[str, str]:
+    """Return the module's path and the name in it: ("", "layers.0.weight") -> layers.0, weight."""
+    module, _, name = f"{prefix}.{path}".rpartition(".")
+    return module.strip("."), name
 
 
 def variables(frame: FrameType | None) -> Variables:
@@ -77,11 +80,10 @@ def variables(frame: FrameType | None) -> Variables:
 
 
 def models_among(found: Variables) -> list[Module]:
-    """Return the models among variables: the modules that no other module contains."""
+    """Return the models among variables: modules with parameters that no other contains."""
     from ..nn import Module
 
     modules = {id(value): value for _, value in found if isinstance(value, Module)}
-    inner = {
-        id(part) for each in modules.values() for part in each.modules() if part is not each
-    }
-    return [module for key, module in modules.items() if key not in inner]
+    inner = {id(part) for each in modules.values() for part in each.modules() if part is not each}
+    outer = (module for key, module in modules.items() if key not in inner)
+    return [module for module in outer if any(True for _ in module.parameters())]

@@ -15,6 +15,9 @@ SHARE = 0.05
 EARLY = 1.0
 """For so many seconds every step is sampled, so that a short loop loses nothing."""
 
+SHORT_WAIT = 0.05
+"""Seconds of one wait: after each, interrupts and commands are looked at."""
+
 ANSWER_LIMIT = 5.0
 """Seconds that a pause asked for by the program waits for a page that can end it."""
 
@@ -44,15 +47,18 @@ class Throttle:
 
 
 class Gate:
-    """Where a loop waits while it is paused.
+    """Where a loop waits while it is paused, or when it is faster than wanted.
 
     The page's commands arrive on another thread. They only set flags here; the
     loop looks at them at the end of each step.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps_per_second: float | None = None) -> None:
+        self.steps_per_second = steps_per_second
+        self._last = time.monotonic()
         self._wake = threading.Event()
         self._steps = 0
+        self._alone = False
         self.paused = False
         self.answered = False
 
@@ -80,6 +86,7 @@ class Gate:
     def wait(self, limit: float = ANSWER_LIMIT) -> bool:
         """Wait until the loop may go on. False: no page ever answered, so it was let go.
 
+        Having waited in vain once, it does not wait again for a page to appear.
         The waits are short so that an interrupt gets through on every system.
         """
         end = time.monotonic() + limit
@@ -88,9 +95,18 @@ class Gate:
             if self._steps:
                 self._steps -= 1
                 return True
-            if not self.answered and time.monotonic() > end:
-                self.paused = False
+            if not self.answered and (self._alone or time.monotonic() > end):
+                self._alone, self.paused = True, False
                 return False
-            self._wake.wait(0.1)
+            self._wake.wait(SHORT_WAIT)
         self._steps = 0
         return True
+
+    def keep_pace(self) -> None:
+        """Wait until the next step is due. A pause ends this wait."""
+        now = time.monotonic()
+        if self.steps_per_second is not None:
+            end = self._last + 1 / self.steps_per_second
+            while not self.paused and (now := time.monotonic()) < end:
+                time.sleep(min(end - now, SHORT_WAIT))
+        self._last = now

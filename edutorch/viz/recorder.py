@@ -55,6 +55,7 @@ class Recorder:
         self.loss: float | None = None
         self.cost = 0.0
         self._optimizer_seen = False
+        self._aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
         self._path: list[str] = []  # the modules we are in, innermost last
         self._handlers: dict[type, Callable[[Any], None]] = {
             OpApplied: self._op_applied,
@@ -83,9 +84,9 @@ class Recorder:
         if not self.sampling:
             handler(event)
             return
-        start = time.perf_counter()
+        start, aside = time.perf_counter(), self._aside
         handler(event)
-        self._spent += time.perf_counter() - start
+        self._spent += time.perf_counter() - start - (self._aside - aside)
 
     # Forward ----------------------------------------------------------------------------
 
@@ -192,8 +193,8 @@ class Recorder:
 
     def finish_step(self) -> None:
         """End the step: make its snapshot, count it, tell the owner, begin the next one."""
+        start = time.perf_counter()
         if self.sampling:
-            start = time.perf_counter()
             if self._vertices:
                 self.snapshot = self._arrange()
             self.cost = self._spent + time.perf_counter() - start
@@ -202,6 +203,7 @@ class Recorder:
         self._forget()
         if self.on_step is not None:
             self.on_step(self)
+        self._aside += time.perf_counter() - start
 
     def finish(self) -> None:
         """Take what is there of a last step that nothing has ended."""
@@ -212,12 +214,14 @@ class Recorder:
 
     def _arrange(self) -> Snapshot:
         """Draw what the last backward ran through, with other losses of the same graph."""
-        ops = {key for key, vertex in self._vertices.items() if vertex.kind == "op"}
+        ops = {key: None for key, vertex in self._vertices.items() if vertex.kind == "op"}
         roots = [root for root in self._roots if root in ops]
         if not roots:
             used = {key for vertex in self._vertices.values() for _, key in vertex.sources}
-            return arrange(self._vertices, sorted(ops - used), self.names.classes)
-        last = ancestors(self._vertices, roots[-1:]) & ops
+            return arrange(
+                self._vertices, [key for key in ops if key not in used], self.names.classes
+            )
+        last = ancestors(self._vertices, roots[-1:]) & ops.keys()
         together = [root for root in roots if ancestors(self._vertices, [root]) & last]
         return arrange(self._vertices, dict.fromkeys(together), self.names.classes)
 

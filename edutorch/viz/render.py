@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EdutorchError, missing_extra
-from ._worker import read_message, write_message
+from ._worker import PNG_DPI, read_message, write_message
 
 TIME_LIMIT = 30.0
 """Seconds that one layout may take."""
@@ -123,7 +123,7 @@ def _why_not(format: str) -> str:
 
 
 def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
-    options = ["-Gdpi=144", "-Gbgcolor=white"] if format == "png" else []
+    options = [f"-Gdpi={PNG_DPI}", "-Gbgcolor=white"] if format == "png" else []
     try:
         done = subprocess.run(
             [program, f"-T{format}", *options],
@@ -163,7 +163,7 @@ class Worker:
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[Any] | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -174,7 +174,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ready = False
-        self.process = subprocess.Popen(
+        process: subprocess.Popen[Any] = subprocess.Popen(
             [sys.executable, "-P", str(Path(__file__).with_name("_worker.py")), self.engine],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -182,9 +182,10 @@ class Worker:
             **_OWN_GROUP,
         )
         reader = threading.Thread(
-            target=_read_replies, args=(self.process.stdout, self._replies), daemon=True
+            target=_read_replies, args=(process.stdout, self._replies), daemon=True
         )
         reader.start()
+        self.process = process
 
     def draw(self, dot: str, format: str, timeout: float) -> bytes:
         """Have the process lay out one graph. See `render` for what it raises."""
@@ -195,8 +196,9 @@ class Worker:
                     self._reply(START_LIMIT)
                     self._ready = True
                 self._stderr.seek(0, 2)
-                assert self.process is not None and self.process.stdin is not None
-                write_message(self.process.stdin, {"format": format}, dot.encode())
+                assert self.process is not None
+                requests: Any = self.process.stdin
+                write_message(requests, {"format": format}, dot.encode())
                 return self._reply(timeout)
             except BrokenPipeError:
                 raise self._ended() from None

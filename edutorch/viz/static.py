@@ -6,6 +6,7 @@ and a screen reader can read it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -24,6 +25,10 @@ NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
 LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
 
 CAPTION = "number and width of an arrow: the gradient that flows back (- blue, dashed; + orange)"
+
+
+SHOWN_ROWS = 200
+"""A notebook is not filled with a longer table."""
 
 
 class FormatError(EdutorchError, ValueError):
@@ -54,14 +59,19 @@ class Drawing:
         """Return the picture as PNG, at twice the size of the SVG, on white."""
         return render(self.dot, "png")
 
-    def table(self) -> str:
-        """Return the same facts as a table of text, one line per box."""
+    def table(self, limit: int | None = None) -> str:
+        """Return the same facts as a table of text, one line per box.
+
+        Args:
+            limit: write so many boxes at most, and how many more there are.
+        """
+        snapshot = self.snapshot
+        sources: dict[str, list[str]] = {}
+        for edge in snapshot.graph.edges:
+            sources.setdefault(edge.target, []).append(edge.source)
         rows = [("node", "module", "shape", "value", "gradient", "from")]
-        nodes = zip(
-            self.snapshot.graph.nodes, self.snapshot.values, self.snapshot.grads, strict=True
-        )
-        for node, value, grad in nodes:
-            inputs = [edge for edge in self.snapshot.graph.edges if edge.target == node.id]
+        numbers = zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True)
+        for node, value, grad in itertools.islice(numbers, limit):
             rows.append(
                 (
                     f"{node.id} {shown(node.label)}",
@@ -69,15 +79,16 @@ class Drawing:
                     shape_text(node),
                     value_text(value).removeprefix("value").strip(),
                     grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
-                    " ".join(edge.source for edge in inputs),
+                    " ".join(sources.get(node.id, [])),
                 )
             )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
-        )
-        return "\n".join(line.rstrip() for line in lines)
+        ]
+        left = len(snapshot.graph.nodes) - len(rows) + 1
+        return "\n".join([*lines, f"… and {left} more"] if left else lines)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture to `path`, whole or not at all; its ending says the format.
@@ -101,7 +112,7 @@ class Drawing:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Give a notebook each form it may know; without Graphviz only the table."""
-        bundle: dict[str, Any] = {"text/plain": self.table()}
+        bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
         try:
             bundle["image/svg+xml"] = self.svg
             bundle["image/png"] = self.png()
@@ -136,6 +147,7 @@ def polish(svg: str, graph: Graph) -> str:
     ElementTree.register_namespace("", SVG)
     root = ElementTree.fromstring(svg)
     root.set("role", "img")
+    root.set("style", "max-width:100%;height:auto")  # no wider than the page
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
     groups = {group.get("id"): group for group in root.iter(f"{{{SVG}}}g")}
     for text in root.iter(f"{{{SVG}}}text"):

@@ -57,14 +57,13 @@ def summarize(array: Any) -> Stats:
     low, high = flat.min().item(), flat.max().item()
     if not (math.isfinite(low) and math.isfinite(high)):
         return Stats(size, flat.sum().item() / size, low, high, math.nan, bad=True)
+    # Squares of very large or small numbers leave the range of float32: take the sums
+    # of numbers that are at most 1 in size instead.
+    peak = max(abs(low), abs(high))
+    scale = 1.0 if 1e-12 < peak < 1e12 or peak == 0 else peak
+    flat = flat if scale == 1.0 else flat / scale
     mean, square = flat.sum().item() / size, (flat @ flat).item()
-    if not (math.isfinite(mean) and 0 < square < math.inf):
-        # The sums left the range of the type: take them of numbers at most 1 in size.
-        peak = max(abs(low), abs(high)) or 1.0
-        flat = flat / peak
-        mean, square = flat.sum().item() / size * peak, (flat @ flat).item()
-        return Stats(size, mean, low, high, math.sqrt(square) * peak)
-    return Stats(size, mean, low, high, math.sqrt(square))
+    return Stats(size, mean * scale, low, high, math.sqrt(square) * scale)
 
 
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
@@ -86,11 +85,15 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
 
 
 def whole(values: Sequence[Any], ndim: int) -> str:
-    """Write all numbers of a tiny tensor: `8`, `[0.5, -1.2e-07]`."""
-    digits = 4 if len(values) == 1 else 3
+    """Write all numbers of a tiny tensor: `8`, `[0.5, -1.2e-7]`."""
 
     def one(value: Any) -> str:
-        return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+        if not isinstance(value, float):
+            return str(value) if isinstance(value, int) else f"{value:.3g}"
+        if len(values) == 1:
+            return f"{value:.4g}"
+        text = f"{value:.3g}"
+        return text if len(text) <= 7 else number(value)
 
     text = ", ".join(one(value) for value in values)
     return text if ndim == 0 else f"[{text}]"

@@ -27,6 +27,7 @@ def trace(tensor: Tensor, names: Names) -> Snapshot:
         else:
             vertices[step._order] = op_vertex(step)
             add_saved(vertices, step, names)
+            vertices[step._order].module = module_of(vertices, step._order)
     result = vertices[tensor._node._order]
     result.value = summarize(tensor._array)
     result.grad = stats_of(tensor._grad)
@@ -71,7 +72,7 @@ def op_vertex(node: Node) -> Vertex:
     sources = []
     for name, edge in zip(input_names(node), node.edges, strict=True):
         if edge is not None:
-            sources.append((name, edge._order or leaf_key(edge)))
+            sources.append((name, leaf_key(edge) if isinstance(edge, Tensor) else edge._order))
     return Vertex(
         "op",
         node.op.name,
@@ -103,6 +104,13 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
             sources[name] = key
     in_order = sorted(sources.items(), key=lambda each: input_names(node).index(each[0]))
     vertex.sources = tuple(in_order)
+
+
+def module_of(vertices: dict[Key, Vertex], key: Key) -> str:
+    """Guess where an op ran: in the one module whose parameters it used."""
+    sources = [vertices[source] for _, source in vertices[key].sources]
+    modules = {source.module for source in sources if source.kind == "parameter"}
+    return modules.pop() if len(modules) == 1 else ""
 
 
 def number_vertex(name: str, value: float) -> Vertex:

@@ -51,11 +51,12 @@ class LiveWidget(anywidget.AnyWidget):
     def __init__(self, on_command: Callable[[str], None]) -> None:
         self._esm, self._css = script(), style()
         super().__init__()
-        if hasattr(self.comm, "_reply_subshell_for"):
+        comm: Any = self.comm
+        if hasattr(comm, "_reply_subshell_for"):
             # ipykernel 7.4 sends a page's message to the thread that last wrote on the
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
-            self.comm._reply_subshell_for = None
+            comm._reply_subshell_for = None
         self.on_msg(lambda widget, content, buffers: on_command(str(content.get("type"))))
 
     def show(self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes) -> None:

@@ -24,10 +24,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.lab import Lab
+from tests.browser.lab import ARTIFACTS, ROOT, Lab
 
-ROOT = Path(__file__).parents[2]
-ARTIFACTS = Path(__file__).parent / "artifacts"
 PATIENCE = 60.0
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 LOCAL = {"127.0.0.1", "localhost"}

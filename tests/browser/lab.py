@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
+ARTIFACTS = Path(__file__).parent / "artifacts"
+
 
 @dataclass(frozen=True)
 class Lab:
@@ -60,6 +63,13 @@ def write_notebook(path: Path, *cells: str) -> None:
 def run_all(page: Any) -> None:
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
+
+
+def appear(page: Any, wanted: Any) -> None:
+    """Wait for `wanted` to be in the page; an error in the notebook fails at once."""
+    error = page.locator('[data-mime-type="application/vnd.jupyter.error"]')
+    wanted.or_(error).first.wait_for(state="attached")
+    assert error.count() == 0, error.first.inner_text()
 
 
 def save(page: Any) -> None:

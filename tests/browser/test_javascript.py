@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.browser.conftest import ROOT
+from tests.browser.lab import ROOT
 
 pytestmark = pytest.mark.browser
 

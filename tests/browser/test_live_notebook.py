@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import ARTIFACTS, ROOT
-from tests.browser.lab import Lab, run_all, save, write_notebook
+from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, save
 
 pytestmark = pytest.mark.browser
 
@@ -39,8 +38,8 @@ class View:
     def step(self) -> int:
         return int(self.root.locator(".step").inner_text().removeprefix("step "))
 
-    def press(self, name: str) -> None:
-        self.root.get_by_role("button").filter(has_text=name).click()
+    def button(self, name: str) -> Any:
+        return self.root.get_by_role("button").filter(has_text=name)
 
     def wait_for_state(self, state: str) -> None:
         self.root.locator(f".state[data-state={state}]").wait_for()
@@ -61,23 +60,25 @@ def test_the_tour_moves_pauses_steps_and_leaves_a_picture(lab: Lab, page: Any) -
     lab.open(page, TOUR.name)
     page.evaluate(WATCH)
     run_all(page)
+    view = View(page)
+    appear(page, view.root)
+    view.root.scroll_into_view_if_needed()  # nothing is written where nobody looks
     page.wait_for_function("() => window.seen.size >= 10")
 
-    view = View(page)
-    view.press("Pause")
+    view.button("Pause").click()
     view.wait_for_state("paused")
     view.assert_still()
     view.screenshot("tour-paused")
 
     paused_at = view.step
-    view.press("Step")
+    view.button("Step").click()
     page.wait_for_function(
         "step => document.querySelector('.edutorch-live .step').textContent === `step ${step}`",
         arg=paused_at + 1,
     )
     view.assert_still()
 
-    view.press("Resume")
+    view.button("Resume").press("Enter")  # the keyboard works too, inside JupyterLab
     view.wait_for_state("running")
     page.wait_for_function("() => window.seen.size >= 20")
     view.screenshot("tour-running")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, run_all, write_notebook
+from tests.browser.lab import Lab, appear, run_all, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +46,7 @@ def test_nothing_in_a_name_is_run(lab: Lab, page: Any) -> None:
     write_notebook(lab.root / "nasty.ipynb", *cells)
     lab.open(page, "nasty.ipynb")
     run_all(page)
-    page.get_by_text("the end", exact=True).wait_for()
+    appear(page, page.get_by_text("the end", exact=True))
 
     view = page.locator(".edutorch-live").first
     view.locator(".state[data-state=finished]").wait_for()

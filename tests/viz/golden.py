@@ -1,6 +1,6 @@
 """Examples of what crosses to the page, made from Python; vitest reads the files.
 
-    python -m tests.viz.golden     writes them anew
+python -m tests.viz.golden     writes them anew
 """
 
 from __future__ import annotations

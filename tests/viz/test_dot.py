@@ -1,6 +1,6 @@
 """What stands in the picture: every label is text, in every engine."""
 
-import dataclasses
+import math
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +10,7 @@ from edutorch.viz.graph import GraphNode, Snapshot, Vertex, arrange
 from edutorch.viz.live import blank_numbers
 from edutorch.viz.render import engines, render
 from edutorch.viz.static import Drawing, polish
-from edutorch.viz.summaries import Stats
+from edutorch.viz.summaries import TINY, Stats, whole
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,10 +77,10 @@ def test_numbers_never_move_a_box():
     """Whatever is written in later, each line is at least as wide already."""
     for node in example().graph.nodes:
         reserved = node_lines(node, None, None, reserve=True)
-        size = len(example().graph.nodes) and max(1, __import__("math").prod(node.shape))
-        long = Stats(size, -1.2345e-30, -1e-30, 1e30, 1.2345e-30)
-        if size == 1:
-            long = dataclasses.replace(long, text="-1.234e-30")
+        count = math.prod(node.shape)
+        values = [-1.2345e-30] * count
+        text = whole(values, len(node.shape)) if count <= TINY else ""
+        long = Stats(count, -1.2345e-30, -1e-30, 1e30, 1.2345e-30, text=text)
         written = node_lines(node, long, long, reserve=True)
         assert [len(line) for line in written] == [len(line) for line in reserved]
 
@@ -92,9 +92,7 @@ def test_an_unknown_number_takes_no_room_in_a_picture_that_stays():
 
 
 def test_kinds_differ_in_shape_and_not_in_colour_alone():
-    vertices = {
-        kind: Vertex(kind, kind) for kind in ("leaf", "parameter", "buffer", "constant")
-    }
+    vertices = {kind: Vertex(kind, kind) for kind in ("leaf", "parameter", "buffer", "constant")}
     vertices["op"] = Vertex("op", "op", sources=tuple((kind, kind) for kind in vertices))
     vertices["out"] = Vertex("op", "out", sources=(("x", "op"),))
     snapshot = arrange(vertices, ["out"])

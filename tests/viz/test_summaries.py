@@ -28,7 +28,7 @@ def test_numbers_agree_with_numpy(device, dtype):
 
 
 def test_a_tensor_that_is_not_contiguous(device):
-    tensor = edutorch.arange(60.0).reshape(6, 10).T
+    tensor = edutorch.arange(60.0).reshape(6, 10).transpose(0, 1)
     assert summarize(tensor._array).norm == pytest.approx(np.linalg.norm(np.arange(60.0)))
 
 

@@ -117,7 +117,7 @@ describe("a chosen node", () => {
     nodes[0].focus();
     paint();
     expect(find(".edutorch-details .name").textContent).toBe("w");
-    expect(find(".edutorch-details dd").textContent).toBe("+0.5000");
+    expect(find(".edutorch-details output").textContent).toBe("+0.5000");
     find(".scroller").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
     expect(find(".edutorch-details .name").textContent).toBe("sum");
     expect(find(".edutorch-details math").textContent).toBe("g1");

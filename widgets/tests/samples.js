@@ -1,5 +1,5 @@
 // What the tests share: the golden files that Python writes, and a small picture of our own.
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -7,8 +7,6 @@ const GOLDEN = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "tests"
 
 /** @param {string} name */
 export const golden = (name) => JSON.parse(readFileSync(join(GOLDEN, name), "utf8"));
-/** @param {string} name */
-export const hasGolden = (name) => existsSync(join(GOLDEN, name));
 
 /** @param {number[]} values */
 export const dataView = (values) => new DataView(Float32Array.from(values).buffer);

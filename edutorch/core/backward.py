@@ -1,0 +1,132 @@
+"""Starting a backward pass: `loss.backward()` and `autograd.grad(loss, x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import backends
+from ..errors import GradientError, ShapeError
+from .autograd import accumulate, edge_of, run_backward
+from .tensor import Tensor, wrap
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) or tensors is None else list(tensors)
+
+
+def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
+    """Return the gradient that each root starts with: given, or 1 for a single number."""
+    gradients = listed(given)
+    gradients += [None] * (len(roots) - len(gradients))
+    result = []
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if root._node is None:
+            raise GradientError(
+                name,
+                f"element {position} of tensors does not require grad and does not have a grad_fn",
+                {"tensor": tuple(root.shape)},
+                "make a leaf with requires_grad=True, and compute outside no_grad() and detach()",
+            )
+        if gradient is None:
+            if root._array.size != 1:
+                raise GradientError(
+                    name,
+                    "grad can be implicitly created only for scalar outputs",
+                    {"tensor": tuple(root.shape)},
+                    "reduce it to one number first, for example loss.mean(), or pass `gradient`",
+                )
+            gradient = wrap(backends.of(root._array).xp.ones_like(root._array))
+        elif tuple(gradient.shape) != tuple(root.shape):
+            raise ShapeError(
+                name,
+                "a gradient has the shape of its tensor",
+                {"tensor": tuple(root.shape), "gradient": tuple(gradient.shape)},
+            )
+        result.append(gradient)
+    return result
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Compute the gradients of `tensors` and add them to the `.grad` of the leaves.
+
+    Args: as for `Tensor.backward`; `grad_tensors` holds a gradient per tensor.
+
+    Raises: GradientError, StaleValueError, ShapeError: as for `Tensor.backward`.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
+    roots = listed(tensors)
+    gradients = start_gradients("backward", roots, grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        run_backward(roots, gradients, retain, create_graph)
+        return
+    leaves = listed(inputs)
+    found = run_backward(roots, gradients, retain, create_graph, leaves)
+    for leaf in leaves:
+        g = found[edge_of(leaf)]
+        if g is not None:
+            accumulate(leaf, g, create_graph)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of `outputs` with respect to `inputs`; no `.grad` changes.
+
+    Args:
+        allow_unused: return None for an input that no output depends on.
+        materialize_grads: return zeros instead of None.
+
+    Raises: GradientError: an input was not used, or needs no gradient.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> first, = grad(x ** 3, x, create_graph=True)
+    >>> grad(first, x)
+    (tensor(18.),)
+    """
+    roots, wanted = listed(outputs), listed(inputs)
+    for position, each in enumerate(wanted):
+        if each._node is None:
+            raise GradientError(
+                "grad",
+                f"input {position} does not require grad",
+                {"input": tuple(each.shape)},
+                "call x.requires_grad_() before computing with it",
+            )
+    gradients = start_gradients("grad", roots, grad_outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    found = run_backward(roots, gradients, retain, create_graph, wanted)
+    results: list[Tensor | None] = []
+    for position, each in enumerate(wanted):
+        g = found[edge_of(each)]
+        if g is None and materialize_grads:
+            results.append(wrap(backends.of(each._array).xp.zeros_like(each._array)))
+        elif g is None and not allow_unused:
+            raise GradientError(
+                "grad",
+                f"input {position} appears to not have been used in the graph",
+                {"input": tuple(each.shape)},
+                "pass allow_unused=True to get None for it",
+            )
+        else:
+            results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
+    return tuple(results)

@@ -1,0 +1,15 @@
+"""Every op by its name: how the core finds the ops, which are defined above it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .op import Op
+
+REGISTRY: dict[str, Op] = {}
+
+
+def public(name: str) -> Any:
+    """Return the public function of an op."""
+    return REGISTRY[name].function

@@ -1,0 +1,183 @@
+"""What bends the numbers between two linear maps. Without it, any depth is one matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...backends.numpy import Array
+from ...core.tensor import Tensor
+from ...ops import clamp, exp, log_softmax, relu as relu_of, sigmoid, softmax, softplus, tanh, where
+from .erf import erf
+from .layer import activation
+
+__all__ = [
+    "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu", "relu6", "selu",
+    "sigmoid", "silu", "softmax", "softplus", "softsign", "tanh",
+]  # fmt: skip
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The positive part: y = max(x, 0).
+
+    >>> nn.functional.relu(tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return input.relu_() if inplace else relu_of(input)
+
+
+def written(input: Tensor, output: Tensor, inplace: bool) -> Tensor:
+    """Put the output into the input's memory if asked to."""
+    return input.copy_(output) if inplace else output
+
+
+@activation
+def leaky(xp: Any, input: Array, negative_slope: float = 0.01) -> Array:
+    """y = x where x > 0, else slope · x."""
+    return xp.where(input > 0, input, negative_slope * input)
+
+
+leaky.vjp(
+    input=lambda g, input, negative_slope: where(input > 0, g, negative_slope * g),
+    latex=r"g\ \text{or}\ a\,g",
+)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Like ReLU, with a small slope below zero, so that no unit is ever dead.
+
+    >>> nn.functional.leaky_relu(tensor([-1.0, 2.0]))
+    tensor([-0.0100,  2.0000])
+    """
+    return written(input, leaky(input, negative_slope), inplace)
+
+
+@activation
+def exponential_linear(xp: Any, input: Array, alpha: float = 1.0) -> Array:
+    """y = x where x > 0, else α · (eˣ - 1)."""
+    return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
+
+
+exponential_linear.vjp(
+    input=lambda g, input, alpha: where(input > 0, g, g * (alpha * exp(clamp(input, max=0)))),
+    latex=r"g\ \text{or}\ g\,\alpha\,e^x",
+)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Like ReLU, but below zero a smooth bend down to -α: α · (eˣ - 1).
+
+    >>> nn.functional.elu(tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return written(input, exponential_linear(input, alpha), inplace)
+
+
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """ELU scaled so that layers of it keep mean 0 and variance 1.
+
+    >>> nn.functional.selu(tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return written(input, SELU_SCALE * exponential_linear(input, SELU_ALPHA), inplace)
+
+
+@activation
+def silu_of(xp: Any, input: Array) -> Array:
+    """y = x · σ(x)."""
+    return input * (0.5 * xp.tanh(0.5 * input) + 0.5)
+
+
+def silu_slope(input: Any) -> Any:
+    s = sigmoid(input)
+    return s * (1 + input * (1 - s))
+
+
+silu_of.vjp(input=lambda g, input: g * silu_slope(input), latex=r"g\,\sigma(x)(1+x(1-\sigma(x)))")
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """A smooth ReLU: y = x · σ(x), also called swish.
+
+    >>> nn.functional.silu(tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
+    return written(input, silu_of(input), inplace)
+
+
+@activation
+def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
+    """A smooth ReLU: y = x · Φ(x), Φ(x) being the part of a normal distribution below x.
+
+    `approximate="tanh"` computes Φ by a formula with tanh.
+
+    >>> nn.functional.gelu(tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError("approximate argument must be either none or tanh.")
+    if approximate == "tanh":
+        return input * (0.5 + 0.5 * xp.tanh(bent(input)))
+    return input * (0.5 + 0.5 * erf.__wrapped__(xp, input * math.sqrt(0.5)))
+
+
+def bent(x: Any) -> Any:
+    return math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+
+
+def gelu_slope(x: Any, approximate: str) -> Any:
+    """Φ(x) + x · φ(x): both factors of the product in turn."""
+    if approximate == "tanh":
+        t = tanh(bent(x))
+        inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner
+    density = exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)
+    return 0.5 * (1 + erf(x * math.sqrt(0.5))) + x * density
+
+
+gelu.vjp(
+    input=lambda g, input, approximate: g * gelu_slope(input, approximate),
+    latex=r"g\,(\Phi(x)+x\,\varphi(x))",
+)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """Straight between two limits, flat outside.
+
+    >>> nn.functional.hardtanh(tensor([-3.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
+    return written(input, clamp(input, min_val, max_val), inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """ReLU with an upper limit of 6.
+
+    >>> nn.functional.relu6(tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+    return written(input, clamp(input, 0, 6), inplace)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """An S-shaped curve from -1 to 1 with long tails: y = x / (1 + |x|).
+
+    >>> nn.functional.softsign(tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (1 + input.abs())
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """The logarithm of the sigmoid, exact where the sigmoid itself would round to 0.
+
+    >>> nn.functional.logsigmoid(tensor([0.0]))
+    tensor([-0.6931])
+    """
+    return -softplus(-input)

@@ -1,0 +1,50 @@
+"""The decorators for ops that are functions only: there is no `Tensor.conv2d`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.op import Op
+from ...core.shapes import Contract
+from ...errors import ShapeError
+
+Hint = Callable[..., str | None]
+
+
+def layer(
+    contract: str | None = None, /, *, hint: Hint | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """An op of `nn.functional`.
+
+    Args:
+        contract: each tensor's axes, as for `core.op.op`.
+        hint: what to do about arrays that do not fit it, if they can tell.
+    """
+
+    def decorator(forward: Callable[..., Any]) -> Any:
+        made = Op(forward, "op", contract=contract, **options)
+        if contract and hint:
+            made.contract = HintingContract(made.name, contract, hint)
+        return made.function
+
+    return decorator
+
+
+def activation(forward: Callable[..., Any]) -> Any:
+    """An op that bends each number by itself. Integers become floating."""
+    return Op(forward, "elementwise", promotion="float", out=True).function
+
+
+class HintingContract(Contract):
+    """A contract of a layer that knows its usual misfits."""
+
+    def __init__(self, op: str, text: str, hint: Hint) -> None:
+        super().__init__(op, text)
+        self.hint = hint
+
+    def error(self, message: str, names: Sequence[str], arrays: Sequence[Any]) -> ShapeError:
+        """Return the error with the layer's own hint, if it has one here."""
+        plain = super().error(message, names, arrays)
+        hint = self.hint(*arrays) or plain.hint
+        return ShapeError(plain.op, plain.message, plain.arguments, hint)

@@ -1,0 +1,70 @@
+"""The linear map: each output is a weighted sum of all inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import dtypes
+from ...backends.numpy import Array
+from ...errors import DTypeError
+from ...ops import reshape
+from .layer import layer
+
+__all__ = ["linear"]
+
+
+@layer("... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays))
+def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
+    """A weighted sum of the features for each output: y = x Wᵀ + b.
+
+    Raises: ShapeError: the last axis of `input` is not as long as W's rows.
+        DTypeError: input and weight are of different types.
+
+    >>> nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([5.0]))
+    tensor([[16.]])
+    """
+    if input.dtype is not weight.dtype:
+        same_types("linear", {"input": input, "weight": weight})
+    y = xp.matmul(input, weight.T)
+    if bias is not None:
+        y += bias
+    return y
+
+
+linear.vjp(
+    input=lambda g, weight: g @ weight,
+    weight=lambda g, input: rows(g).T @ rows(input),
+    bias=lambda g: g,  # the engine sums it over all rows
+    latex={"input": r"g\,W", "weight": r"g^\top x", "bias": r"\textstyle\sum g"},
+)
+
+
+def rows(x: Any) -> Any:
+    """All axes but the last one joined."""
+    return x if len(x.shape) == 2 else reshape(x, (-1, x.shape[-1]))
+
+
+def same_types(op: str, arrays: dict[str, Array]) -> None:
+    """Raise DTypeError unless all arrays have one type: layers do not convert."""
+    kinds = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
+    if len(set(kinds.values())) == 1:
+        return
+    hint = "convert one of them: x.float() or model.double()"
+    if any(kind.category < 2 for kind in kinds.values()):
+        integer = next(name for name, kind in kinds.items() if kind.category < 2)
+        hint = f"`{integer}` holds integers: use {integer}.float()"
+    raise DTypeError(op, "expected all arguments to have the same dtype", kinds, hint)
+
+
+def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str | None:
+    """Say what to do about features that do not fit the layer."""
+    if weight.ndim != 2 or not input.ndim or input.shape[-1] == weight.shape[1]:
+        return None
+    features = weight.shape[1]
+    hint = f"the layer expects {features} features in the last axis"
+    if math.prod(input.shape[1:]) == features:
+        return f"{hint}; flatten the other axes first: x.flatten(1)"
+    if input.ndim == 2 and input.shape[0] == features:
+        return f"{hint}; did you mean x.T?"
+    return f"{hint}, or should be made for {input.shape[-1]}"

@@ -1,0 +1,191 @@
+"""How parameters start: random numbers of the right size.
+
+Numbers that pass through many layers must neither die out nor explode. That is the
+case when each layer keeps their variance, which fixes the variance of its weights:
+about 1 / fan_in, times a gain that makes up for what the activation takes away.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from ..modes import no_grad
+from ..ops import eye, where, zeros
+
+__all__ = [
+    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
+    "normal_", "ones_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+]  # fmt: skip
+
+
+def silent(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Fill without recording: a parameter may be overwritten then."""
+
+    @functools.wraps(fill)
+    def filled(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        with no_grad():
+            return fill(tensor, *args, **kwargs)
+
+    return filled
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return what makes up for an activation: √2 for ReLU, which loses half.
+
+    Raises: ValueError: the activation is unknown.
+
+    >>> calculate_gain("relu") == math.sqrt(2)
+    True
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2 / (1 + slope**2))
+    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
+    gains |= {f"conv{n}d": 1.0 for n in "123"} | {f"conv_transpose{n}d": 1.0 for n in "123"}
+    if nonlinearity not in gains:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}; known: {', '.join(gains)}")
+    return gains[nonlinearity]
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """Return how many numbers each output is made from, and each input goes into.
+
+    Raises: ShapeError: the tensor has fewer than two axes.
+    """
+    if tensor.ndim < 2:
+        raise ShapeError(
+            "init", "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions",
+            {"tensor": tuple(tensor.shape)}, "a bias is initialised with zeros_ or uniform_",
+        )  # fmt: skip
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+@silent
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with uniform numbers from a to b."""
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@silent
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with normal numbers."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@silent
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """Fill with normal numbers from a to b: those outside are drawn again.
+
+    >>> bool((nn.init.trunc_normal_(zeros(100), b=0.5) <= 0.5).all())
+    True
+    """
+    tensor.normal_(mean, std, generator=generator)
+    outside = (tensor < a).logical_or(tensor > b)
+    tries = 0
+    while bool(outside.any()):
+        tries += 1
+        if tries > 1000:
+            raise ValueError(f"trunc_normal_: almost no normal number lies from {a} to {b}")
+        again = zeros(*tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        tensor.copy_(where(outside, again.normal_(mean, std, generator=generator), tensor))
+        outside = (tensor < a).logical_or(tensor > b)
+    return tensor
+
+
+@silent
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with one number."""
+    return tensor.fill_(val)
+
+
+@silent
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return tensor.fill_(1)
+
+
+@silent
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return tensor.fill_(0)
+
+
+@silent
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill a matrix with the identity: a linear layer that changes nothing."""
+    if tensor.ndim != 2:
+        raise ShapeError("eye_", "Only matrices are supported", {"tensor": tuple(tensor.shape)})
+    return tensor.copy_(eye(*tensor.shape, device=tensor.device))
+
+
+@silent
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill filters so that a convolution keeps its channels as they are."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ShapeError("dirac_", "Only filters are supported", {"tensor": tuple(tensor.shape)})
+    tensor.fill_(0)
+    centre = tuple(size // 2 for size in tensor.shape[2:])
+    per_group = tensor.shape[0] // groups
+    for group in range(groups):
+        for channel in range(min(per_group, tensor.shape[1])):
+            tensor[(group * per_group + channel, channel, *centre)] = 1
+    return tensor
+
+
+@silent
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill so that forward and backward keep their variance: U(-a, a), a = gain · √(6 / (in + out)).
+
+    Paper: Glorot and Bengio, Understanding the difficulty of training deep networks, 2010.
+    """
+    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@silent
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Like `xavier_uniform_`, with normal numbers: std = gain · √(2 / (in + out))."""
+    return tensor.normal_(0, gain * math.sqrt(2 / sum(fans(tensor))), generator=generator)
+
+
+def kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+@silent
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """Fill for layers with ReLU: U(-b, b) with b = gain · √(3 / fan).
+
+    Paper: He et al., Delving deep into rectifiers, 2015.
+
+    >>> w = nn.init.kaiming_uniform_(zeros(50, 100))
+    >>> bool((w.abs() <= math.sqrt(6 / 100)).all())
+    True
+    """
+    bound = math.sqrt(3) * kaiming_std(tensor, a, mode, nonlinearity)
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@silent
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """Like `kaiming_uniform_`, with normal numbers: std = gain / √fan."""
+    std = kaiming_std(tensor, a, mode, nonlinearity)
+    return tensor.normal_(0, std, generator=generator)

@@ -1,0 +1,315 @@
+"""Modules made of modules: in a row, in a list, by name."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from ...core.tensor import Tensor
+from ..parameter import Parameter
+from .module import Module
+from .text import indented
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+def position(index: Any, count: int) -> int:
+    """Return an index counted from the front.
+
+    Raises: IndexError: there is no such place.
+    """
+    index = operator.index(index)
+    if not -count <= index < count:
+        raise IndexError(f"index {index} is out of range: there are {count} modules")
+    return index % count
+
+
+class Listed(Module):
+    """Children in an order, named "0", "1", … unless they got other names."""
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules = {str(i): module for i, module in enumerate(modules)}
+
+    def _name_at(self, index: Any) -> str:
+        return list(self._modules)[position(index, len(self))]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __setitem__(self, index: Any, module: Module) -> None:
+        self.add_module(self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+        for name in names:
+            del self._modules[name]
+        if all(name.isdigit() for name in self._modules):
+            self._renumber(list(self))
+
+    def append(self, module: Module) -> Any:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Put a module in front of the one at `index`."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Any:
+        """Add several modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Take a module out and return it."""
+        module = self._modules[self._name_at(key)]
+        del self[key]
+        return module
+
+
+class Sequential(Listed):
+    """Modules one behind the other: each one's output is the next one's input.
+
+    Takes modules in order, or an OrderedDict that names them.
+
+    >>> nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    Sequential(
+      (0): Linear(in_features=4, out_features=3, bias=True)
+      (1): ReLU()
+    )
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def forward(self, input: Any) -> Any:
+        """Pass the input through all modules."""
+        for module in self._modules.values():
+            input = module(input)  # type: ignore[misc]
+        return input
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name_at(index)]
+
+    def __add__(self, other: Sequential) -> Sequential:
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Sequential:
+        return self.extend(list(other))
+
+
+class ModuleList(Listed):
+    """A list of modules whose parameters are found. It computes nothing itself.
+
+    >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._modules[self._name_at(index)]
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList(chain(self, other))
+
+    def __iadd__(self, other: Iterable[Module]) -> ModuleList:
+        return self.extend(list(other))
+
+    def __repr__(self) -> str:
+        """Equal neighbours are written once, as PyTorch does: `(0-2): 3 x Linear(…)`."""
+        runs: list[tuple[int, int, str]] = []
+        for i, module in enumerate(self):
+            text = repr(module)
+            if runs and runs[-1][2] == text:
+                runs[-1] = runs[-1][0], i, text
+            else:
+                runs.append((i, i, text))
+        if not runs:
+            return f"{self._get_name()}()"
+        lines = [
+            f"({i}): {indented(text)}" if i == last
+            else f"({i}-{last}): {last - i + 1} x {indented(text)}"
+            for i, last, text in runs
+        ]  # fmt: skip
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ModuleDict(Module):
+    """Modules by name, in the order they were added. It computes nothing itself.
+
+    >>> list(nn.ModuleDict({"encode": nn.Linear(2, 1), "act": nn.ReLU()}))
+    ['encode', 'act']
+    """
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Any]:
+        """Return the modules."""
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return names and modules."""
+        return self._modules.items()
+
+    def update(self, modules: Any) -> None:
+        """Add modules from a mapping, or from pairs of name and module."""
+        pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
+        for name, module in pairs:
+            self[name] = module
+
+    def pop(self, key: str) -> Any:
+        """Take a module out and return it."""
+        return self._modules.pop(key)
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        self._modules.clear()
+
+
+def as_parameter(value: Any) -> Any:
+    return Parameter(value) if type(value) is Tensor else value
+
+
+class ParameterList(Module):
+    """A list of parameters; a plain tensor becomes one.
+
+    >>> len(list(nn.ParameterList([zeros(2), zeros(3)]).parameters()))
+    2
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self.extend(values or ())
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parameters.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._parameters[str(position(index, len(self)))]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self.register_parameter(str(position(index, len(self))), as_parameter(value))
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), as_parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add several parameters at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """Return one line for each parameter."""
+        return parameter_lines(self)
+
+
+class ParameterDict(Module):
+    """Parameters by name; a plain tensor becomes one.
+
+    >>> list(nn.ParameterDict({"a": zeros(2)}).keys())
+    ['a']
+    """
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        for name, value in dict(parameters or {}).items():
+            self[name] = value
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._parameters
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.register_parameter(key, as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._parameters[key]
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._parameters.keys()
+
+    def values(self) -> Iterable[Any]:
+        """Return the parameters."""
+        return self._parameters.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return names and parameters."""
+        return self._parameters.items()
+
+    def extra_repr(self) -> str:
+        """Return one line for each parameter."""
+        return parameter_lines(self)
+
+
+def parameter_lines(module: Module) -> str:
+    return "\n".join(
+        f"({name}): Parameter containing: [torch.{value.dtype.name} of size "
+        f"{'x'.join(str(size) for size in value.shape)}]"
+        for name, value in module._parameters.items()
+        if value is not None
+    )

@@ -1,0 +1,197 @@
+"""Functions that users hang onto a module: before it, behind it, and on its gradients."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.autograd import RemovableHandle
+from ...core.tensor import Tensor
+from ...errors import EdutorchError
+from ...events import ModuleEntered, ModuleLeft, emit
+from ...modes import current
+from ...ops import cat, narrow, reshape
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A user's function and how it wants to be called."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
+
+
+def hang(
+    hooks: OrderedDict[int, Any], hook: Hook, prepend: bool
+) -> RemovableHandle:
+    """Add a hook behind the others, or in front of them."""
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def call_watched(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `module.forward` with everything around it: hooks, and events for listeners."""
+    told = current().listeners
+    if told:
+        emit(ModuleEntered(module, args))
+    output = None
+    try:
+        output = call_hooked(module, args, kwargs)
+    finally:
+        if told:
+            emit(ModuleLeft(module, output))
+    return output
+
+
+def call_hooked(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    output, called = None, set()
+    try:
+        for hook in tuple(module._forward_pre_hooks.values()):
+            args, kwargs = before(hook, module, args, kwargs)
+        watch = BackwardWatch(module) if watched_backward(module) else None
+        if watch:
+            args = watch.inputs(args)
+        output = module.forward(*args, **kwargs)
+        for id_, hook in tuple(module._forward_hooks.items()):
+            called.add(id_)
+            replaced = behind(hook, module, args, kwargs, output)
+            output = output if replaced is None else replaced
+        return watch.outputs(output) if watch else output
+    except BaseException:
+        for id_, hook in tuple(module._forward_hooks.items()):
+            if hook.always_call and id_ not in called:
+                behind(hook, module, args, kwargs, output)
+        raise
+
+
+def before(
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Call a pre-hook; what it returns replaces the arguments."""
+    if not hook.with_kwargs:
+        found = hook.function(module, args)
+        if found is not None:
+            args = found if isinstance(found, tuple) else (found,)
+        return args, kwargs
+    found = hook.function(module, args, kwargs)
+    if found is None:
+        return args, kwargs
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise EdutorchError(
+            "forward pre-hook", f"must return None or a tuple of (new_args, new_kwargs), got {found}"
+        )
+    return found
+
+
+def behind(
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+) -> Any:
+    if hook.with_kwargs:
+        return hook.function(module, args, kwargs, output)
+    return hook.function(module, args, output)
+
+
+# Backward ------------------------------------------------------------------------------------
+
+
+def watched_backward(module: Module) -> bool:
+    return bool(module._backward_hooks or module._backward_pre_hooks) and current().grad
+
+
+class BackwardWatch:
+    """One call of a module whose gradients are to be shown to its backward hooks.
+
+    All inputs pass through one node, all outputs through another: there the
+    gradients come by together.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.grad_output: tuple[Any, ...] = ()
+        self.arguments = 0
+        self.places: list[int] = []
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Watch what flows back into the arguments that want a gradient."""
+        self.arguments = len(args)
+        self.places = [
+            i for i, each in enumerate(args) if isinstance(each, Tensor) and each.requires_grad
+        ]
+        if not self.places:
+            return args
+        passed = through([args[i] for i in self.places], self.input_gradients)
+        renewed = dict(zip(self.places, passed, strict=True))
+        return tuple(renewed.get(i, each) for i, each in enumerate(args))
+
+    def outputs(self, output: Any) -> Any:
+        """Watch what flows back out of the result: a tensor, or a tuple or list of some."""
+        several = isinstance(output, tuple | list)
+        found = list(output) if several else [output]
+        places = [i for i, each in enumerate(found) if isinstance(each, Tensor) and each.requires_grad]
+        if not places:
+            return output
+
+        def seen(gradients: list[Tensor]) -> list[Tensor]:
+            return self.output_gradients(gradients, places, len(found))
+
+        for i, each in zip(places, through([found[i] for i in places], seen), strict=True):
+            found[i] = each
+        return type(output)(found) if several else found[0]
+
+    def output_gradients(
+        self, gradients: list[Tensor], places: list[int], count: int
+    ) -> list[Tensor]:
+        """The gradients of the outputs are here: the pre-hooks may replace them."""
+        self.grad_output = spread(gradients, places, count)
+        for hook in tuple(self.module._backward_pre_hooks.values()):
+            replaced = hook.function(self.module, self.grad_output)
+            if replaced is not None:
+                self.grad_output = replaced if isinstance(replaced, tuple) else (replaced,)
+        if not self.places:  # nothing flows further, so this is the end
+            self.input_gradients([])
+        return [self.grad_output[i] for i in places]
+
+    def input_gradients(self, gradients: list[Tensor]) -> list[Tensor]:
+        """The gradients of the inputs are here too: the hooks may replace these."""
+        grad_input = spread(gradients, self.places, self.arguments)
+        for hook in tuple(self.module._backward_hooks.values()):
+            replaced = hook.function(self.module, grad_input, self.grad_output)
+            if replaced is not None:
+                grad_input = replaced if isinstance(replaced, tuple) else (replaced,)
+        return [grad_input[i] for i in self.places]
+
+
+def spread(gradients: list[Tensor], places: list[int], count: int) -> tuple[Tensor | None, ...]:
+    """Put each gradient to its place among `count`; the others are None."""
+    found = dict(zip(places, gradients, strict=True))
+    return tuple(found.get(i) for i in range(count))
+
+
+def through(
+    tensors: Sequence[Tensor], watch: Callable[[list[Tensor]], list[Tensor]]
+) -> list[Tensor]:
+    """Pass tensors through one node, so that `watch` sees, and may replace, all gradients."""
+    joined = cat([reshape(each, (-1,)) for each in tensors])
+
+    def seen(g: Tensor) -> Tensor:
+        gradients = [part.to(each.dtype) for part, each in zip(cut(g), tensors, strict=True)]
+        return cat([reshape(each, (-1,)) for each in watch(gradients)])
+
+    def cut(row: Tensor) -> list[Tensor]:
+        parts, start = [], 0
+        for each in tensors:
+            part = narrow(row, 0, start, each.numel())
+            parts.append(reshape(part, each.shape))
+            start += each.numel()
+        return parts
+
+    joined.register_hook(seen)
+    return [part.to(each.dtype) for part, each in zip(cut(joined), tensors, strict=True)]

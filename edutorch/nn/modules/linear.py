@@ -1,0 +1,91 @@
+"""Layers in which each output is a weighted sum of all inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...ops import empty
+from .. import init
+from ..functional import linear
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = ["Identity", "Linear"]
+
+
+class Linear(Module):
+    """A weighted sum of the features for each output: y = x Wᵀ + b.
+
+    Args:
+        in_features: how many numbers each sample has.
+        out_features: how many it gets.
+        bias: add a number to each output.
+
+    Shape: (…, in_features) to (…, out_features). `weight` is (out_features, in_features).
+
+    Starts with uniform numbers from -1/√in_features to 1/√in_features.
+
+    >>> nn.Linear(3, 2)(ones(5, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new random numbers."""
+        reset(self.weight, self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute x Wᵀ + b."""
+        return linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+def reset(weight: Tensor, bias: Tensor | None) -> None:
+    """Draw weight and bias uniformly from ±1/√fan_in, as PyTorch's layers do.
+
+    (PyTorch writes the same bound as Kaiming's with a = √5.)
+    """
+    if weight.numel():
+        init.kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        fan_in, _ = init.fans(weight)
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0
+        init.uniform_(bias, -bound, bound)
+
+
+class Identity(Module):
+    """Gives back what it gets, whatever arguments it is made with.
+
+    >>> nn.Identity()(tensor([1.0]))
+    tensor([1.])
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the input."""
+        return input

@@ -1,0 +1,59 @@
+"""Functions that say something about a tensor: what PyTorch also offers outside its methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.methods import as_method
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+
+
+def is_tensor(obj: Any) -> bool:
+    """Say whether it is a tensor.
+
+    >>> is_tensor(ones(2)), is_tensor([1, 2])
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """Return how many numbers there are.
+
+    >>> numel(ones(2, 3))
+    6
+    """
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Say whether the numbers are real floating ones.
+
+    >>> is_floating_point(ones(2))
+    True
+    """
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Say whether the numbers are complex.
+
+    >>> is_complex(ones(2))
+    False
+    """
+    return input.is_complex()
+
+
+@as_method
+def is_nonzero(input: Tensor) -> bool:
+    """Say whether the only number is not zero.
+
+    Raises: ShapeError: there is not exactly one.
+
+    >>> is_nonzero(tensor(5))
+    True
+    """
+    if input.numel() != 1:
+        raise ShapeError("is_nonzero", "needs a single number", {"input": tuple(input.shape)})
+    return bool(input)

@@ -1,0 +1,309 @@
+"""Numbers in another order, several times over, or only some of them: copies, not views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import op
+from ..core.shapes import broadcast_shapes, normal_dim
+from ..core.tensor import Tensor
+from ..device import backend_for
+from ..errors import ShapeError
+from .creation import created
+
+
+@op(linear=True)
+def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+    """The order along some axes reversed.
+
+    >>> flip(tensor([1, 2, 3]), (0,))
+    tensor([3, 2, 1])
+    """
+    return xp.flip(input, (dims,) if isinstance(dims, int) else tuple(dims)).copy()
+
+
+flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
+
+
+@op(linear=True)
+def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
+    """Numbers shifted along an axis; those that fall off come in at the other end.
+
+    >>> roll(tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    return xp.roll(input, shifts, dims)
+
+
+roll.vjp(
+    input=lambda g, shifts, dims: roll(
+        g, -shifts if isinstance(shifts, int) else tuple(-each for each in shifts), dims
+    ),
+    latex=r"\mathrm{roll}(g, -s)",
+)
+
+
+@op(linear=True)
+def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of each matrix; zeros above the diagonal.
+
+    >>> tril(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    return xp.tril(input, diagonal)
+
+
+tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
+
+
+@op(linear=True)
+def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of each matrix; zeros below the diagonal.
+
+    >>> triu(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
+    return xp.triu(input, diagonal)
+
+
+triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
+
+
+@op(linear=True)
+def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
+    """The tensor laid out several times along each axis (new axes come in front).
+
+    >>> repeat(tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    if len(repeats) < input.ndim:
+        raise ShapeError(
+            "repeat", "needs a number for each dimension",
+            {"input": input.shape, "repeats": tuple(repeats)},
+        )  # fmt: skip
+    return xp.tile(input, tuple(repeats))
+
+
+repeat.vjp(
+    input=lambda g, input_shape, repeats: sum(
+        reshape(g, interleave(repeats, padded(input_shape, len(repeats)))),
+        tuple(range(0, 2 * len(repeats), 2)),
+    ),
+    latex=r"\textstyle\sum g\ \text{over copies}",
+)
+
+
+def padded(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Put sizes of 1 in front until there are `ndim`."""
+    return (1,) * (ndim - len(shape)) + tuple(shape)
+
+
+def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(each for pair in zip(first, second, strict=True) for each in pair)
+
+
+@as_method
+def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """The tensor laid out several times; missing numbers in front are 1.
+
+    >>> tile(tensor([[1, 2]]), (2,))
+    tensor([[1, 2, 1, 2]])
+    """
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
+
+
+@as_method
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each number (or slice along `dim`) several times in a row.
+
+    `repeats` is one number, or a tensor with a number for each.
+
+    >>> repeat_interleave(tensor([1, 2]), 2), repeat_interleave(tensor([1, 2]), tensor([0, 3]))
+    (tensor([1, 1, 2, 2]), tensor([2, 2, 2]))
+    """
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = normal_dim("repeat_interleave", dim, input.ndim)
+    counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
+    positions = np.repeat(np.arange(input.shape[dim]), counts)
+    return input.index_select(dim, _positions_like(input, positions))
+
+
+def _positions_like(input: Tensor, positions: np.ndarray) -> Tensor:
+    """Bring positions worked out on the host to the device of a tensor."""
+    return created(backends.of(input._array).from_numpy(positions))
+
+
+@as_method
+def fliplr(input: Tensor) -> Tensor:
+    """Left and right exchanged: the order along axis 1 reversed.
+
+    >>> fliplr(tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
+    return flip(input, (1,))
+
+
+@as_method
+def flipud(input: Tensor) -> Tensor:
+    """Up and down exchanged: the order along axis 0 reversed.
+
+    >>> flipud(tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
+    return flip(input, (0,))
+
+
+@as_method
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """The plane of two axes turned by k · 90°, from the first towards the second.
+
+    >>> rot90(tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    first, second = dims
+    if k % 4 == 0:
+        return input.clone()
+    if k % 4 == 2:
+        return flip(input, (first, second))
+    turned = flip(input, (second if k % 4 == 1 else first,))
+    return turned.transpose(first, second)
+
+
+@as_method
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`; a copy here).
+
+    >>> unfold(arange(5), 0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    dim = normal_dim("unfold", dimension, input.ndim)
+    room = input.shape[dim] if input.ndim else 1
+    if step <= 0 or not 0 <= size <= room:
+        raise ShapeError(
+            "unfold", f"windows of {size}, {step} apart, do not fit into axis {dim}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    starts = np.arange(0, room - size + 1, step)
+    picked = (starts[:, None] + np.arange(size)).reshape(-1)
+    windows = input.reshape(-1) if not input.ndim else input
+    windows = windows.index_select(dim, _positions_like(input, picked))
+    return windows.unflatten(dim, (len(starts), size)).movedim(dim + 1, -1)
+
+
+# Diagonals and grids ---------------------------------------------------------------------
+
+
+@op(linear=True)
+def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """Matrices of zeros with the last axis of `input` on their diagonals.
+
+    >>> diag_embed(tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    dim1, dim2 = dim1 % (input.ndim + 1), dim2 % (input.ndim + 1)
+    size = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for axis in sorted((dim1, dim2)):
+        shape.insert(axis, size)
+    return place.op.forward(xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape))
+
+
+diag_embed.vjp(
+    input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    latex=r"\mathrm{diagonal}(g)",
+)
+
+
+@as_method
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal.
+
+    >>> diag(tensor([[1, 2], [3, 4]])), diag(tensor([5]), 1)
+    (tensor([1, 4]), tensor([[0, 5],
+            [0, 0]]))
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise ShapeError("diag", "expects a vector or a matrix", {"input": tuple(input.shape)})
+    return input.diagonal(diagonal).clone()
+
+
+def _triangle(keep: str, row: int, col: int, offset: int, device: Any) -> Tensor:
+    rows, columns = getattr(np, keep)(row, offset, col)
+    return created(backend_for(device).from_numpy(np.stack([rows, columns])))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+    """Where the lower triangle of a matrix is: its rows, and its columns.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _triangle("tril_indices", row, col, offset, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+    """Where the upper triangle of a matrix is: its rows, and its columns.
+
+    >>> triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _triangle("triu_indices", row, col, offset, device)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates on a grid: each vector spread along its own axis over all the others.
+
+    `indexing="xy"` exchanges the first two axes, as plots want them.
+
+    >>> meshgrid(tensor([1, 2]), tensor([3, 4]))[0]
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    shape = tuple(each.numel() for each in tensors)
+    grids = [
+        each.reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)).expand(shape)
+        for axis, each in enumerate(tensors)
+    ]
+    if indexing == "xy" and len(shape) > 1:
+        grids = [each.transpose(0, 1) for each in grids]
+    return tuple(grids)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors stretched to the shape that they broadcast to.
+
+    >>> broadcast_tensors(tensor([1, 2]), tensor([[3]]))[1]
+    tensor([[3, 3]])
+    """
+    shape = broadcast_shapes(*(each.shape for each in tensors))
+    return tuple(each.expand(shape) for each in tensors)
+
+
+from .indexing import place  # noqa: E402  (rules may use any op)
+from .movement import diagonal, diagonal_index  # noqa: E402
+from .movement import reshape  # noqa: E402
+from .reduction import sum  # noqa: E402

@@ -1,0 +1,159 @@
+"""Axes joined, split, moved and added: composed of the views in `movement.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.methods import as_method
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import DimError, ShapeError
+
+
+@as_method
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from start_dim to end_dim joined into one.
+
+    >>> flatten(zeros(2, 3, 4), 1).shape
+    torch.Size([2, 12])
+    """
+    shape = tuple(input.shape) or (1,)
+    start = normal_dim("flatten", start_dim, len(shape))
+    end = normal_dim("flatten", end_dim, len(shape))
+    if start > end:
+        raise DimError("flatten", "start_dim cannot come after end_dim", {"input": shape})
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@as_method
+def ravel(input: Tensor) -> Tensor:
+    """All numbers in one row.
+
+    >>> ravel(tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
+    return reshape(input, (-1,))
+
+
+@as_method
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis split into several.
+
+    >>> unflatten(zeros(2, 12), 1, (3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+    dim = normal_dim("unflatten", dim, len(input.shape))
+    return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
+
+
+@as_method
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Some axes moved elsewhere; the others keep their order.
+
+    >>> movedim(zeros(2, 3, 4), 0, 2).shape
+    torch.Size([3, 4, 2])
+    """
+    ndim = len(input.shape)
+    sources = [source] if isinstance(source, int) else list(source)
+    places = [destination] if isinstance(destination, int) else list(destination)
+    sources = [normal_dim("movedim", each, ndim) for each in sources]
+    places = [normal_dim("movedim", each, ndim) for each in places]
+    rest = iter(axis for axis in range(ndim) if axis not in sources)
+    order = [
+        sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)
+    ]
+    return permute(input, tuple(order))
+
+
+@as_method
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Stretch to the shape of another tensor.
+
+    >>> expand_as(tensor([1]), zeros(3))
+    tensor([1, 1, 1])
+    """
+    return expand(input, other.shape)
+
+
+@as_method
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """View in the shape of another tensor.
+
+    >>> view_as(arange(4), zeros(2, 2)).shape
+    torch.Size([2, 2])
+    """
+    return view(input, other.shape)
+
+
+@as_method
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """Stretch to a shape, as operands of arithmetic do.
+
+    >>> broadcast_to(tensor([1]), (3,))
+    tensor([1, 1, 1])
+    """
+    return expand(input, size)
+
+
+@as_method
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """Reshape to the shape of another tensor.
+
+    >>> reshape_as(arange(4), zeros(2, 2)).shape
+    torch.Size([2, 2])
+    """
+    return reshape(input, other.shape)
+
+
+def atleast_1d(input: Tensor) -> Tensor:
+    """A number becomes a vector; all else stays.
+
+    >>> atleast_1d(tensor(5))
+    tensor([5])
+    """
+    return input if input.ndim else reshape(input, (1,))
+
+
+def atleast_2d(input: Tensor) -> Tensor:
+    """A number or vector becomes a row; all else stays.
+
+    >>> atleast_2d(tensor([5, 6]))
+    tensor([[5, 6]])
+    """
+    return input if input.ndim > 1 else unsqueeze(atleast_1d(input), 0)
+
+
+def atleast_3d(input: Tensor) -> Tensor:
+    """A matrix gets a third axis, less becomes a matrix first; all else stays.
+
+    >>> atleast_3d(tensor([5, 6])).shape
+    torch.Size([1, 2, 1])
+    """
+    return input if input.ndim > 2 else unsqueeze(atleast_2d(input), -1)
+
+
+# Properties that turn matrices over -----------------------------------------------------------
+
+
+def _all_axes_reversed(self: Tensor) -> Tensor:
+    """The axes in the opposite order: the transpose of a matrix."""
+    return permute(self, tuple(reversed(range(self.ndim))))
+
+
+def _last_two_exchanged(self: Tensor) -> Tensor:
+    """The transpose of each matrix in a batch: the last two axes exchanged."""
+    if self.ndim < 2:
+        raise ShapeError(
+            "mT", "only supported on matrices or batches of matrices",
+            {"input": tuple(self.shape)}, "make a matrix of a vector with x.unsqueeze(0)",
+        )  # fmt: skip
+    return transpose(self, -2, -1)
+
+
+Tensor.T = property(_all_axes_reversed)  # type: ignore[attr-defined]
+Tensor.mT = Tensor.mH = property(_last_two_exchanged)  # type: ignore[attr-defined]
+Tensor.H = property(_last_two_exchanged)  # type: ignore[attr-defined]
+
+from .movement import expand, permute, reshape, transpose, unsqueeze, view  # noqa: E402

@@ -1,0 +1,91 @@
+"""Sums of products, written with a letter for each axis."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.numpy import Array
+from ..core.op import op
+
+
+@op(promotion="promote")
+def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
+    """Sums of products by index letters, the operands as one list: see `einsum`."""
+    kind = operands[0].dtype
+    if kind.kind == "V":  # bfloat16, which einsum does not know
+        return xp.einsum(equation, *(each.astype("float32") for each in operands)).astype(kind)
+    return xp.einsum(equation, *operands)
+
+
+def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any]:
+    """For each operand: g times all others, summed over the letters it does not have."""
+    inputs, output = full_equation(equation, operands)
+    gradients = []
+    for position, (letters, operand) in enumerate(zip(inputs, operands, strict=True)):
+        others = [*inputs[:position], *inputs[position + 1 :], output]
+        factors = [*operands[:position], *operands[position + 1 :], g]
+        available = set("".join(others))
+        # A letter that only this operand has was summed: its gradient is constant along it.
+        kept = "".join(dict.fromkeys(each for each in letters if each in available))
+        partial = einsum_of(factors, f"{','.join(others)}->{kept}")
+        gradients.append(spread_letters(partial, kept, letters, operand.shape))
+    return gradients
+
+
+def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
+    """Stretch over letters that were summed; put repeated letters on their diagonal."""
+    unique = "".join(dict.fromkeys(letters))
+    sizes = dict(zip(letters, shape, strict=True))
+    index = tuple(slice(None) if each in kept else None for each in unique)
+    full = expand(partial[index], tuple(sizes[each] for each in unique))
+    if len(unique) == len(letters):
+        return full
+    grid = {
+        each: np.arange(sizes[each]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
+        for axis, each in enumerate(unique)
+    }
+    return place(full, tuple(grid[each] for each in letters), tuple(shape))
+
+
+def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
+    """Write out the output and give the axes of `...` letters of their own."""
+    left, arrow, output = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    spare = [each for each in string.ascii_letters if each not in equation]
+    hidden = [len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)]
+    batch = "".join(spare[: max(hidden, default=0)]) if "..." in left else ""
+    terms = [
+        term.replace("...", batch[len(batch) - n :] if n else "")
+        for term, n in zip(terms, hidden, strict=True)
+    ]
+    if not arrow:
+        once = [each for each in sorted(set("".join(terms))) if "".join(terms).count(each) == 1]
+        output = batch + "".join(each for each in once if each not in batch)
+    return terms, output.replace("...", batch)
+
+
+einsum_of.vjp(
+    operands=lambda g, operands, equation: einsum_gradients(g, operands, equation),
+    latex=r"g \text{ times the other operands}",
+)
+
+
+def einsum(equation: str, *operands: Any) -> Any:
+    """Sums of products, written with a letter per axis: "ij,jk->ik" is the matrix product.
+
+    A letter that is missing behind `->` is summed over. `...` stands for further axes.
+
+    >>> einsum("ij,ij->i", tensor([[1.0, 2.0], [3.0, 4.0]]), ones(2, 2))
+    tensor([3., 7.])
+    """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    return einsum_of(operands, equation)
+
+
+from .indexing import place  # noqa: E402  (rules may use any op)
+from .movement import expand  # noqa: E402

@@ -1,0 +1,186 @@
+"""Tensors put together into one, and one cut into several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import op
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+
+
+def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    parts, start = [], 0
+    for shape in shapes:
+        length = 0 if shape == (0,) else shape[dim]
+        part = narrow(g, dim, start, length)
+        parts.append(reshape(part, shape) if shape == (0,) else part)
+        start += length
+    return parts
+
+
+@op(promotion="promote", linear=True)
+def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Tensors one behind the other along an axis that exists.
+
+    >>> cat([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
+    if not len(tensors):
+        raise ValueError("expected a non-empty list of Tensors")
+    try:
+        return xp.concatenate(tensors, dim)
+    except ValueError:
+        filled = [each for each in tensors if each.shape != (0,)]  # these add nothing, as in PyTorch
+        if len(filled) == len(tensors):
+            raise
+        return xp.concatenate(filled, dim)
+
+
+cat.vjp(
+    tensors=lambda g, tensors_shape, dim: cat_parts(g, tensors_shape, dim),
+    latex=r"\text{each gets its part of } g",
+)
+
+
+@op(promotion="promote", linear=True)
+def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Tensors of one shape side by side along a new axis.
+
+    >>> stack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if not len(tensors):
+        raise ValueError("expected a non-empty list of Tensors")
+    return xp.stack(tensors, axis=dim)
+
+
+stack.vjp(
+    tensors=lambda g, tensors_shape, dim: [
+        select(g, dim, index) for index in range(len(tensors_shape))
+    ],
+    latex=r"\text{each gets its part of } g",
+)
+
+
+# Composed of the two above ------------------------------------------------------------------
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other horizontally.
+
+    >>> hstack([tensor([1]), tensor([2])])
+    tensor([1, 2])
+    """
+    return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors below each other, a vector as a row.
+
+    >>> vstack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    rows = [each if len(each.shape) > 1 else reshape(each, (1, -1)) for each in tensors]
+    return cat(rows, 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other along a third axis.
+
+    >>> dstack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[[1, 3],
+             [2, 4]]])
+    """
+    return cat([atleast_3d(each) for each in tensors], 2)
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side, a vector as a column.
+
+    >>> column_stack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return cat([each if each.ndim > 1 else each.reshape(-1, 1) for each in tensors], 1)
+
+
+# One cut into several -----------------------------------------------------------------------
+
+
+@as_method
+def split(
+    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Cut along an axis into parts of one size (the last may be smaller) or of given sizes.
+
+    >>> split(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    total, sizes = tensor.shape[dim], split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes <= 0:
+            raise ShapeError("split", f"the size of a part must be positive, got {sizes}")
+        sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
+    if sum(sizes) != total:
+        raise ShapeError(
+            "split", f"the parts add up to {sum(sizes)}, but axis {dim} is {total}",
+            {"input": tuple(tensor.shape), "split_size_or_sections": list(sizes)},
+        )  # fmt: skip
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple(
+        narrow(tensor, dim, start, size) for start, size in zip(starts, sizes, strict=True)
+    )
+
+
+@as_method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into `chunks` parts (fewer if they come out empty).
+
+    >>> chunk(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    if chunks < 1:
+        raise ShapeError("chunk", f"expects a positive number of chunks, got {chunks}")
+    return split(input, max(1, math.ceil(input.shape[dim] / chunks)), dim)
+
+
+@as_method
+def tensor_split(
+    input: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Cut into a number of nearly equal parts, or at the given positions.
+
+    >>> tensor_split(arange(5), 2), tensor_split(arange(5), (1,))
+    ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3, 4])))
+    """
+    size = input.shape[dim]
+    if isinstance(indices_or_sections, int):
+        least, more = divmod(size, indices_or_sections)
+        sizes = [least + (part < more) for part in range(indices_or_sections)]
+        return split(input, sizes, dim)
+    edges = [slice(None, each).indices(size)[1] for each in indices_or_sections]
+    ends = [max(start, end) for start, end in zip([0, *edges], [*edges, size], strict=True)]
+    return tuple(
+        narrow(input, dim, start, end - start) for start, end in zip([0, *edges], ends, strict=True)
+    )
+
+
+@as_method
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All slices along an axis, which disappears.
+
+    >>> unbind(tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    return tuple(select(input, dim, index) for index in range(input.shape[dim]))
+
+
+from .axes import atleast_3d  # noqa: E402  (rules may use any op)
+from .movement import narrow, reshape, select  # noqa: E402

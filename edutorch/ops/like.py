@@ -1,0 +1,134 @@
+"""Tensors in the shape, the type and on the device of another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backends
+from ..core.methods import as_method
+from ..core.tensor import Tensor
+from ..device import backend_for
+from .creation import created, sizes
+from .from_data import tensor
+
+
+def like(input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any) -> Any:
+    """Make a tensor of the shape, type and device of `input` (an array for an array)."""
+    array = input._array if isinstance(input, Tensor) else input
+    backend = backends.of(array) if device is None else backend_for(device)
+    kind = array.dtype if dtype is None else dtype.numpy
+    made = getattr(backend.xp, make)(array.shape, *args, dtype=kind)
+    return created(made, requires_grad) if isinstance(input, Tensor) else made
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros in the shape of another tensor.
+
+    >>> zeros_like(tensor([1, 2]))
+    tensor([0, 0])
+    """
+    return like(input, "zeros", dtype, device, requires_grad)
+
+
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones in the shape of another tensor.
+
+    >>> ones_like(tensor([3, 4]))
+    tensor([1, 1])
+    """
+    return like(input, "ones", dtype, device, requires_grad)
+
+
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor in the shape of another, its numbers not set.
+
+    >>> empty_like(zeros(0)).shape
+    torch.Size([0])
+    """
+    return like(input, "empty", dtype, device, requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """One number in the shape of another tensor.
+
+    >>> full_like(tensor([1, 2]), 7)
+    tensor([7, 7])
+    """
+    return like(input, "full", dtype, device, requires_grad, fill_value)
+
+
+# Another shape, the rest alike: methods only ---------------------------------------------------
+
+
+def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any) -> Tensor:
+    dtype, device = named.pop("dtype", None), named.pop("device", None)
+    requires_grad = named.pop("requires_grad", False)
+    if named:
+        raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
+    backend = backends.of(input._array) if device is None else backend_for(device)
+    kind = input._array.dtype if dtype is None else dtype.numpy
+    made = getattr(backend.xp, make)(sizes(f"new_{make}", size), *value, dtype=kind)
+    return created(made, requires_grad)
+
+
+@as_method
+def new_zeros(input: Tensor, *size: Any, **named: Any) -> Tensor:
+    """Zeros of another shape, with the type and device of this tensor.
+
+    >>> tensor([1]).new_zeros(2)
+    tensor([0, 0])
+    """
+    return _new(input, "zeros", size, named)
+
+
+@as_method
+def new_ones(input: Tensor, *size: Any, **named: Any) -> Tensor:
+    """Ones of another shape, with the type and device of this tensor.
+
+    >>> tensor([1]).new_ones((2,))
+    tensor([1, 1])
+    """
+    return _new(input, "ones", size, named)
+
+
+@as_method
+def new_empty(input: Tensor, *size: Any, **named: Any) -> Tensor:
+    """A tensor of another shape, its numbers not set, with the type and device of this one.
+
+    >>> tensor([1]).new_empty(0).dtype
+    torch.int64
+    """
+    return _new(input, "empty", size, named)
+
+
+@as_method
+def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
+    """One number in another shape, with the type and device of this tensor.
+
+    >>> tensor([1.0]).new_full((2,), 7)
+    tensor([7., 7.])
+    """
+    return _new(input, "full", (size,), named, fill_value)
+
+
+@as_method
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of these numbers, with the type and device of this one.
+
+    >>> tensor([1.0]).new_tensor([2, 3])
+    tensor([2., 3.])
+    """
+    return tensor(
+        data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )

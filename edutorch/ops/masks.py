@@ -1,0 +1,89 @@
+"""Picking, finding and replacing numbers by a mask of bools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import op
+from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor, wrap
+from ..errors import DTypeError
+from .indexing import Index, as_index, getitem
+
+
+@op()
+def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
+    """A copy of `input` with one number wherever `mask` is true.
+
+    >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), -1.0)
+    tensor([-1.,  2.])
+    """
+    mask = mask._array if isinstance(mask, Tensor) else mask
+    if mask.dtype.kind != "b":
+        raise DTypeError("masked_fill", "only supports boolean masks", {"mask": mask.dtype})
+    value = value.item() if isinstance(value, Tensor) else value
+    return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
+
+
+masked_fill.vjp(
+    input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ mask]"
+)
+
+
+@as_method
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The numbers where `mask` is true, in a row.
+
+    >>> masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    shape = broadcast_shapes(input.shape, mask.shape)
+    return getitem(expand(input, shape), as_index(expand(mask, shape)))
+
+
+@as_method
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Where the numbers are not zero: a row of indices for each.
+
+    >>> nonzero(tensor([0, 5, 6]))
+    tensor([[1],
+            [2]])
+    """
+    xp = backends.of(input._array).xp
+    found = [wrap(each) for each in xp.nonzero(xp.atleast_1d(input._array))]
+    if as_tuple:
+        return tuple(found)
+    return stack(found, 1) if input.ndim else wrap(xp.zeros((len(found[0]), 0), "int64"))
+
+
+@as_method
+def argwhere(input: Tensor) -> Tensor:
+    """Where the numbers are not zero: a row of indices for each.
+
+    >>> argwhere(tensor([0, 5]))
+    tensor([[1]])
+    """
+    return nonzero(input)
+
+
+def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
+    """Which numbers occur among others?
+
+    >>> isin(tensor([1, 2, 3]), tensor([2, 5]))
+    tensor([False,  True, False])
+    """
+    tensors = [each for each in (elements, test_elements) if isinstance(each, Tensor)]
+    backend = backends.of(tensors[0]._array)
+    arrays = [
+        each._array if isinstance(each, Tensor) else backend.asarray(each)
+        for each in (elements, test_elements)
+    ]
+    found = backend.xp.isin(*arrays)
+    return wrap(backend.xp.logical_not(found) if invert else found)
+
+
+from .joining import stack  # noqa: E402
+from .movement import expand  # noqa: E402

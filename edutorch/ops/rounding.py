@@ -1,0 +1,122 @@
+"""Steps: the sign and the neighbouring integers of each number.
+
+They are flat between their jumps, so no gradient comes through: it is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+from ..dtypes import finfo, of
+
+
+@elementwise(promotion="none")
+def sign(xp: Any, input: Array) -> Array:
+    """-1, 0 or 1 (0 for NaN). Flat, so its gradient is 0 everywhere.
+
+    >>> sign(tensor([3.0, 0.0, -0.1]))
+    tensor([ 1.,  0., -1.])
+    """
+    if input.dtype.kind == "b":
+        return input.copy()
+    return xp.greater(input, 0).astype(input.dtype) - xp.less(input, 0).astype(input.dtype)
+
+
+sign.vjp(input=lambda g: g * 0, latex=r"0")
+
+
+@elementwise(promotion="none")
+def floor(xp: Any, input: Array) -> Array:
+    """The next integer below. Flat, so its gradient is 0.
+
+    >>> floor(tensor([1.7, -1.2]))
+    tensor([ 1., -2.])
+    """
+    return xp.floor(input) if input.dtype.kind not in "iub" else +input
+
+
+floor.vjp(input=lambda g: g * 0, latex=r"0")
+
+
+@elementwise(promotion="none")
+def ceil(xp: Any, input: Array) -> Array:
+    """The next integer above. Flat, so its gradient is 0.
+
+    >>> ceil(tensor([1.2, -1.7]))
+    tensor([ 2., -1.])
+    """
+    return xp.ceil(input) if input.dtype.kind not in "iub" else +input
+
+
+ceil.vjp(input=lambda g: g * 0, latex=r"0")
+
+
+@elementwise(promotion="none")
+def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
+    """The nearest integer, halves to the even one. Flat, so its gradient is 0.
+
+    >>> round(tensor([0.5, 1.5, 2.4]))
+    tensor([0., 2., 2.])
+    """
+    return xp.around(input, decimals)
+
+
+round.vjp(input=lambda g: g * 0, latex=r"0")
+
+
+@elementwise(promotion="none")
+def trunc(xp: Any, input: Array) -> Array:
+    """The integer part. Flat, so its gradient is 0.
+
+    >>> trunc(tensor([1.7, -1.7]))
+    tensor([ 1., -1.])
+    """
+    return xp.trunc(input) if input.dtype.kind not in "iub" else +input
+
+
+trunc.vjp(input=lambda g: g * 0, latex=r"0")
+
+
+@elementwise(promotion="none")
+def frac(xp: Any, input: Array) -> Array:
+    """What trunc cuts off: y = x - trunc(x).
+
+    >>> frac(tensor([1.5, -1.25]))
+    tensor([ 0.5000, -0.2500])
+    """
+    return input - xp.trunc(input)
+
+
+frac.vjp(input=lambda g: g, latex=r"g")
+
+
+@elementwise(promotion="none")
+def nan_to_num(
+    xp: Any,
+    input: Array,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Array:
+    """Replace NaN and infinities by finite numbers (by default the type's limits).
+
+    >>> nan_to_num(tensor([float("nan"), 1.0]))
+    tensor([0., 1.])
+    """
+    if input.dtype.kind in "iub":
+        return input.copy()
+    limits = finfo(of(input.dtype))
+    y = xp.where(xp.isnan(input), xp.asarray(nan).astype(input.dtype), input)
+    for infinity, finite, limit in ((math.inf, posinf, limits.max), (-math.inf, neginf, limits.min)):
+        finite = xp.asarray(limit if finite is None else finite).astype(input.dtype)
+        y = xp.where(xp.equal(input, infinity), finite, y)
+    return y
+
+
+nan_to_num.vjp(input=lambda g, input: where(isfinite(input), g, 0.0), latex=r"g\,[x\ finite]")
+
+
+from .comparison import isfinite, where  # noqa: E402  (rules may use any op)

@@ -1,0 +1,211 @@
+"""Angles, circles and hyperbolas: sine and its relatives. Angles are in radians."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+
+
+@elementwise
+def sin(xp: Any, input: Array) -> Array:
+    """The sine of an angle in radians.
+
+    >>> sin(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8415])
+    """
+    return xp.sin(input)
+
+
+sin.vjp(input=lambda g, input: g * cos(input), latex=r"g \cos x")
+
+
+@elementwise
+def cos(xp: Any, input: Array) -> Array:
+    """The cosine of an angle in radians.
+
+    >>> cos(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.5403])
+    """
+    return xp.cos(input)
+
+
+cos.vjp(input=lambda g, input: -g * sin(input), latex=r"-g \sin x")
+
+
+@elementwise
+def tan(xp: Any, input: Array) -> Array:
+    """The tangent of an angle in radians.
+
+    >>> tan(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5574])
+    """
+    return xp.tan(input)
+
+
+tan.vjp(input=lambda g, y: g * (1 + y * y), latex=r"g\,(1+y^2)")
+
+
+@elementwise
+def asin(xp: Any, input: Array) -> Array:
+    """The angle whose sine it is, from -π/2 to π/2.
+
+    >>> asin(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5708])
+    """
+    return xp.arcsin(input)
+
+
+asin.vjp(input=lambda g, input: g * rsqrt(1 - input * input), latex=r"\frac{g}{\sqrt{1-x^2}}")
+
+
+@elementwise
+def acos(xp: Any, input: Array) -> Array:
+    """The angle whose cosine it is, from 0 to π.
+
+    >>> acos(tensor([1.0, 0.0]))
+    tensor([0.0000, 1.5708])
+    """
+    return xp.arccos(input)
+
+
+acos.vjp(input=lambda g, input: -g * rsqrt(1 - input * input), latex=r"-\frac{g}{\sqrt{1-x^2}}")
+
+
+@elementwise
+def atan(xp: Any, input: Array) -> Array:
+    """The angle whose tangent it is, from -π/2 to π/2.
+
+    >>> atan(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7854])
+    """
+    return xp.arctan(input)
+
+
+atan.vjp(input=lambda g, input: g / (1 + input * input), latex=r"\frac{g}{1+x^2}")
+
+
+@elementwise
+def tanh(xp: Any, input: Array) -> Array:
+    """An S-shaped curve from -1 to 1: y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
+
+    >>> tanh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
+    return xp.tanh(input)
+
+
+tanh.vjp(input=lambda g, y: g - g * (y * y), latex=r"g\,(1-y^2)")
+
+
+@elementwise
+def sinh(xp: Any, input: Array) -> Array:
+    """The hyperbolic sine: y = (eˣ - e⁻ˣ) / 2.
+
+    >>> sinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.1752])
+    """
+    return xp.sinh(input)
+
+
+sinh.vjp(input=lambda g, input: g * cosh(input), latex=r"g \cosh x")
+
+
+@elementwise
+def cosh(xp: Any, input: Array) -> Array:
+    """The hyperbolic cosine: y = (eˣ + e⁻ˣ) / 2.
+
+    >>> cosh(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.5431])
+    """
+    return xp.cosh(input)
+
+
+cosh.vjp(input=lambda g, input: g * sinh(input), latex=r"g \sinh x")
+
+
+@elementwise
+def asinh(xp: Any, input: Array) -> Array:
+    """The number whose sinh it is.
+
+    >>> asinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8814])
+    """
+    return xp.arcsinh(input)
+
+
+asinh.vjp(input=lambda g, input: g * rsqrt(input * input + 1), latex=r"\frac{g}{\sqrt{x^2+1}}")
+
+
+@elementwise
+def acosh(xp: Any, input: Array) -> Array:
+    """The positive number whose cosh it is; NaN below 1.
+
+    >>> acosh(tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
+    return xp.arccosh(input)
+
+
+acosh.vjp(input=lambda g, input: g * rsqrt(input * input - 1), latex=r"\frac{g}{\sqrt{x^2-1}}")
+
+
+@elementwise
+def atanh(xp: Any, input: Array) -> Array:
+    """The number whose tanh it is.
+
+    >>> atanh(tensor([0.0, 0.5]))
+    tensor([0.0000, 0.5493])
+    """
+    return xp.arctanh(input)
+
+
+atanh.vjp(input=lambda g, input: g / (1 - input * input), latex=r"\frac{g}{1-x^2}")
+
+
+@elementwise
+def sinc(xp: Any, input: Array) -> Array:
+    """y = sin(πx) / (πx), and 1 at 0.
+
+    >>> sinc(tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    return xp.sinc(input)
+
+
+sinc.vjp(
+    input=lambda g, y, input: where(input == 0, 0.0, g * (cos(math.pi * input) - y) / input),
+    latex=r"g\,\frac{\cos \pi x - y}{x}",
+)
+
+
+@elementwise
+def deg2rad(xp: Any, input: Array) -> Array:
+    """Degrees as radians: y = π x / 180.
+
+    >>> deg2rad(tensor([180.0]))
+    tensor([3.1416])
+    """
+    return input * (math.pi / 180)
+
+
+deg2rad.vjp(input=lambda g: g * (math.pi / 180), latex=r"\tfrac{\pi}{180}\,g")
+
+
+@elementwise
+def rad2deg(xp: Any, input: Array) -> Array:
+    """Radians as degrees: y = 180 x / π.
+
+    >>> rad2deg(tensor([math.pi]))
+    tensor([180.])
+    """
+    return input * (180 / math.pi)
+
+
+rad2deg.vjp(input=lambda g: g * (180 / math.pi), latex=r"\tfrac{180}{\pi}\,g")
+
+
+from .comparison import where  # noqa: E402  (rules may use any op)
+from .elementwise import rsqrt  # noqa: E402

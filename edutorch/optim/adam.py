@@ -1,0 +1,110 @@
+"""Adam: a step size of its own for each number, from the history of its gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.tensor import Tensor
+from ..ops import tensor, zeros_like
+from .optimizer import Optimizer, check
+
+__all__ = ["Adam"]
+
+
+class Adam(Optimizer):
+    r"""Divide the average gradient by its usual size, so that each number moves about lr.
+
+    m ← β₁ · m + (1 - β₁) · g is the average of the gradient, v ← β₂ · v + (1 - β₂) · g²
+    that of its square. Both begin at 0, hence m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ), and
+    θ ← θ - lr · m̂ / (√v̂ + ε).
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far each number moves at most, about.
+        betas: how much of the two averages stays in each step.
+        eps: keeps the division finite.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        amsgrad: use the largest v̂ so far.
+        maximize: walk uphill.
+        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
+
+    Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.Adam([x], lr=0.1).step()
+    >>> x
+    tensor(0.9000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
+        check(float(lr) >= 0, f"Invalid learning rate: {lr}")
+        check(eps >= 0, f"Invalid epsilon value: {eps}")
+        for index, beta in enumerate(betas):
+            check(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
+        check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
+        check(not differentiable, "differentiable=True is not supported")
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for both averages."""
+        state = {
+            "step": tensor(0.0, device="cpu"),
+            "exp_avg": zeros_like(param),
+            "exp_avg_sq": zeros_like(param),
+        }
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(param)
+        return state
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+    ) -> None:
+        """Take one step. `t` holds every intermediate result: finding memory costs more than using it."""
+        beta1, beta2 = group["betas"]
+        lr = float(group["lr"])
+        m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
+        t = self.scratch(xp, param)
+        state["step"]._array += 1
+        steps = state["step"]._array.item()
+        if group["weight_decay"]:
+            if group["decoupled_weight_decay"]:
+                param *= 1 - lr * group["weight_decay"]
+            else:
+                grad = grad + group["weight_decay"] * param
+
+        xp.subtract(grad, m, out=t)  # m += (1 - β₁)(g - m)
+        t *= 1 - beta1
+        m += t
+        xp.multiply(grad, grad, out=t)  # v = β₂ v + (1 - β₂) g²
+        t *= 1 - beta2
+        v *= beta2
+        v += t
+
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]._array
+            xp.maximum(largest, v, out=largest)
+            v = largest
+        # lr · m̂ / (√v̂ + ε), with both corrections moved into two numbers.
+        correction = math.sqrt(1 - beta2**steps)
+        xp.sqrt(v, out=t)
+        t += group["eps"] * correction
+        xp.divide(m, t, out=t)
+        t *= lr * correction / (1 - beta1**steps)
+        xp.subtract(param, t, out=param)

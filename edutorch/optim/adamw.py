@@ -1,0 +1,40 @@
+"""AdamW: Adam whose weight decay does not go through the averages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .adam import Adam
+
+__all__ = ["AdamW"]
+
+
+class AdamW(Adam):
+    r"""Adam with θ ← θ - lr · weight_decay · θ in front of each step.
+
+    In Adam the pull towards zero is part of the gradient, and is divided by the
+    gradient's usual size like the rest. Here each number is pulled alike.
+
+    Args: as for `Adam`.
+
+    Paper: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.AdamW([x], lr=0.1).step()
+    >>> x
+    tensor(0.8990, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+            capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=True,
+        )  # fmt: skip

@@ -1,0 +1,263 @@
+"""What all optimizers share: groups of parameters, their state, and when to step.
+
+An optimizer itself is two functions: `init_state` says what it remembers about a
+parameter, `update` changes the parameter's array. Everything else is here.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.autograd import RemovableHandle
+from ..core.tensor import Tensor
+from ..errors import GradientError
+from ..events import Stepped, emit
+from ..modes import current, enable_grad, no_grad
+
+__all__ = ["Optimizer"]
+
+
+class Optimizer:
+    """The base of all optimizers.
+
+    Args:
+        params: parameters, or dicts of them with settings of their own ("groups").
+        defaults: the settings of groups that do not say otherwise.
+
+    Raises: ValueError, TypeError: no parameters, or not tensors that can be trained.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self._pre_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._post_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._inside_step = False
+        self._scratch: dict[Any, Array] = {}
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts; "
+                "put the tensor into a list: [x]"
+            )
+        groups = list(params)
+        if not groups:
+            raise ValueError(
+                "optimizer got an empty parameter list; "
+                "are the layers attributes of the module, or in an nn.ModuleList?"
+            )
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in vars(cls):  # a subclass in PyTorch's style, with a `step` of its own
+            cls.step = watched(cls.step)  # type: ignore[method-assign]
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Train further parameters, with settings of their own.
+
+        Raises: ValueError: a parameter is in a group already, or cannot be trained.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError("optimizer parameters need to be in an order: use a list, not a set")
+        params = [given] if isinstance(given, Tensor) else list(given)
+        params = [each[1] if isinstance(each, tuple) else each for each in params]
+        for param in params:
+            check_param(param)
+        known = {id(each) for group in self.param_groups for each in group["params"]}
+        if len({id(each) for each in params}) < len(params):
+            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+        if known & {id(each) for each in params}:
+            raise ValueError("some parameters appear in more than one parameter group")
+        group = {**copy.deepcopy(self.defaults), **param_group, "params": params}
+        self.param_groups.append(group)
+
+    # Stepping -------------------------------------------------------------------------
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return what is remembered about a parameter, before its first step."""
+        return {}
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+    ) -> None:
+        """Change the array `param` in place, given its gradient. Every optimizer writes its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no update()")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss again and its gradients; its result is returned.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                maximize = group.get("maximize", False)
+                for param in group["params"]:
+                    held = param._grad
+                    if held is not None:
+                        grad = -held._array if maximize else held._array
+                        self.step_one(group, param, grad)
+        return loss
+
+    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array) -> None:
+        """Update one parameter and note that it was written."""
+        state = self.state[param]
+        if not state:
+            state.update(self.init_state(group, param))
+        array = param._array
+        self.update(backends.of(array).xp, group, array, grad, state)
+        param._bump()
+
+    def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
+        """Lend memory for intermediate results in the shape of a parameter.
+
+        It is the same memory for all parameters, so nothing new has to be found in
+        each step. What lies in it is garbage.
+        """
+        size = like.size
+        held = self._scratch.get((like.dtype, number))
+        if held is None or held.size < size or held.__class__ is not like.__class__:
+            held = self._scratch[like.dtype, number] = xp.empty(size, like.dtype)
+        return held[:size].reshape(like.shape)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients (or set them to zeros): backward adds to what is there."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    param._grad = None
+                elif param._grad is not None:
+                    param._grad = param._grad.detach() * 0
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
+        return RemovableHandle(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return RemovableHandle(self._post_hooks, hook)
+
+    # State ------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return settings and state, the parameters replaced by their numbers."""
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                numbers.setdefault(id(param), len(numbers))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [numbers[id(param)] for param in group["params"]]
+            groups.append(packed)
+        state = {
+            numbers[id(param)] if isinstance(param, Tensor) else param: value
+            for param, value in self.state.items()
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned. Parameters are matched by their order.
+
+        Raises: ValueError: the groups are of other sizes.
+        """
+        saved = copy.deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        params: dict[Any, Tensor] = {}
+        for own, other in zip(self.param_groups, saved, strict=True):
+            if len(own["params"]) != len(other["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match "
+                    "the size of optimizer's group"
+                )
+            params |= dict(zip(other["params"], own["params"], strict=True))
+        self.param_groups = [
+            {**other, "params": own["params"]}
+            for own, other in zip(self.param_groups, saved, strict=True)
+        ]
+        self.state = defaultdict(dict)
+        for number, state in state_dict["state"].items():
+            if number in params:
+                self.state[params[number]] = {
+                    key: like_param(key, value, params[number]) for key, value in state.items()
+                }
+            else:
+                self.state[number] = copy.deepcopy(state)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def watched(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Put hooks and the `Stepped` event around a `step`; inside another one they are not repeated."""
+
+    @functools.wraps(step)
+    def around(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._inside_step:
+            return step(self, *args, **kwargs)
+        for hook in tuple(self._pre_hooks.values()):
+            replaced = hook(self, args, kwargs)
+            if replaced is not None:
+                args, kwargs = replaced
+        self._inside_step = True
+        try:
+            result = step(self, *args, **kwargs)
+        finally:
+            self._inside_step = False
+        for hook in tuple(self._post_hooks.values()):
+            hook(self, args, kwargs)
+        if current().listeners:
+            emit(Stepped(self))
+        return result
+
+    return around
+
+
+Optimizer.step = watched(Optimizer.step)  # type: ignore[method-assign]
+
+
+def check_param(param: Any) -> None:
+    if not isinstance(param, Tensor):
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param)}")
+    if not param.is_leaf:
+        raise GradientError(
+            "optimizer", "can't optimize a non-leaf Tensor", {"param": tuple(param.shape)},
+            "give it the tensor that was made with requires_grad=True, not one computed from it",
+        )  # fmt: skip
+
+
+def like_param(key: str, value: Any, param: Tensor) -> Any:
+    """Copy a piece of state to the device and type of its parameter (a step count stays)."""
+    if not isinstance(value, Tensor):
+        return copy.deepcopy(value)
+    if key == "step":
+        return value.detach().clone()
+    floating = param.is_floating_point()
+    return value.detach().to(device=param.device, dtype=param.dtype if floating else None, copy=True)
+
+
+def check(condition: bool, text: str) -> None:
+    """Raise ValueError if a setting makes no sense."""
+    if not condition:
+        raise ValueError(text)

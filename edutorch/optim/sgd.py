@@ -1,0 +1,73 @@
+"""Stochastic gradient descent: a step against the gradient, with or without momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.tensor import wrap
+from .optimizer import Optimizer, check
+
+__all__ = ["SGD"]
+
+
+class SGD(Optimizer):
+    r"""Walk downhill: θ ← θ - lr · g.
+
+    With momentum μ the steps add up, like a ball that rolls:
+    b ← μ · b + (1 - dampening) · g, θ ← θ - lr · b. Nesterov looks ahead: g + μ · b.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far to go.
+        momentum: how much of the last step stays.
+        dampening: how much of the gradient is left out of the momentum.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        nesterov: use Nesterov's momentum.
+        maximize: walk uphill.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.SGD([x], lr=0.1).step()
+    >>> x
+    tensor(0.8000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        check(float(lr) >= 0, f"Invalid learning rate: {lr}")
+        check(momentum >= 0, f"Invalid momentum value: {momentum}")
+        check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
+        fits = not nesterov or (momentum > 0 and dampening == 0)
+        check(fits, "Nesterov momentum requires a momentum and zero dampening")
+        check(not differentiable, "differentiable=True is not supported")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
+        })  # fmt: skip
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        momentum = group["momentum"]
+        if group["weight_decay"]:
+            grad = grad + group["weight_decay"] * param
+        if momentum:
+            held = state.get("momentum_buffer")
+            if held is None:  # the first step has no past to add to
+                state["momentum_buffer"] = held = wrap(xp.array(grad))
+            else:
+                held._array *= momentum
+                held._array += grad * (1 - group["dampening"])
+            grad = grad + momentum * held._array if group["nesterov"] else held._array
+        step = self.scratch(xp, param)
+        xp.multiply(grad, float(group["lr"]), out=step)
+        xp.subtract(param, step, out=param)

@@ -1,0 +1,188 @@
+"""Data sets: something with a length whose samples are found by number."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import randperm
+
+__all__ = [
+    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset",
+    "TensorDataset", "random_split",
+]  # fmt: skip
+
+Sample = TypeVar("Sample", covariant=True)
+
+
+class Dataset(Generic[Sample]):
+    """Samples by number. A subclass writes `__getitem__` and `__len__`.
+
+    A subclass may also write `__getitems__(numbers)`, which returns many at once.
+    """
+
+    def __getitem__(self, index: Any) -> Sample:
+        raise NotImplementedError(f"{type(self).__name__} needs a __getitem__(self, index)")
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[Sample]):
+    """Samples one behind the other, such as lines of a file. A subclass writes `__iter__`."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise NotImplementedError(f"{type(self).__name__} needs an __iter__(self)")
+
+    def __add__(self, other: Dataset[Any]) -> Any:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Samples from tensors: number i is the tuple of each tensor's i-th row.
+
+    Raises: ShapeError: the tensors have different numbers of rows.
+
+    >>> data = TensorDataset(tensor([[1.0], [2.0]]), tensor([0, 1]))
+    >>> data[1]
+    (tensor([2.]), tensor(1))
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if len({each.shape[0] for each in tensors}) != 1:
+            raise ShapeError(
+                "TensorDataset", "Size mismatch between tensors: each needs one row for each sample",
+                {f"tensor {i}": tuple(each.shape) for i, each in enumerate(tensors)},
+            )  # fmt: skip
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(each[index] for each in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+
+class StackDataset(Dataset[Any]):
+    """Samples from several datasets side by side: a tuple, or a dict if they have names.
+
+    >>> StackDataset(x=[1, 2], y=[3, 4])[1]
+    {'x': 2, 'y': 4}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("give datasets either in order or by name")
+        self.datasets: Any = kwargs or args
+        lengths = {len(each) for each in (kwargs.values() or args)}
+        if len(lengths) != 1:
+            raise ValueError("Size mismatch between datasets")
+        self._length = lengths.pop()
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: each[index] for name, each in self.datasets.items()}
+        return tuple(each[index] for each in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class Subset(Dataset[Sample]):
+    """Some samples of another dataset, chosen by their numbers.
+
+    >>> list(Subset([10, 20, 30], [2, 0]))
+    [30, 10]
+    """
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Sample:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[each] for each in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        chosen = [self.indices[each] for each in indices]
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.dataset.__getitems__(chosen)
+        return [self.dataset[each] for each in chosen]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[Sample]):
+    """Datasets one behind the other.
+
+    >>> ConcatDataset([[1, 2], [3]])[2]
+    3
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("datasets should not be an empty iterable")
+        if any(isinstance(each, IterableDataset) for each in self.datasets):
+            raise TypeError("ConcatDataset does not support IterableDataset: use ChainDataset")
+        self.cumulative_sizes = list(accumulate(len(each) for each in self.datasets))
+
+    def __getitem__(self, index: int) -> Sample:
+        total = len(self)
+        if not -total <= index < total:
+            raise IndexError(f"index {index} is out of range: there are {total} samples")
+        index %= total
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset[Sample]):
+    """Iterable datasets one behind the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+
+    def __iter__(self) -> Iterator[Sample]:
+        for dataset in self.datasets:
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self.datasets)
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: Any = None
+) -> list[Subset[Any]]:
+    """Cut a dataset at random into parts of the given sizes, or of given fractions of it.
+
+    Raises: ValueError: the sizes do not add up to the dataset's.
+
+    >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
+    [7, 3]
+    """
+    total = len(dataset)
+    sizes = list(lengths)
+    if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 + 1e-9:
+        if any(not 0 <= each <= 1 for each in sizes):
+            raise ValueError("each fraction should be between 0 and 1")
+        sizes = [math.floor(total * each + 1e-9) for each in sizes]
+        for i in range(total - sum(sizes)):  # what rounding left over, one for each
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != total:
+        raise ValueError(
+            "Sum of input lengths does not equal the length of the input dataset! "
+            f"({sum(sizes)} and {total})"
+        )
+    order = randperm(total, generator=generator, device="cpu").tolist()
+    ends = list(accumulate(int(each) for each in sizes))
+    return [Subset(dataset, order[end - int(n) : end]) for n, end in zip(sizes, ends, strict=True)]

@@ -1,0 +1,65 @@
+"""What the README and CONTRIBUTING show is true, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import edutorch as torch
+
+ROOT = Path(__file__).resolve().parent.parent
+IGNORED = {".venv", "node_modules", ".pytest_cache"}
+PAGES = sorted(page for page in ROOT.rglob("*.md") if not IGNORED & set(page.parts))
+
+
+def blocks(page: str) -> list[str]:
+    """Return the Python examples of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+
+
+def test_the_readme_runs():
+    first, training, _ = blocks("README.md")
+    loader = [(torch.randn(8, 64), torch.randint(0, 10, (8,))) for _ in range(3)]
+    names = {"loader": loader}
+    exec(first + training, names)
+    assert repr(names["x"].grad) == "tensor(8.)"
+    assert all(parameter.grad is not None for parameter in names["model"].parameters())
+
+
+def test_the_readme_shows_the_real_source():
+    shown = blocks("README.md")[-1]
+    assert shown.strip() in (ROOT / "edutorch/ops/elementwise.py").read_text(encoding="utf-8")
+
+
+def test_the_op_of_five_minutes_works():
+    """In a process of its own: an op cannot be unregistered."""
+    setting = """
+        from __future__ import annotations
+        from typing import Any
+        from edutorch import *
+        from edutorch.autograd import gradcheck
+        from edutorch.backends.numpy import Array
+        from edutorch.core.op import elementwise
+    """
+    check = """
+        import doctest
+        assert doctest.run_docstring_examples(bump, globals()) is None
+        assert gradcheck(bump, tensor([0.2, -0.7], dtype=float64, requires_grad=True))
+        print(tensor(1.0).bump_())
+    """
+    code = textwrap.dedent(setting) + blocks("CONTRIBUTING.md")[0] + textwrap.dedent(check)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("tensor(0.5000)\n", "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
+    here = [link for link in links if not link.startswith(("http:", "https:"))]
+    assert [link for link in here if not (page.parent / link).exists()] == []

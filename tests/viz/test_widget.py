@@ -1,0 +1,87 @@
+"""The widget in a real kernel: its code, its messages, and what it leaves in the notebook."""
+
+import re
+
+import pytest
+
+pytest.importorskip("anywidget")
+nbclient = pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+
+from edutorch.viz.widget import MODULES, LiveWidget, folder, script, style  # noqa: E402
+
+
+def test_the_page_gets_one_module_without_imports():
+    assert not re.search(r"^import ", script(), re.M)
+    assert re.findall(r"^export .*", script(), re.M) == ["export default { render };"]
+    assert style()
+
+
+def test_every_file_of_the_browser_code_is_in_it():
+    files = {path.stem for path in folder().glob("*.js") if not path.stem.endswith(".config")}
+    assert files == set(MODULES)
+
+
+def test_names_are_unique_over_all_files():
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script(), re.M)
+    assert len(names) == len(set(names))
+
+
+def test_one_message_carries_the_whole_step(monkeypatch):
+    commands, sent = [], []
+    widget = LiveWidget(commands.append)
+    monkeypatch.setattr(widget, "_send", lambda message, buffers=None: sent.append(message))
+    widget.show({"type": "picture"}, {"type": "patch"}, b"1234")
+    widget.show(None, {"type": "patch", "step": 2}, b"5678")
+    # Bytes travel beside the state, so `numbers` is not among its names.
+    assert [set(message["state"]) - {"numbers"} for message in sent] == [
+        {"patch", "picture"},
+        {"patch"},
+    ]
+    assert [message["buffer_paths"] for message in sent] == [[["numbers"]], [["numbers"]]]
+    widget._handle_custom_msg({"type": "pause"}, [])
+    assert commands == ["pause"]
+
+
+LOOP = """
+import edutorch
+from edutorch import viz
+w = edutorch.tensor([5.0, -3.0], requires_grad=True)
+with viz.live({options}) as view:
+    for step in range(5):
+        w.grad = None
+        (w * w).sum().backward()
+"""
+
+
+def run(*cells, allow_errors=False):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    client = nbclient.NotebookClient(
+        notebook, timeout=60, kernel_name="python3", allow_errors=allow_errors
+    )
+    client.execute()
+    return notebook
+
+
+@pytest.mark.slow
+def test_a_static_picture_stays_in_the_notebook():
+    notebook = run(LOOP.format(options=""), LOOP.format(options="keep=True"), "view", "viz.draw(w)")
+    replaced, kept, again, drawn = (cell.outputs for cell in notebook.cells)
+    assert [set(output.data) for output in replaced] == [
+        {"image/svg+xml", "image/png", "text/plain"}
+    ]
+    assert replaced[0].data["text/plain"].startswith("step 5, loss 34, finished")
+    assert "<script" not in replaced[0].data["image/svg+xml"]
+    widget, picture = kept
+    assert "application/vnd.jupyter.widget-view+json" in widget.data
+    assert "image/svg+xml" in picture.data
+    assert "application/vnd.jupyter.widget-view+json" in again[0].data
+    assert "image/png" in drawn[0].data
+
+
+@pytest.mark.slow
+def test_a_loop_that_fails_leaves_its_picture_too():
+    cell = LOOP.format(options="") + "        if step == 2: raise ValueError('stop')\n"
+    picture, error = run(cell, allow_errors=True).cells[0].outputs
+    assert picture.data["text/plain"].startswith("step 3, loss 34, failed")
+    assert error.evalue == "stop"
