@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, help="for both libraries"
-    )
+    parser.add_argument("--threads", type=int, default=cores(), help="for both libraries")
     parser.add_argument("--keep", action="store_true", help="write the results into README.md")
     commands = parser.add_subparsers(dest="command", required=True)
     overhead = commands.add_parser("overhead", help="the cost of one op on tiny tensors")
@@ -23,6 +22,11 @@ def arguments() -> argparse.Namespace:
     imports = commands.add_parser("import", help="the cost of `import edutorch`")
     imports.add_argument("--rounds", type=int, default=11)
     return parser.parse_args()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import sys
 
 from . import report
 
+HEAVY = ("cupy", "numba", "jupyter_client", "IPython", "matplotlib", "anywidget", "torch")
 PROGRAM = """
 import json, sys, time
 start = time.perf_counter()
@@ -21,14 +22,14 @@ try:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 except ImportError:  # Windows
     memory = float("nan")
-heavy = [each for each in ("cupy", "numba", "jupyter_client", "IPython", "torch") if each in sys.modules]
+heavy = [each for each in {heavy} if each in sys.modules]
 print(json.dumps([took, memory, len(sys.modules), heavy]))
 """
 
 
 def once(name: str) -> tuple[float, float, int, list[str]]:
     """Import `name` in a new process: seconds, MiB, modules, and which heavy ones came along."""
-    command = [sys.executable, "-c", PROGRAM.format(name=name)]
+    command = [sys.executable, "-c", PROGRAM.format(name=name, heavy=HEAVY)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return tuple(json.loads(answer))  # type: ignore[return-value]
 

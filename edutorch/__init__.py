@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings as _warnings
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -31,3 +32,12 @@ from .dtypes import bool as bool
 from .dtypes import result_type
 from .ops import *
 from .serialization import load, save
+
+
+def __getattr__(name: str) -> _Any:
+    """Load the pictures when they are first asked for: `edutorch.viz`."""
+    if name == "viz":
+        from importlib import import_module
+
+        return import_module(".viz", __name__)
+    raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

@@ -311,6 +311,9 @@ EXCLUDED: dict[str, str] = {}
 LAYOUT_MATTERS = {"as_strided", "as_strided_scatter", "view"}
 """What these answer depends on how the numbers lie in memory."""
 
+INTERNAL: set[str] = set()
+"""Halves of other ops, which PyTorch has not: their derivatives are checked, and the whole."""
+
 OTHER_TYPES: dict[tuple[str, str], str] = {
     ("pow", "int"): "integers to negative powers are 0 in PyTorch, an error here",
     ("softmax", "int"): "PyTorch refuses integers, except in empty and 0-d tensors",

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from edutorch.core.op import REGISTRY
+
 
 def _set(input: Any, value: Any, index: Any) -> Any:
     y = input.clone()
@@ -17,8 +19,13 @@ def _set(input: Any, value: Any, index: Any) -> Any:
 # Ops that users reach under another name.
 OURS: dict[str, Callable[..., Any]] = {
     "to_device": lambda input: input.to("cpu", copy=True),
+    "max_pool": lambda **given: REGISTRY["max_pool"].function(**given)[0],  # the other is internal
     "getitem": lambda input, index: input[index],
 }
+
+
+def _scatter(input: Any, dim: int, index: Any, src: Any = None, value: Any = None) -> Any:
+    return input.scatter(dim, index, value if src is None else src)
 
 
 def _extreme(torch: Any) -> Callable[..., Any]:
@@ -45,6 +52,7 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "einsum_of": lambda operands, equation: torch.einsum(equation, *operands),
         "as_type": lambda input, dtype: input.to(dtype),
         "to_device": torch.clone,
+        "scatter": _scatter,
         "vector_norm": lambda input, ord=2, dim=None, keepdim=False: torch.linalg.vector_norm(
             input, ord, dim, keepdim
         ),
@@ -59,7 +67,27 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "amax": lambda input, dim=(), keepdim=False: torch.amax(input, dim, keepdim),
         "amin": lambda input, dim=(), keepdim=False: torch.amin(input, dim, keepdim),
     }
-    return special.get(name) or getattr(torch, name)
+    if name in special:
+        return special[name]
+    return getattr(torch, name, None) or layers(torch, name)
+
+
+def layers(torch: Any, name: str) -> Callable[..., Any]:
+    """Return the function of torch.nn.functional behind an op of ours."""
+    functional = torch.nn.functional
+    special: dict[str, Callable[..., Any]] = {
+        "constant_pad": lambda input, pads, value: functional.pad(
+            input, [each for pair in reversed(pads) for each in pair], value=value
+        ),
+        "max_pool": functional.max_pool2d,
+        "leaky": functional.leaky_relu,
+        "exponential_linear": functional.elu,
+        "silu_of": functional.silu,
+        "logits_loss": lambda input, target: functional.binary_cross_entropy_with_logits(
+            input, target, reduction="none"
+        ),
+    }
+    return special.get(name) or getattr(functional, name)
 
 
 def _guarded(function: Callable[..., float]) -> Callable[..., float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -219,6 +220,19 @@ def test_jupyterlab_gets_its_own_options_and_asks_the_internet_nothing():
     assert traits["extension_manager"].from_string(option["extension_manager"]) == "readonly"
     check = traits["check_for_updates_class"].from_string(option["check_for_updates_class"])
     assert check == "jupyterlab.NeverCheckForUpdate"
+
+
+def test_jupyterlab_does_not_ask_whether_it_may_fetch_news(monkeypatch):
+    labapp = pytest.importorskip("jupyterlab.labapp", reason="needs the extra `lab`")
+    manager = pytest.importorskip("jupyter_server.services.config.manager")
+    monkeypatch.setattr(labapp, "main", lambda arguments: None)
+    monkeypatch.setattr(lab, "faster_blas", dict)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "mine")
+    assert lab.lab([]) == 0
+    assert os.environ["JUPYTER_CONFIG_PATH"].startswith("mine" + os.pathsep)
+    overrides = manager.ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
+    notification = overrides["@jupyterlab/apputils-extension:notification"]
+    assert notification == {"fetchNews": "false", "checkForUpdates": False}
 
 
 def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):

@@ -48,7 +48,7 @@ def test_the_tour_teaches_what_it_promises() -> None:
     printed = "".join(each["text"] for each in found if each["output_type"] == "stream")
     assert "tensor(8.)" in texts
     pictures = [each["data"] for each in found if "image/svg+xml" in each.get("data", {})]
-    assert len(pictures) == 2, "one of y, one that the live view leaves"
+    assert len(pictures) == 3, "one of y, two that live views leave"
     assert all("image/png" in each for each in pictures)
     assert "application/vnd.jupyter.widget-view+json" not in pictures[-1]
     accuracy = float(printed.split("%")[0].rsplit(maxsplit=1)[-1])

@@ -23,12 +23,13 @@ export function lineWidth(gradient) {
 }
 
 /**
- * Colour `element` by the sign of `mean` and the strength of `size`.
+ * Colour `element` by a mean: the hue says its sign, the strength its size. A mean
+ * that is only rounding noise around 0 gets no hue, however large the numbers are.
  * @param {SVGElement | HTMLElement} element
  * @param {number} mean
- * @param {number} size
  */
-export function tint(element, mean, size) {
-  element.dataset.sign = mean < 0 ? "negative" : mean > 0 ? "positive" : "none";
-  element.style.setProperty("--strength", `${Math.round(strength(size) * 100)}%`);
+export function tint(element, mean) {
+  const size = strength(mean);
+  element.dataset.sign = size === 0 ? "none" : mean < 0 ? "negative" : "positive";
+  element.style.setProperty("--strength", `${Math.round(25 + 75 * size)}%`);
 }

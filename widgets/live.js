@@ -20,9 +20,8 @@ import { Viewport } from "./viewport.js";
  */
 
 const LEGEND = [
-  ["colour", "sign of the mean: blue −, orange +"],
-  ["strength", "size, from 10⁻⁵ (pale) to 1 and more"],
-  ["line", "gradient norm flowing back along it"],
+  ["colour", "mean: − blue, + orange, stronger is larger"],
+  ["line", "width: gradient norm, flowing back along the arrow"],
 ];
 
 class LiveView {

@@ -110,7 +110,7 @@ export class Graph {
    */
   apply(patch, named, visible) {
     const bad = new Set(patch.bad);
-    const signs = outgoingMeans(this.picture, named);
+    const means = outgoingMeans(this.picture, named);
     const shown = new Set();
     for (const [id, node] of this.nodes) {
       if (visible && !overlaps(node.box, visible)) continue;
@@ -118,10 +118,10 @@ export class Graph {
       const numbers = named.nodes.get(id);
       if (!numbers) continue;
       node.group.classList.toggle("bad", bad.has(id));
-      if (node.value) writeRow(node.value, valueText(numbers, patch.tiny[id], bad.has(id)), numbers.mean, numbers.mean);
+      if (node.value) writeRow(node.value, valueText(numbers, patch.tiny[id], bad.has(id)), numbers.mean);
       if (node.gradient) {
         const text = gradientText(numbers, patch.tinyGrad[id], bad.has(id));
-        writeRow(node.gradient, text, signs.get(id) ?? 0, numbers.gradient);
+        writeRow(node.gradient, text, means.get(id) ?? 0);
       }
     }
     for (const [id, edge] of this.edges) {
@@ -253,12 +253,11 @@ export function flowText({ gradient, mean }) {
 /**
  * @param {Row} row
  * @param {string} text
- * @param {number} sign
- * @param {number} size
+ * @param {number} mean
  */
-function writeRow(row, text, sign, size) {
+function writeRow(row, text, mean) {
   write(row.text, text);
-  tint(row.chip, sign, size);
+  tint(row.chip, mean);
 }
 
 /** @param {DrawnEdge} edge @param {EdgeNumbers} numbers */
@@ -266,7 +265,7 @@ function writeEdge(edge, numbers) {
   const unknown = Number.isNaN(numbers.gradient);
   edge.group.classList.toggle("quiet", unknown);
   edge.group.style.setProperty("--width", unknown ? "1" : lineWidth(numbers.gradient).toFixed(2));
-  tint(edge.group, numbers.mean, unknown ? 0 : numbers.gradient);
+  tint(edge.group, numbers.mean);
   if (edge.label) write(edge.label, flowText(numbers));
 }
 

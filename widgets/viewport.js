@@ -4,7 +4,7 @@ import { button } from "./controls.js";
 /** @typedef {import("./picture.js").Graph} Graph */
 /** @typedef {import("./picture.js").Box} Box */
 
-const READABLE = 0.85; // CSS pixels per point: below this the numbers are too small to read.
+const READABLE = 0.75; // CSS pixels per point: below this the numbers are too small to read.
 const LARGEST = 1.6;
 const ZOOM_STEP = 1.25;
 const FIT_ICON = "M2,2h5v2h-3v3h-2zM9,2h5v5h-2v-3h-3zM2,9h2v3h3v2h-5zM12,9h2v5h-5v-2h3z";

@@ -13,7 +13,8 @@ from ..errors import missing_extra
 TOUR = "00_five_minute_tour.ipynb"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
-# What JupyterLab would otherwise ask the internet: news, new versions, extensions.
+# What JupyterLab would otherwise ask the internet: news, new versions, extensions. The
+# settings in `jupyter/` keep it from asking the user whether it may.
 _STAYS_LOCAL = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -32,6 +33,8 @@ def lab(arguments: list[str]) -> int:
 
     notebook = tour_notebook(Path.cwd())
     os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
+    paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(Path(__file__).with_name("jupyter"))]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     main(
         [
             f"--ServerApp.root_dir={notebook.parent.parent}",

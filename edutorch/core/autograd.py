@@ -61,12 +61,13 @@ class Node:
 
     `edges` holds, for each differentiable input, the node it came from, the leaf
     tensor itself, or None where no gradient is wanted. `shape` and `dtype` are
-    the output's. `saved` is emptied once backward has used it.
+    the output's. `saved` is emptied once backward has used it, if it `holds` arrays.
     """
 
     __slots__ = ("__weakref__", "_order", "dtype", "edges", "hooks", "saved", "shape")
 
     op: Op
+    holds = False
     _order: int
     edges: tuple[Node | Tensor | None, ...]
     saved: tuple[Any, ...] | None
@@ -206,6 +207,9 @@ def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> An
 # The engine --------------------------------------------------------------------------
 
 
+LARGE = 1024  # numbers; from here on adding in place beats making a new array
+
+
 class Engine:
     """One backward pass: the gradients that wait, the youngest node first."""
 
@@ -225,7 +229,7 @@ class Engine:
         """
         waiting, recording, retain, wanted = self.waiting, self.recording, self.retain, self.wanted
         youngest, older = None, []  # all nodes that wait; `older` is a heap
-        summed = set()  # edges whose sum is an array of our own
+        summed = set()  # edges whose sum is a large array of our own
         node, g, listeners = None, None, current().listeners
         while True:
             for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
@@ -240,10 +244,9 @@ class Engine:
                 if held is not None:
                     if edge in summed:
                         held += partial
-                        waiting[edge] = held
                     else:
-                        waiting[edge] = held + partial
-                        if not recording:
+                        held = waiting[edge] = held + partial
+                        if not recording and held.size > LARGE:
                             summed.add(edge)
                     continue
                 waiting[edge] = partial
@@ -277,7 +280,7 @@ class Engine:
             partials = node.backward(g, edges, recording)
             if listeners:
                 self.tell(node, partials)
-            if not retain and node.saved:
+            if not retain and node.holds:
                 node.saved = None
 
     def tell(self, node: Node, partials: Sequence[Any]) -> None:

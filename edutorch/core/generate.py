@@ -53,6 +53,9 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
     return texts
 
 
+IS_TENSOR = "(kind is Tensor or kind in TENSORS)"  # the usual case first: it is half as long
+
+
 def _fast_path(op: Op) -> str:
     """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
     first, *others = op.inputs
@@ -60,7 +63,7 @@ def _fast_path(op: Op) -> str:
     out = " and out is None" if op.has_out else ""
     lines = [
         f"kind = {first}.__class__",
-        f"if kind in TENSORS and modes() is PLAIN{out}:",
+        f"if {IS_TENSOR} and modes() is PLAIN{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
         f"    plain = a_{first}.__class__ is ndarray" + _and_floating(op, first),
@@ -71,7 +74,8 @@ def _fast_path(op: Op) -> str:
         lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
     lines += ["    if plain:"]
     if op.family == "reduction":
-        lines += [f"        dim = reduced_dims(OP, dim, a_{first}.ndim)"]
+        lines += ["        if dim is not None:"]
+        lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
     lines += [
         "        try:",
         f"            y = forward(numpy, {_forward_arguments(op)})",
@@ -128,7 +132,7 @@ def _sequence_path(op: Op) -> str:
     forward = _forward_arguments(op).replace(f"a_{name}", "arrays")
     lines = [
         f"if {name}.__class__ in SEQUENCES and modes() is PLAIN:",
-        "    arrays, wanted = [], False",
+        "    arrays, edges, wanted = [], [], False",
         f"    for each in {name}:",
         "        if each.__class__ not in TENSORS:",
         "            break",
@@ -136,7 +140,9 @@ def _sequence_path(op: Op) -> str:
         "        arrays.append(array)",
         f"        if array.__class__ is not ndarray{same_type}:",
         "            break",
-        "        if each._node is not None:",
+        "        node = each._node",
+        "        edges.append(each if node is LEAF else node)",
+        "        if node is not None:",
         "            wanted = True",
         "    else:",
         "        try:",
@@ -173,12 +179,8 @@ def contract_tests(op: Op) -> list[str]:
 
 def _forward_arguments(op: Op, array: str = "a_") -> str:
     """The forward's arguments, in its own order: settings may stand between inputs."""
-    texts = []
-    for name, parameter in op.signature.parameters.items():
-        value = array + name if name in op.inputs else name
-        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        texts.append(f"{name}={value}" if by_name else value)
-    return ", ".join(texts)
+    names = op.signature.parameters
+    return ", ".join(array + name if name in op.inputs else name for name in names)
 
 
 def floating(op: Op) -> bool:
@@ -194,7 +196,7 @@ def _other_input(op: Op, name: str, first: str) -> str:
     same_type = f" and a_{name}.dtype is a_{first}.dtype" if op.promotion != "none" else ""
     text = (
         f"kind = {name}.__class__\n"
-        f"if kind in TENSORS:\n"
+        f"if {IS_TENSOR}:\n"
         f"    a_{name} = {name}._array\n"
         f"    n_{name} = {name}._node\n"
         f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
@@ -215,8 +217,7 @@ def _other_input(op: Op, name: str, first: str) -> str:
 def _record(op: Op) -> str:
     """Make the node. The variables `n_…`, `a_…`, `y` and `output` are in scope."""
     if op.variadic:
-        each = f"[each if each._node is LEAF else each._node for each in {op.inputs[0]}]"
-        edges = f"tuple({each})"
+        edges = "tuple(edges)"
     else:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
@@ -227,7 +228,7 @@ def _record(op: Op) -> str:
     return "\n".join(
         [
             *lines,
-            "node = new(NODE)",
+            "node = NODE()",
             "node._order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
@@ -246,7 +247,10 @@ def _saved_value(op: Op, name: str) -> str:
         return f"tuple({name})"
     if name.endswith("_shape"):
         name = name.removesuffix("_shape")
-        return f"[each._array.shape for each in {name}]" if op.variadic else f"a_{name}.shape"
+        if op.variadic:
+            return "[each.shape for each in arrays]"
+        a_number = op.takes_numbers or name in op.optional  # it has no shape
+        return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]
@@ -262,9 +266,11 @@ def record_source(op: Op) -> str:
     settings = "".join(f", {name}" for name in op.settings)
     outputs = "".join(f", {name}" for name in op.outputs[1:])
     unpack = "".join(
-        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n"
-        for name in (() if op.variadic else op.inputs)
+        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
     )
+    if op.variadic:
+        unpack = f"arrays = [array_of(each) for each in {op.inputs[0]}]\n"
+        unpack += f"edges = [edge_of(each) for each in {op.inputs[0]}]\n"
     body = textwrap.indent(unpack + _record(op), "    ")
     return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"
 

@@ -57,7 +57,7 @@ SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 def attach(op: Op) -> None:
     """Give Tensor the method, the operators and the in-place twin of `op`."""
     function = op.function
-    if op.family == "creation" or op.variadic or op.keep or not op.inputs:
+    if not op.is_method or not op.inputs or op.variadic or op.keep:
         return
     setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
     plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
@@ -98,9 +98,10 @@ def spread(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
-        if len(sizes) == 1 and not isinstance(sizes[0], int):
-            return function(self, sizes[0], **named)
-        return function(self, sizes, **named) if sizes else function(self, **named)
+        if not sizes:
+            return function(self, **named)
+        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        return function(self, given, **named) if named else function(self, given)
 
     return method
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.numpy import Array
+from ..core.methods import as_method
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
 
@@ -73,7 +74,7 @@ def ge(xp: Any, input: Array, other: Array) -> Array:
 def isnan(xp: Any, input: Array) -> Array:
     """Is it not a number?
 
-    >>> isnan(tensor([1.0, float("nan")]))
+    >>> isnan(tensor([1.0, math.nan]))
     tensor([False,  True])
     """
     return xp.isnan(input)
@@ -83,7 +84,7 @@ def isnan(xp: Any, input: Array) -> Array:
 def isinf(xp: Any, input: Array) -> Array:
     """Is it plus or minus infinity?
 
-    >>> isinf(tensor([1.0, float("inf")]))
+    >>> isinf(tensor([1.0, math.inf]))
     tensor([False,  True])
     """
     return xp.isinf(input)
@@ -93,7 +94,7 @@ def isinf(xp: Any, input: Array) -> Array:
 def isfinite(xp: Any, input: Array) -> Array:
     """Is it neither infinite nor NaN?
 
-    >>> isfinite(tensor([1.0, float("inf")]))
+    >>> isfinite(tensor([1.0, math.inf]))
     tensor([ True, False])
     """
     return xp.isfinite(input)
@@ -251,6 +252,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 Tensor.where = _where_method  # type: ignore[attr-defined]
 
 
+@as_method
 def equal(input: Tensor, other: Tensor) -> bool:
     """Say whether two tensors have the same shape and the same numbers.
 
@@ -260,6 +262,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all())
 
 
+@as_method
 def allclose(
     input: Tensor,
     other: Tensor,

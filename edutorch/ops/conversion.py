@@ -25,7 +25,7 @@ def clone(xp: Any, input: Array) -> Array:
 clone.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True)
+@op(linear=True, method=False)
 def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The numbers converted to another type (`x.to(dtype)`); not to another device.
 
@@ -39,7 +39,7 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 as_type.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, fast=False)
+@op(linear=True, fast=False, method=False)
 def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 

@@ -13,6 +13,11 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
+from ..dtypes import FLOATING
+
+# NumPy computes with an array without dimensions in half the time of a Python number.
+ZERO = {kind: np.zeros((), kind) for kind in FLOATING}
+ONE = {kind: np.ones((), kind) for kind in FLOATING}
 
 
 @elementwise(promotion="none")
@@ -175,8 +180,8 @@ log2.vjp(input=lambda g, input: g / (input * math.log(2)), latex=r"\frac{g}{x \l
 def log10(xp: Any, input: Array) -> Array:
     """The logarithm to base 10.
 
-    >>> log10(tensor([1.0, 100.0]))
-    tensor([0., 2.])
+    >>> log10(tensor([1.0, 50.0]))
+    tensor([0.0000, 1.6990])
     """
     return xp.log10(input)
 
@@ -204,7 +209,8 @@ def sigmoid(xp: Any, input: Array) -> Array:
     >>> sigmoid(tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
     """
-    return xp.reciprocal(xp.exp(-input) + operand(xp, 1, input))
+    one = ONE.get(input.dtype, 1) if xp is np else 1
+    return xp.reciprocal(xp.exp(-input) + one)
 
 
 sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")
@@ -217,12 +223,7 @@ def relu(xp: Any, input: Array) -> Array:
     >>> relu(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return xp.maximum(input, operand(xp, 0, input))
-
-
-def operand(xp: Any, number: float, like: Array) -> Any:
-    """A number to compute with: NumPy is twice as fast with a 0-d array as with Python's."""
-    return np.asarray(number, like.dtype) if xp is np else number
+    return xp.maximum(input, ZERO.get(input.dtype, 0) if xp is np else 0)
 
 
 relu.vjp(input=lambda g, y: g * (y > 0), latex=r"g\,[y > 0]")

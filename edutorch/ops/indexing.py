@@ -73,7 +73,7 @@ def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
     return array[tuple(first)], tuple(rest)
 
 
-@movement
+@movement(method=False)
 def getitem(xp: Any, input: Array, index: Index) -> Array:
     """The numbers at `index`: ints, slices, None, ..., bool masks and integer tensors.
 
@@ -111,7 +111,7 @@ def on_device(index: Any, array: Array) -> Any:
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
 
 
-@op(linear=True)
+@op(linear=True, method=False)
 def place(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     """Zeros of `shape` with `input` added at `index`: the other way of picking.
 
@@ -178,7 +178,7 @@ def needs_recording(*tensors: Tensor) -> bool:
     return current().grad and any(each._node is not None for each in tensors)
 
 
-@op()
+@op(method=False)
 def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import backends
 from ..core.methods import as_method
 from ..core.tensor import Tensor
@@ -15,6 +17,7 @@ from .from_data import tensor
 def like(input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any) -> Any:
     """Make a tensor of the shape, type and device of `input` (an array for an array)."""
     array = input._array if isinstance(input, Tensor) else input
+    array = np.asarray(array) if isinstance(array, np.generic) else array
     backend = backends.of(array) if device is None else backend_for(device)
     kind = array.dtype if dtype is None else dtype.numpy
     made = getattr(backend.xp, make)(array.shape, *args, dtype=kind)

@@ -228,6 +228,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return mm(first, second).reshape(tuple(shape))
 
 
+@as_method
 def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
 

@@ -81,7 +81,11 @@ def manual_seed(seed: int) -> Generator:
 
 
 def initial_seed() -> int:
-    """Return the seed that the CPU's generator started from."""
+    """Return the seed that the CPU's generator started from.
+
+    >>> _ = manual_seed(5); initial_seed()
+    5
+    """
     return default_generator(backends.CPU).initial_seed()
 
 
@@ -128,8 +132,8 @@ def randint(
 ) -> Tensor:  # fmt: skip
     """Integers from low (0 if only one bound is given) up to but without high.
 
-    >>> bool((randint(3, (10,)) < 3).all())
-    True
+    >>> (randint(3, (10,)) < 3).all()
+    tensor(True)
     """
     if size is None:
         low, high, size = 0, low, high
@@ -189,6 +193,7 @@ def normal(
     return randn(*size, generator=generator, device=device) * std + mean
 
 
+@as_method
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that the input says, else 0.
 
@@ -199,6 +204,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     return (drawn < input.detach()).to(input.dtype)
 
 
+@as_method
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,
@@ -250,8 +256,8 @@ def uniform_(
 ) -> Tensor:
     """Overwrite with uniform numbers on [from, to).
 
-    >>> bool((uniform_(zeros(4), 2, 3) >= 2).all())
-    True
+    >>> (uniform_(zeros(4), 2, 3) >= 2).all()
+    tensor(True)
     """
     drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     return _fill(input, "uniform_", drawn * (to - from_) + from_)
@@ -285,8 +291,8 @@ def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Generator | None = N
 def random_(input: Tensor, low: int = 0, high: int | None = None) -> Tensor:
     """Overwrite with integers from [low, high).
 
-    >>> bool((random_(zeros(4), 2, 3) == 2).all())
-    True
+    >>> (random_(zeros(4), 2, 3) == 2).all()
+    tensor(True)
     """
     low, high = (0, low) if high is None and low else (low, high or 2**24)
     drawn = randint(low, high, tuple(input.shape), device=input.device)

@@ -103,7 +103,7 @@ def nan_to_num(
 ) -> Array:
     """Replace NaN and infinities by finite numbers (by default the type's limits).
 
-    >>> nan_to_num(tensor([float("nan"), 1.0]))
+    >>> nan_to_num(tensor([math.nan, 1.0]))
     tensor([0., 1.])
     """
     if input.dtype.kind in "iub":

@@ -25,7 +25,7 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     return place(g, along(indices, dim), shape) if shape else g
 
 
-@op(outputs=("values", "indices"))
+@op(outputs=("values", "indices"), method=False)
 def sort_with_indices(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
@@ -46,7 +46,7 @@ sort_with_indices.vjp(
 )
 
 
-@op(outputs=("values", "indices"))
+@op(outputs=("values", "indices"), method=False)
 def extreme_with_index(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:

@@ -78,7 +78,7 @@ def std_mean(
 # The length of a vector ------------------------------------------------------------------------
 
 
-@reduction(promotion="float")
+@reduction(promotion="float", method=False)
 def vector_norm(
     xp: Any, input: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False
 ) -> Array:
@@ -216,6 +216,7 @@ def _between(ordered: Tensor, share: float, dim: int, how: str) -> Tensor:
     return below + (above - below) * weight
 
 
+@as_method
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:

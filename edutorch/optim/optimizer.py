@@ -19,6 +19,7 @@ from ..core.tensor import Tensor
 from ..errors import GradientError
 from ..events import Stepped, emit
 from ..modes import current, enable_grad, no_grad
+from ..utils.memory import keep_freed_memory
 
 __all__ = ["Optimizer"]
 
@@ -34,6 +35,7 @@ class Optimizer:
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        keep_freed_memory()
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []

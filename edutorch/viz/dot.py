@@ -204,7 +204,7 @@ def _frame(
         if inner and _parent(inner, paths) == path:
             name = shown(inner[len(path) :].lstrip("."))
             kind = graph.modules.get(inner)
-            title = quoted([f"{name} · {shown(kind)}" if kind else name])
+            title = quoted([f"{name} · {shown(kind)}" if kind and kind != name else name])
             lines += [
                 f"{indent}subgraph cluster_{index} {{",
                 f"{indent}  id=c{index} label={title} labeljust=l margin=8",

@@ -17,7 +17,7 @@ Variables = Iterable[tuple[str, Any]]
 class Names:
     """Looks up names in `models`, and then among the variables of `frame`.
 
-    With several models, each path begins with the class of its model.
+    With several models, each path begins with the variable that holds its model.
     """
 
     def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
@@ -28,12 +28,12 @@ class Names:
         self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
         models = list(models)
         for model in models:
-            self.learn(model, type(model).__name__ if len(models) > 1 else "")
+            self.learn(model, self._called(model) if len(models) > 1 else "")
 
     def learn(self, model: Module, prefix: str | None = None) -> None:
-        """Take the names from `model`. From the second model on, paths begin with its class."""
+        """Take the names from `model`. From the second model on, paths begin with its name."""
         if prefix is None:
-            prefix = type(model).__name__ if self.models else ""
+            prefix = self._called(model) if self.models else ""
         self.models.append(model)
         for path, module in model.named_modules():
             path = ".".join(part for part in (prefix, path) if part)
@@ -43,6 +43,10 @@ class Names:
             self._leaves[id(tensor)] = "parameter", *_split(prefix, path)
         for path, tensor in model.named_buffers():
             self._leaves[id(tensor)] = "buffer", *_split(prefix, path)
+
+    def _called(self, model: Module) -> str:
+        found = (name for name, value in variables(self.frame) if value is model)
+        return next(found, type(model).__name__)
 
     def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
         """Return kind, module path and name of a leaf `tensor`."""

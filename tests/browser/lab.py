@@ -67,7 +67,7 @@ def run_all(page: Any) -> None:
 
 def appear(page: Any, wanted: Any) -> None:
     """Wait for `wanted` to be in the page; an error in the notebook fails at once."""
-    error = page.locator('[data-mime-type="application/vnd.jupyter.error"]')
+    error = page.locator(".jp-OutputArea-output", has_text="Traceback (most recent call")
     wanted.or_(error).first.wait_for(state="attached")
     assert error.count() == 0, error.first.inner_text()
 

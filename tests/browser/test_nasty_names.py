@@ -11,9 +11,9 @@ from tests.browser.lab import Lab, appear, run_all, write_notebook
 pytestmark = pytest.mark.browser
 
 ATTACKS = (
-    '<img src=x onerror="window.hacked=1">',
-    '"><script>window.hacked=1</script>',
-    "<svg onload=window.hacked=1>",
+    '<img src=x onerror="hacked=1">',
+    '"><script>hacked=1</script>',
+    "<svg onload=hacked=1>",
     "${window['hacked']=1}",
 )
 CELL = """

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...ops import clamp, exp, log_softmax, relu as relu_of, sigmoid, softmax, softplus, tanh, where
-from .erf import erf
+from ...ops import clamp, erf, exp, log_softmax, sigmoid, softmax, softplus, tanh, where
+from ...ops import relu as relu_of
 from .layer import activation
 
 __all__ = [
@@ -122,7 +122,7 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
         raise ValueError("approximate argument must be either none or tanh.")
     if approximate == "tanh":
         return input * (0.5 + 0.5 * xp.tanh(bent(input)))
-    return input * (0.5 + 0.5 * erf.__wrapped__(xp, input * math.sqrt(0.5)))
+    return input * (0.5 + 0.5 * erf.op.forward(xp, input * math.sqrt(0.5)))
 
 
 def bent(x: Any) -> Any:

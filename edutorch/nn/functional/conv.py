@@ -111,7 +111,7 @@ def conv2d(
     return y
 
 
-@layer("n o p q, o c/groups i j, c -> n c h w")
+@layer("n o p q, o c/groups i j -> n c h w")
 def transposed(
     xp: Any, input: Array, weight: Array, size: Pair, stride: Pair, pads: Pads, dilation: Pair, groups: int
 ) -> Array:

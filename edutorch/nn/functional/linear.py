@@ -9,6 +9,8 @@ from ... import dtypes
 from ...backends.numpy import Array
 from ...errors import DTypeError
 from ...ops import reshape
+from ...ops.linalg import product
+from ...ops.linalg import product
 from .layer import layer
 
 __all__ = ["linear"]
@@ -26,7 +28,7 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
     """
     if input.dtype is not weight.dtype:
         same_types("linear", {"input": input, "weight": weight})
-    y = xp.matmul(input, weight.T)
+    y = product(xp, input, weight.T)
     if bias is not None:
         y += bias
     return y

@@ -53,7 +53,8 @@ def nll_loss(
     if reduction == "none":
         return losses
     total = losses.sum()
-    return total if reduction == "sum" else total / amount(factor, target)
+    mean = total if reduction == "sum" else total / amount(factor, target)
+    return mean.astype(input.dtype)
 
 
 @layer()
@@ -83,7 +84,7 @@ nll_loss.vjp(
 )
 nll_spread.vjp(
     input=lambda g, target, weight, ignore_index, reduction: nll_loss(
-        g, target, weight, ignore_index=ignore_index, reduction=reduction
+        g, plain(target), plain(weight), ignore_index=ignore_index, reduction=reduction
     ),
     latex=r"-w_t\,g_t",
 )

@@ -1,0 +1,183 @@
+"""Normalisation: numbers brought to mean 0 and variance 1, over the batch or the features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...backends.numpy import Array
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...modes import no_grad
+from ...ops import abs as abs_
+from ...ops import clamp, mean, reshape, rsqrt, var
+from ...ops import sum as total
+from .layer import layer
+
+__all__ = ["batch_norm", "group_norm", "layer_norm", "normalize", "rms_norm"]
+
+
+@layer(promotion="float", outputs=("y", "mean", "variance"))
+def standardize(
+    xp: Any, input: Array, dims: tuple[int, ...], eps: float
+) -> tuple[Array, Array, Array]:
+    """y = (x - mean) / √(variance + ε), both over `dims`; also returns the two."""
+    centre = xp.mean(input, axis=dims, keepdims=True)
+    y = input - centre
+    variance = xp.mean(y * y, axis=dims, keepdims=True)
+    y /= xp.sqrt(variance + eps)
+    return y, centre, variance
+
+
+def standardize_gradient(g: Any, y: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
+    """A push that all share, or that only stretches, changes nothing: both are taken out."""
+    scale = rsqrt(var(input, dims, True, correction=0) + eps)
+    return scale * (g - mean(g, dims, True) - y * mean(g * y, dims, True))
+
+
+standardize.vjp(
+    input=lambda g, y, input, dims, eps: standardize_gradient(g, y, input, dims, eps),
+    latex=r"\tfrac{1}{\sigma}\,(g - \bar g - y\,\overline{g\,y})",
+)
+
+
+def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+    """Multiply by the weight and add the bias, both first brought to `shape`."""
+    if weight is not None:
+        y = y * reshape(weight, shape)
+    return y if bias is None else y + reshape(bias, shape)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel over the batch (training), or by running averages.
+
+    While training, the averages are moved towards the batch's mean and variance.
+
+    Args:
+        input: (n, c) or (n, c, …): the channels along axis 1.
+        momentum: how far the running averages move in each step.
+
+    Raises: ShapeError: training with a single number for each channel.
+
+    >>> y = nn.functional.batch_norm(tensor([[1.0], [3.0]]), None, None, training=True)
+    >>> y.round(decimals=2)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    channels = (1, -1) + (1,) * (input.ndim - 2)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("Expected running_mean and running_var when training=False")
+        scale = rsqrt(running_var + eps)
+        scale = scale if weight is None else scale * weight
+        shift = -running_mean * scale if bias is None else bias - running_mean * scale
+        return input * reshape(scale, channels) + reshape(shift, channels)
+    count = input.numel() // max(input.shape[1], 1)
+    if count < 2:
+        raise ShapeError(
+            "batch_norm", "Expected more than 1 value per channel when training",
+            {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
+        )  # fmt: skip
+    dims = (0, *range(2, input.ndim))
+    y, centre, variance = standardize(input, dims, eps)
+    with no_grad():
+        if running_mean is not None:
+            running_mean.lerp_(reshape(centre, (-1,)), momentum)
+        if running_var is not None:
+            running_var.lerp_(reshape(variance * (count / (count - 1)), (-1,)), momentum)
+    return scaled(y, weight, bias, channels)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample over its last axes, which have `normalized_shape`.
+
+    Raises: ShapeError: the last axes have other sizes.
+
+    >>> nn.functional.layer_norm(tensor([[1.0, 3.0]]), (2,)).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    shape = last_axes("layer_norm", input, normalized_shape)
+    y, _, _ = standardize(input, tuple(range(-len(shape), 0)), eps)
+    return scaled(y, weight, bias, shape)
+
+
+def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise ShapeError(
+            op, f"the last axes of `input` should be {shape}", {"input": tuple(input.shape)},
+            "normalized_shape is the size of the features, without the batch",
+        )  # fmt: skip
+    return shape
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample over groups of its channels.
+
+    Raises: ShapeError: the channels cannot be cut into so many groups.
+
+    >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    n, c = input.shape[:2]
+    if c % num_groups:
+        raise ShapeError(
+            "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    grouped = reshape(input, (n, num_groups, math.prod(input.shape[1:]) // num_groups))
+    y, _, _ = standardize(grouped, (2,), eps)
+    return scaled(reshape(y, input.shape), weight, bias, (1, -1) + (1,) * (input.ndim - 2))
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Divide each sample by the root of its mean square: y = x / √(mean(x²) + ε).
+
+    >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)
+    tensor([[0.8485, 1.1314]])
+    """
+    from ... import dtypes
+
+    shape = last_axes("rms_norm", input, normalized_shape)
+    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
+    return scaled(y, weight, None, shape)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Tensor:
+    """Divide by the length: vectors along `dim` become 1 long (p = 2: in the usual sense).
+
+    >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    size = total(abs_(input) ** p, dim, True) ** (1 / p)
+    return input / clamp(size, min=eps)

@@ -1,0 +1,88 @@
+"""More room around a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...backends.numpy import Array
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import index_select, tensor
+from .layer import layer
+
+__all__ = ["pad"]
+
+
+@layer()
+def constant_pad(
+    xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float
+) -> Array:
+    """A border of one number around each axis; a negative width cuts off."""
+    kept, inner = [], []
+    shape = []
+    for size, (before, behind) in zip(input.shape, pads, strict=True):
+        kept.append(slice(max(-before, 0), size - max(-behind, 0)))
+        inner.append(slice(max(before, 0), size + before + min(behind, 0)))
+        shape.append(size + before + behind)
+    if min(shape, default=0) < 0:
+        raise ShapeError("pad", "cuts off more than there is", {"input": input.shape, "pad": pads})
+    y = xp.full(tuple(shape), value, input.dtype)
+    y[tuple(inner)] = input[tuple(kept)]
+    return y
+
+
+# What the border adds has no gradient; what was cut off has none either.
+constant_pad.vjp(
+    input=lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0.0),
+    latex=r"g\ \text{without the border}",
+)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Put a border around the last axes.
+
+    Args:
+        pad: before and behind the last axis, then the last but one, …
+        mode: "constant" (`value`), "reflect" (mirrored, without the edge), "replicate"
+            (the edge repeated) or "circular" (the other end).
+
+    Raises: ShapeError: `pad` does not fit the tensor.
+
+    >>> nn.functional.pad(tensor([1.0, 2.0]), (1, 2))
+    tensor([0., 1., 2., 0., 0.])
+    """
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ShapeError(
+            "pad", "`pad` needs two numbers for each axis, the last axis first",
+            {"input": tuple(input.shape), "pad": tuple(pad)},
+        )  # fmt: skip
+    pairs = list(zip(pad[::2], pad[1::2], strict=True))
+    if mode == "constant":
+        missing = [(0, 0)] * (input.ndim - len(pairs))
+        return constant_pad(input, tuple(missing + pairs[::-1]), float(value or 0.0))
+    for axis, (before, behind) in enumerate(pairs, 1):
+        if before or behind:
+            size = input.shape[-axis]
+            found = [source(mode, i, size) for i in range(-before, size + behind)]
+            index = tensor(found, device=input.device)
+            input = index_select(input, input.ndim - axis, index)
+    return input
+
+
+def source(mode: str, i: int, size: int) -> int:
+    """Return which number stands at place `i`, which may lie outside."""
+    if mode == "replicate":
+        return min(max(i, 0), size - 1)
+    if mode == "circular":
+        if not -size <= i < 2 * size:
+            raise ShapeError("pad", f"circular padding of more than the size, {size}")
+        return i % size
+    if mode != "reflect":
+        raise NotImplementedError(f"pad: unknown mode {mode!r}")
+    if not -size < i < 2 * size - 1:
+        raise ShapeError("pad", f"reflected padding must be less than the size, {size}")
+    i = abs(i)
+    return i if i < size else 2 * (size - 1) - i

@@ -1,0 +1,160 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...ops import empty
+from .. import functional as F
+from ..functional.windows import pads_of, pair
+from ..parameter import Parameter
+from .linear import reset
+from .module import Module
+
+__all__ = ["Conv2d", "ConvTranspose2d"]
+
+Size = int | Sequence[int]
+
+
+class ConvNd(Module):
+    """What `Conv2d` and `ConvTranspose2d` share: settings, parameters, text."""
+
+    weight: Parameter
+    bias: Parameter | None
+    transposed = False
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size, padding: Any,
+        dilation: Size, output_padding: Size, groups: int, bias: bool, padding_mode: str,
+        device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups:
+            raise ValueError("out_channels must be divisible by groups")
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise ValueError(f"padding_mode must be zeros, reflect, …, but got {padding_mode!r}")
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride, self.dilation = pair(kernel_size), pair(stride), pair(dilation)
+        self.padding = padding if isinstance(padding, str) else pair(padding)
+        self.output_padding, self.padding_mode = pair(output_padding), padding_mode
+        pads_of(self.padding, self.kernel_size, self.dilation, self.stride)  # says what is wrong now
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *self.kernel_size)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new random numbers."""
+        reset(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the settings that differ from the usual ones."""
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}"
+        )
+        if self.padding != (0, 0):
+            text += f", padding={self.padding}"
+        if self.dilation != (1, 1):
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0, 0):
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class Conv2d(ConvNd):
+    """The same small filters at every place of an image: y = Σ x · w + b.
+
+    Args:
+        in_channels, out_channels: of the image, and of the response (one for each filter).
+        kernel_size: height and width of the filters.
+        stride: how far they move at a time.
+        padding: zeros around the image; "same" keeps its size.
+        dilation: the step between the taps of a filter.
+        groups: cut the channels into parts that do not see each other.
+        bias: add a number to each output channel.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Shape: (n, in_channels, h, w), or one image without n, to (n, out_channels, p, q).
+    `weight` is (out_channels, in_channels / groups, *kernel_size).
+
+    Starts with uniform numbers from ±1/√(in_channels / groups · kernel area).
+
+    >>> nn.Conv2d(3, 8, 3, padding=1)(zeros(2, 3, 5, 5)).shape
+    torch.Size([2, 8, 5, 5])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
+        padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the response of all filters."""
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            rows, across = pads_of(padding, self.kernel_size, self.dilation, self.stride)
+            input, padding = F.pad(input, (*across, *rows), self.padding_mode), 0
+        single = input.ndim == 3  # one image, without a batch
+        image = input.unsqueeze(0) if single else input
+        y = F.conv2d(
+            image, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
+        return y.squeeze(0) if single else y
+
+
+class ConvTranspose2d(ConvNd):
+    """A convolution read backwards: each number spreads a filter over a larger image.
+
+    Args: as for `Conv2d`; `output_padding` adds rows at the bottom and right.
+
+    Shape: `weight` is (in_channels, out_channels / groups, *kernel_size).
+
+    >>> nn.ConvTranspose2d(8, 3, 2, stride=2)(zeros(2, 8, 5, 5)).shape
+    torch.Size([2, 3, 10, 10])
+    """
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
+        padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
+        dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError('Only "zeros" padding mode is supported for ConvTranspose2d')
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
+            groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Spread the filters."""
+        single = input.ndim == 3
+        image = input.unsqueeze(0) if single else input
+        y = F.conv_transpose2d(
+            image, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+        return y.squeeze(0) if single else y

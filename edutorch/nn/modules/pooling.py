@@ -1,0 +1,105 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from .module import Module
+
+__all__ = ["AdaptiveAvgPool2d", "AvgPool2d", "MaxPool2d"]
+
+Size = int | Sequence[int]
+
+
+class MaxPool2d(Module):
+    """The largest number of each window of an image.
+
+    Args:
+        kernel_size: height and width of the window.
+        stride: how far it moves at a time, by default its own size.
+        padding: a border that never wins.
+        dilation: the step between the taps of the window.
+        return_indices: also return where in the image each was found.
+        ceil_mode: let a last window reach over the edge.
+
+    >>> nn.MaxPool2d(2)(zeros(1, 3, 6, 6)).shape
+    torch.Size([1, 3, 3, 3])
+    """
+
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.padding, self.dilation = kernel_size, padding, dilation
+        self.stride = kernel_size if stride is None else stride
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        """Find the largest numbers."""
+        return F.max_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
+            self.return_indices,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class AvgPool2d(Module):
+    """The average of each window of an image.
+
+    Args: as for `MaxPool2d`; `count_include_pad` counts the border's zeros too,
+        `divisor_override` is what to divide by instead.
+
+    >>> nn.AvgPool2d(2)(ones(1, 3, 6, 6)).shape
+    torch.Size([1, 3, 3, 3])
+    """
+
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.padding, self.ceil_mode = kernel_size, padding, ceil_mode
+        self.stride = kernel_size if stride is None else stride
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the averages."""
+        return F.avg_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AdaptiveAvgPool2d(Module):
+    """Averages of windows that are chosen so that the output has the given size.
+
+    >>> nn.AdaptiveAvgPool2d(1)(ones(2, 3, 5, 7)).shape
+    torch.Size([2, 3, 1, 1])
+    """
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the averages."""
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"output_size={self.output_size}"

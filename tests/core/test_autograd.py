@@ -1,0 +1,453 @@
+"""The engine: what backward does, keeps, frees, and refuses."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import pytest
+
+import edutorch
+from edutorch import autograd, tensor
+from edutorch.errors import GradientError, StaleValueError
+from tests.devices import device  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+def leaf(*numbers: float):
+    return tensor(numbers[0] if len(numbers) == 1 else list(numbers), requires_grad=True)
+
+
+def values(*gradients):
+    return [each if each is None else each.tolist() for each in gradients]
+
+
+# Paths through the graph ---------------------------------------------------------------------
+
+
+def test_the_four_lines():
+    x = tensor(3.0, requires_grad=True)
+    y = x**2 + 2 * x + 1
+    y.backward()
+    assert repr(x.grad.cpu()) == "tensor(8.)"
+
+
+def test_paths_that_meet_are_added():
+    x = leaf(2.0, 3.0)
+    a = x * 2
+    b = a * a + a
+    (b * x).sum().backward()
+    assert x.grad.tolist() == [12 * 4 + 4 * 2, 12 * 9 + 4 * 3]
+
+
+def test_one_tensor_as_both_operands():
+    x = leaf(3.0)
+    (x * x + x / x + x**x.detach()).backward()
+    assert x.grad.item() == pytest.approx(6 + 27)
+
+
+def test_a_diamond_runs_each_node_once():
+    x = leaf(1.0)
+    y = x * 2
+    runs = []
+    y.register_hook(lambda g: runs.append(g.item()))
+    (y * 3 + y * 4 + y).backward()
+    assert runs == [8.0]
+
+
+def test_gradients_add_up_over_calls():
+    x = leaf(1.0, 2.0)
+    (x * 3).sum().backward()
+    (x * 4).sum().backward()
+    assert x.grad.tolist() == [7, 7]
+
+
+def test_the_gradient_belongs_to_the_leaf_alone():
+    """Writing into one gradient must not change another, though both began as one array."""
+    x, y = leaf(1.0, 1.0), leaf(1.0, 1.0)
+    (x + y).sum().backward()
+    x.grad[0] = 100
+    assert y.grad.tolist() == [1, 1]
+    start = tensor([1.0, 1.0])
+    (y * 1).backward(start)
+    y.grad += 5
+    assert start.tolist() == [1, 1]
+
+
+def test_constants_and_unused_inputs_get_nothing():
+    x, unused, constant = leaf(2.0), leaf(2.0), tensor(5.0)
+    (x * constant).backward()
+    assert (unused.grad, constant.grad, x.grad.item()) == (None, None, 5)
+    assert not constant.requires_grad
+
+
+def test_a_gradient_for_several_numbers():
+    x = leaf(1.0, 2.0)
+    (x * x).backward(tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2, 40]
+
+
+def test_several_roots():
+    x = leaf(2.0)
+    autograd.backward([x * 3, x * x], [tensor(1.0), tensor(10.0)])
+    assert x.grad.item() == 43
+
+
+def test_a_leaf_is_its_own_root():
+    x = leaf(2.0)
+    x.backward()
+    assert x.grad.item() == 1
+
+
+def test_backward_to_some_inputs_only():
+    x, w = leaf(2.0), leaf(3.0)
+    (x * w).backward(inputs=[w])
+    assert values(x.grad, w.grad) == [None, 2]
+
+
+def test_broadcast_gradients_have_the_shape_of_their_tensor():
+    row, column, number = leaf(1.0, 2.0, 3.0), tensor([[1.0], [2.0]], requires_grad=True), leaf(2.0)
+    (row * column * number).sum().backward()
+    assert row.grad.tolist() == [6, 6, 6]
+    assert column.grad.tolist() == [[12], [12]]
+    assert number.grad.tolist() == 18
+
+
+def test_gradients_have_the_type_of_their_tensor():
+    half, whole = tensor([1.0, 2.0], dtype=edutorch.float16, requires_grad=True), leaf(3.0, 4.0)
+    (half * whole).sum().backward()
+    assert half.grad.dtype is edutorch.float16
+    assert whole.grad.dtype is edutorch.float32
+    x = tensor([1.0], dtype=edutorch.float64, requires_grad=True)
+    (x.float() * 2).sum().backward()
+    assert x.grad.dtype is edutorch.float64
+
+
+# What is kept and freed ------------------------------------------------------------------------
+
+
+def test_a_second_backward_is_refused():
+    x = leaf(3.0)
+    y = x * x
+    y.backward()
+    with pytest.raises(GradientError, match="backward through a second time"):
+        y.backward()
+
+
+def test_retain_graph():
+    x = leaf(3.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 12
+
+
+def test_what_was_not_saved_may_run_twice():
+    x = leaf(3.0)
+    y = x + 1  # its rules need no saved value
+    y.backward()
+    y.backward()
+    assert x.grad.item() == 2
+
+
+def test_saved_values_are_freed_after_backward():
+    x = leaf(3.0)
+    middle = x * 2
+    memory = weakref.ref(middle)
+    loss = middle * middle
+    del middle
+    assert memory() is not None, "saved for backward"
+    loss.backward()
+    assert memory() is None, "and freed by it, although `loss` lives"
+
+
+def test_a_graph_dies_with_its_result():
+    """Reference counting alone is enough: there is no circle that waits for the collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(1.0, 2.0)
+        y = x.exp().softmax(0).sqrt()  # these save their own results
+        nodes = weakref.ref(y.grad_fn)
+        del y
+        assert nodes() is None
+    finally:
+        gc.enable()
+
+
+CHAIN = 100_000
+
+
+def test_a_long_chain(device):  # noqa: F811
+    if device != "cpu":
+        pytest.skip("the graph is the same on every device; this takes long enough once")
+    limit = sys.getrecursionlimit()
+    x = leaf(1.0)
+    y = x
+    for _ in range(CHAIN // 2):
+        y = y + 1
+        y = y * 1.0
+    first = weakref.ref(y.grad_fn)
+    y.backward()
+    assert x.grad.item() == 1
+    z = x
+    for _ in range(CHAIN):
+        z = z * 1.0
+    del y, z
+    assert first() is None
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_long_chain_with_create_graph(device):  # noqa: F811
+    if device != "cpu":
+        pytest.skip("the graph is the same on every device; this takes long enough once")
+    x = leaf(1.0)
+    y = x
+    for _ in range(2000):
+        y = y * 1.0
+    (y * y).backward(create_graph=True)
+    (second,) = autograd.grad(x.grad, x)
+    assert second.item() == 2
+    x.grad = None
+
+
+# autograd.grad -----------------------------------------------------------------------------------
+
+
+def test_grad_returns_and_touches_nothing():
+    x, y = leaf(2.0), leaf(5.0)
+    found = autograd.grad(x * y, [x, y])
+    assert values(*found) == [5, 2]
+    assert (x.grad, y.grad) == (None, None)
+
+
+def test_grad_of_a_middle_tensor():
+    x = leaf(2.0)
+    y = x * 3
+    z = y * y
+    assert values(*autograd.grad(z, [y, x], retain_graph=True)) == [12, 36]
+    assert values(*autograd.grad(z, z)) == [1]
+
+
+def test_grad_runs_only_what_is_on_the_way():
+    x, w = leaf(2.0), leaf(3.0)
+    side = w * w
+    side.register_hook(lambda g: pytest.fail("not on the way to x"))
+    autograd.grad(x * 2 + side, x)
+
+
+def test_grad_with_weights():
+    x = leaf(1.0, 2.0)
+    (found,) = autograd.grad([x * 2, x * x], x, [tensor([1.0, 1.0]), tensor([0.0, 1.0])])
+    assert found.tolist() == [2, 6]
+
+
+def test_unused_inputs():
+    x, unused = leaf(1.0), leaf(1.0)
+    with pytest.raises(GradientError, match="input 1 appears to not have been used"):
+        autograd.grad(x * 2, [x, unused])
+    assert values(*autograd.grad(x * 2, [x, unused], allow_unused=True)) == [2, None]
+    assert values(*autograd.grad(x * 2, [x, unused], materialize_grads=True)) == [2, 0]
+
+
+def test_higher_derivatives():
+    x = leaf(2.0)
+    y = x**4
+    expected = [4 * 8, 12 * 4, 24 * 2, 24]
+    for each in expected:
+        (y,) = autograd.grad(y, x, create_graph=True)
+        assert y.item() == each
+
+
+def test_create_graph_in_backward():
+    x = leaf(3.0)
+    (x**3).backward(create_graph=True)
+    first = x.grad
+    assert first.requires_grad
+    (second,) = autograd.grad(first, x)
+    assert second.item() == 18
+
+
+def test_create_graph_implies_retain_graph():
+    x = leaf(3.0)
+    y = x * x
+    autograd.grad(y, x, create_graph=True)
+    y.backward()
+    assert x.grad.item() == 6
+
+
+def test_a_penalty_on_the_gradient():
+    """The use of second derivatives in training: the loss contains a gradient."""
+    x, w = tensor([1.0, 2.0]), leaf(0.5, -1.0)
+    (slope,) = autograd.grad(((w * x) ** 2).sum(), w, create_graph=True)
+    (slope**2).sum().backward()
+    # slope = 2 w x², so Σ slope² = Σ 4 w² x⁴, whose gradient is 8 w x⁴
+    assert w.grad.tolist() == [4.0, -128.0]
+
+
+# Leaves --------------------------------------------------------------------------------------------
+
+
+def test_leaves_and_their_nodes():
+    x, y = leaf(1.0), tensor(1.0)
+    z = x * y
+    assert (x.is_leaf, y.is_leaf, z.is_leaf) == (True, True, False)
+    assert (x.grad_fn, y.grad_fn, z.grad_fn.name()) == (None, None, "MulBackward0")
+    assert z.grad_fn.next_functions[0][0].variable is x
+    assert z.grad_fn.next_functions[1][0] is None
+
+
+def test_detach_shares_memory_and_leaves_the_graph():
+    x = leaf(1.0, 2.0)
+    y = x.detach()
+    assert y.is_leaf
+    assert not y.requires_grad
+    y[0] = 9
+    assert x.tolist() == [9, 2]
+    (x * x.detach()).sum().backward()
+    assert x.grad.tolist() == [9, 2]
+
+
+def test_retain_grad():
+    x = leaf(2.0)
+    y = x * 3
+    y.retain_grad()
+    (y * y).backward()
+    assert values(y.grad, x.grad) == [12, 36]
+
+
+def test_only_floating_leaves():
+    with pytest.raises(GradientError, match="only Tensors of floating point and complex dtype"):
+        tensor([1, 2], requires_grad=True)
+    assert not (leaf(1.0, 2.0) > 1).requires_grad
+    assert not leaf(1.0, 2.0).argmax().requires_grad
+    assert not leaf(1.0, 2.0).long().requires_grad
+
+
+def test_requires_grad_of_results_cannot_be_changed():
+    y = leaf(1.0) * 2
+    with pytest.raises(GradientError, match="only change requires_grad flags of leaf variables"):
+        y.requires_grad = False
+
+
+# Hooks ---------------------------------------------------------------------------------------------
+
+
+def test_hooks_see_and_replace():
+    x = leaf(1.0)
+    y = x * 2
+    seen = []
+    y.register_hook(lambda g: seen.append(g.item()))
+    y.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g + 1)
+    (y * 3).backward()
+    assert seen == [3]
+    assert x.grad.item() == 3 * 10 * 2 + 1
+
+
+def test_a_leaf_hook_sees_the_whole_sum():
+    x = leaf(1.0)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.item()))
+    (x * 2 + x * 3).backward()
+    assert seen == [5]
+
+
+def test_hooks_are_removed():
+    x = leaf(1.0)
+    handle = x.register_hook(lambda g: g * 100)
+    with x.register_hook(lambda g: g * 10):
+        handle.remove()
+        handle.remove()
+        (x * 2).backward()
+    (x * 2).backward()
+    assert x.grad.item() == 22
+
+
+def test_hooks_with_create_graph():
+    x = leaf(3.0)
+    y = x * x
+    y.register_hook(lambda g: g * x)
+    (first,) = autograd.grad(y, x, create_graph=True)
+    assert first.item() == 2 * 9
+    assert values(*autograd.grad(first, x)) == [4 * 3]
+
+
+def test_a_hook_with_a_wrong_answer():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.register_hook(lambda g: g.sum())
+    with pytest.raises(GradientError, match="must return None or a tensor of the gradient's shape"):
+        y.sum().backward()
+
+
+def test_hooks_need_a_gradient():
+    with pytest.raises(GradientError, match="cannot register a hook"):
+        tensor(1.0).register_hook(print)
+
+
+# Saved values that were overwritten ----------------------------------------------------------------
+
+
+def test_an_overwritten_input_is_noticed():
+    x, w = leaf(1.0, 2.0), tensor([3.0, 4.0])
+    y = (x * w).sum()
+    w += 1
+    with pytest.raises(StaleValueError, match="modified by an inplace operation: `other`"):
+        y.backward()
+
+
+def test_an_overwritten_result_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    z = y.sum()
+    y *= 2
+    with pytest.raises(StaleValueError, match="the result"):
+        z.backward()
+
+
+def test_a_write_through_a_view_is_noticed():
+    x, w = leaf(1.0, 2.0), tensor([3.0, 4.0])
+    y = (x * w).sum()
+    w[:1].zero_()
+    with pytest.raises(StaleValueError):
+        y.backward()
+    y = (x * w[1:]).sum()
+    w.zero_()
+    with pytest.raises(StaleValueError):
+        y.backward()
+
+
+def test_a_write_through_detach_is_noticed():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = (x * w).sum()
+    w.detach().zero_()
+    with pytest.raises(StaleValueError):
+        y.backward()
+    y = (x * w).sum()
+    w.data.zero_()
+    with pytest.raises(StaleValueError):
+        y.backward()
+
+
+def test_a_write_before_use_or_without_need_is_fine():
+    x, w = leaf(1.0, 2.0), tensor([3.0, 4.0])
+    w += 1
+    y = (x * w).sum() + (x + w).sum()
+    y.backward()
+    assert x.grad.tolist() == [5, 6]
+    z = (x + w).sum()  # a sum needs no value
+    w.zero_()
+    z.backward()
+    assert x.grad.tolist() == [6, 7]
+
+
+def test_versions_count_writes():
+    x = tensor([1.0, 2.0])
+    view = x[:1]
+    assert x._version == 0
+    x += 1
+    view.zero_()
+    assert (x._version, view._version) == (2, 2)

@@ -1,0 +1,221 @@
+"""Writing into tensors that a graph knows: the gradient follows the numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+import edutorch
+from edutorch import tensor
+from edutorch.errors import DTypeError, GradientError, ShapeError
+from tests.devices import device  # noqa: F401
+from tests.oracle import require_torch
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+# Each takes a library and a leaf x of shape (2, 3); returns what is differentiated.
+
+
+def write_a_number(lib, x):
+    y = x * 1
+    y[0, 1] = 5.0
+    return y * y
+
+
+def write_a_row(lib, x):
+    y = x * 1
+    y[1] = y[0] * 10
+    return y * y
+
+
+def write_by_mask(lib, x):
+    y = x * 2
+    y[y > 1.5] = 0
+    return y * y
+
+
+def write_by_positions(lib, x):
+    y = x * 2
+    y[lib.tensor([0, 1]), lib.tensor([2, 0])] = x[0, :2] * 7
+    return y * y
+
+
+def through_a_view(lib, x):
+    y = x * 1
+    view = y[0]
+    view.mul_(3)
+    return y * y
+
+
+def through_a_view_of_a_view(lib, x):
+    y = x * 1
+    y[1][1:].mul_(x[0, 0])
+    return y * y
+
+
+def a_view_made_before_the_write(lib, x):
+    y = x * 1
+    view = y[:, 1]
+    y.mul_(2)
+    return (view * view).unsqueeze(0)
+
+
+def a_sibling_view(lib, x):
+    y = x * 1
+    first, second = y[0], y[:, 0]
+    first.mul_(4)
+    return (second * second).unsqueeze(0)
+
+
+def a_transposed_view(lib, x):
+    y = x * 1
+    y.t()[0].mul_(4)
+    return y * y
+
+
+def add_in_place(lib, x):
+    y = x * 1
+    y += x * x
+    y -= 1
+    y /= 2
+    return y * y
+
+
+def an_op_that_saved_its_input(lib, x):
+    y = x * 1
+    y.mul_(y)
+    return y
+
+
+def an_op_that_saves_its_result(lib, x):
+    y = x * 1
+    y.exp_()
+    return y * 2
+
+
+def copied(lib, x):
+    y = lib.zeros(2, 3, dtype=x.dtype)
+    y.copy_(x[0])
+    return y * y
+
+
+def filled(lib, x):
+    y = x * 1
+    y[0].fill_(3.0)
+    y[:, 2].zero_()
+    return y * y * x
+
+
+def into_a_constant(lib, x):
+    y = lib.zeros(2, 3, dtype=x.dtype)
+    y[0] = x[1]
+    y[:, 0] += x[:, 2]
+    return y * y
+
+
+def masked(lib, x):
+    y = x * 1
+    y.masked_fill_(x > 0, 2.0)
+    return y * y
+
+
+def clamped(lib, x):
+    y = x * 3
+    y.clamp_(-1, 1)
+    return y * y
+
+
+def reshaped(lib, x):
+    y = x * 1
+    y.view(-1)[2:4].mul_(5)
+    return y * y
+
+
+PROGRAMS = [
+    write_a_number, write_a_row, write_by_mask, write_by_positions, through_a_view,
+    through_a_view_of_a_view, a_view_made_before_the_write, a_sibling_view, a_transposed_view,
+    add_in_place, an_op_that_saved_its_input, an_op_that_saves_its_result, copied, filled,
+    into_a_constant, masked, clamped, reshaped,
+]  # fmt: skip
+NUMBERS = [[0.5, -1.5, 2.0], [1.25, -0.75, 3.0]]
+
+
+ONLY_HERE = {an_op_that_saved_its_input}
+"""PyTorch refuses these; here the op keeps a copy of what it overwrites."""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("program", [each for each in PROGRAMS if each not in ONLY_HERE], ids=lambda program: program.__name__)
+def test_as_in_pytorch(program):
+    torch = require_torch()
+    results = []
+    for lib in (edutorch, torch):
+        x = lib.tensor(NUMBERS, dtype=lib.float64, requires_grad=True)
+        y = program(lib, x)
+        y.sum().backward()
+        results.append((y.tolist(), x.grad.tolist()))
+    for ours, theirs in zip(*results, strict=True):
+        for row, expected in zip(ours, theirs, strict=True):
+            assert row == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_by_differences(program):
+    x = tensor(NUMBERS, dtype=edutorch.float64, requires_grad=True)
+    assert edutorch.autograd.gradcheck(lambda x: program(edutorch, x), x)
+
+
+# What is refused -------------------------------------------------------------------------------
+
+
+def test_leaves_are_not_overwritten():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    for write in (
+        lambda: x.add_(1), lambda: x.__setitem__(0, 1.0), lambda: x.zero_(), lambda: x.copy_(x * 2),
+        lambda: x[:1].mul_(2), lambda: x.uniform_(), lambda: x.masked_fill_(x > 0, 0.0),
+    ):  # fmt: skip
+        with pytest.raises(GradientError, match="leaf Variable that requires grad"):
+            write()
+    assert x.tolist() == [1, 2]
+
+
+def test_leaves_are_overwritten_without_grad():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    with edutorch.no_grad():
+        x -= 0.5
+        x[0] = 9
+    assert x.is_leaf
+    assert x.requires_grad
+    assert x.tolist() == [9, 1.5]
+
+
+def test_results_that_do_not_fit():
+    x = tensor([1.0, 2.0])
+    with pytest.raises(ShapeError, match="does not have the shape of the tensor it is written into"):
+        x.add_(edutorch.ones(3, 2))
+    whole = tensor([1, 2])
+    with pytest.raises(DTypeError, match=r"result type torch.float32 can't be cast"):
+        whole.mul_(2.5)
+    with pytest.raises(DTypeError, match="can't be cast"):
+        whole /= 2
+    assert whole.tolist() == [1, 2]
+
+
+def test_types_that_fit():
+    x = tensor([1, 2], dtype=edutorch.float32)
+    x += tensor([1, 2])
+    x *= tensor([1.5, 2.5], dtype=edutorch.float64)
+    assert x.dtype is edutorch.float32
+    assert x.tolist() == [3, 10]
+
+
+def test_a_stretched_tensor_is_not_written_to():
+    x = tensor([1.0]).expand(3)
+    with pytest.raises(ShapeError, match="more than one element"):
+        x += 1
+
+
+def test_in_place_methods_return_the_tensor():
+    x = tensor([1.0, 4.0])
+    assert x.sqrt_() is x
+    assert x.tolist() == [1, 2]
