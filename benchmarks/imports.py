@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,11 +18,10 @@ import json, sys, time
 start = time.perf_counter()
 import {name}
 took = time.perf_counter() - start
-try:
-    import resource
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-except ImportError:  # Windows
-    memory = float("nan")
+memory = float("nan")
+if sys.platform == "linux":
+    lines = open("/proc/self/status").read().splitlines()
+    memory = int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 2**10
 heavy = [each for each in {heavy} if each in sys.modules]
 print(json.dumps([took, memory, len(sys.modules), heavy]))
 """
@@ -30,7 +30,8 @@ print(json.dumps([took, memory, len(sys.modules), heavy]))
 def once(name: str) -> tuple[float, float, int, list[str]]:
     """Import `name` in a new process: seconds, MiB, modules, and which heavy ones came along."""
     command = [sys.executable, "-c", PROGRAM.format(name=name, heavy=HEAVY)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     return tuple(json.loads(answer))  # type: ignore[return-value]
 
 
@@ -52,6 +53,6 @@ def run(options: argparse.Namespace) -> str:
             pairs = zip(times, (each[0] for each in found["torch"]), strict=True)
             row.append(f"{statistics.median(mine / other for mine, other in pairs):.2f}")
         rows.append(row)
-    header = ["import", "ms", "peak MiB", "modules", "heavy ones among them"]
+    header = ["import", "ms", "resident MiB", "modules", "heavy ones among them"]
     header += ["time / PyTorch"] if "torch" in found else []
     return report.table(header, rows)

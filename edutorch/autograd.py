@@ -80,6 +80,12 @@ def gradcheck(
     True
     """
     given = listed(inputs)
+    wanted = [each for each in given if isinstance(each, Tensor) and each._node is not None]
+    if not wanted:
+        raise GradientError(
+            "gradcheck", "no input requires grad, so there is nothing to check",
+            hint="make the inputs with requires_grad=True",
+        )  # fmt: skip
 
     def flat(*values: Tensor) -> list[Tensor]:
         results = func(*values)
@@ -90,10 +96,9 @@ def gradcheck(
     for number, output in enumerate(outputs):
         weights = np.random.default_rng(number).uniform(0.5, 1.5, tuple(output.shape))
         start = tensor(weights, dtype=output.dtype, device=output.device)
-        wanted = [each for each in given if isinstance(each, Tensor) and each._node is not None]
-        if output._node is None or not wanted:
-            continue
-        found = grad(output, wanted, start, retain_graph=True, allow_unused=True)
+        found: Sequence[Tensor | None] = [None] * len(wanted)  # not recorded: must be constant
+        if output._node is not None:
+            found = grad(output, wanted, start, retain_graph=True, allow_unused=True)
         for each, g in zip(wanted, found, strict=True):
             which = next(i for i, value in enumerate(given) if value is each)
             numeric = numeric_gradient(
@@ -104,6 +109,7 @@ def gradcheck(
                 if not raise_exception:
                     return False
                 worst = np.unravel_index(np.abs(analytic - numeric).argmax(), numeric.shape)
+                worst = tuple(int(each) for each in worst)
                 raise GradientError(
                     "gradcheck",
                     f"the gradient of output {number} for input {which} is wrong at {worst}",

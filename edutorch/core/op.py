@@ -101,11 +101,9 @@ class Op:
         self.rules: dict[str, Rule] = {}
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
-        self.function: Any = None
-        self.operator: Any = None  # the same for `x * y`, see `apply_operator`
-        self.record: Callable[..., None]
-        self.source = ""
-        self.build()
+        self.function = self._dress(FunctionType(_first_call.__code__, {}))
+        self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
+        self._wait()
         REGISTRY[self.name] = self
 
     def vjp(
@@ -135,7 +133,7 @@ class Op:
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
         self.saved = tuple(needed)
-        self.build()
+        self._wait()
         return self.function
 
     @property
@@ -148,8 +146,22 @@ class Op:
         members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
         return type(f"{title}Backward0", (autograd.Node,), members)
 
+    def _wait(self) -> None:
+        """Write and compile the call path at its first use only: there are hundreds of ops."""
+        for function in (self.function, self.operator):
+            function.__code__ = _first_call.__code__
+            function.__defaults__ = function.__kwdefaults__ = None
+            function.__globals__.update(OP=self, FUNCTION=function)
+        self.__dict__.pop("source", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("record", "source") or "source" in self.__dict__:
+            raise AttributeError(f"an op has no {name!r}")
+        self.build()
+        return getattr(self, name)
+
     def build(self) -> None:
-        """Write and compile the call path; called again when rules are added."""
+        """Write and compile the call path: `source`, `record` and the node's `backward`."""
         from .apply import apply, apply_operator, sequence_backward
 
         scope = {
@@ -160,9 +172,10 @@ class Op:
             "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
             "Writes": autograd.Writes, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of, "result_again": result_again,
-            "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
-            "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
+            "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
+            "result_again": result_again, "second_backward": autograd.second_backward,
+            "stale_value": autograd.stale_value, "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
+            "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         self.source = generate.call_source(self)
@@ -176,17 +189,19 @@ class Op:
             self.node_type.backward = backward  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
         written = scope[self.name]
-        if self.function is None:
-            self.function = self._dress(written)
-            # The same code finds another `apply` among its globals: no wrapper has to be called.
-            self.operator = self._dress(positional(written, {}))
-        self.function.__code__ = written.__code__  # the objects stay, they get the new body
-        self.operator.__code__ = positional(written).__code__
-        for function in (self.function, self.operator):
-            function.__globals__.update(scope | {self.name: self.function})
-        self.operator.__globals__["apply"] = apply_operator
+        self._finish(self.function, written, scope)
+        # The same code finds another `apply` among its globals: no wrapper has to be called.
+        self._finish(self.operator, positional(written), {**scope, "apply": apply_operator})
+
+    def _finish(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
+        """Give a function that waits its body. Its code comes last: another thread may call it."""
+        function.__globals__.update(scope)
+        function.__defaults__ = written.__defaults__
+        function.__kwdefaults__ = written.__kwdefaults__
+        function.__code__ = written.__code__
 
     def _dress(self, function: Any) -> Any:
+        function.__name__ = function.__qualname__ = self.name
         function.op, function.vjp = self, self.vjp
         function.__doc__ = self.doc
         function.__module__ = self.forward.__module__
@@ -223,14 +238,20 @@ class Op:
         return f"<op {self.name}{self.signature}>"
 
 
-def positional(function: Any, scope: dict[str, Any] | None = None) -> FunctionType:
+def _first_call(*args: Any, **kwargs: Any) -> Any:
+    """The body of an op's function until its first call. (`OP`, `FUNCTION`: its globals.)"""
+    OP.build()  # noqa: F821
+    return FUNCTION(*args, **kwargs)  # noqa: F821
+
+
+def positional(function: Any) -> FunctionType:
     """The same function, its keyword-only parameters made positional: Python calls that faster."""
     code = function.__code__
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     defaults = function.__kwdefaults__ or {}
     return FunctionType(
         code.replace(co_argcount=code.co_argcount + len(names), co_kwonlyargcount=0),
-        function.__globals__ if scope is None else scope,
+        function.__globals__,
         function.__name__,
         (*(function.__defaults__ or ()), *(defaults[each] for each in names if each in defaults)),
         function.__closure__,

@@ -27,7 +27,7 @@ from .arithmetic import (
 from .comparison import (
     allclose, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, equal, ge, gt, isclose,
     isfinite, isinf, isnan, isneginf, isposinf, le, logical_and, logical_not, logical_or,
-    logical_xor, lt, ne, signbit, where,
+    logical_xor, lt, ne, signbit,
 )  # fmt: skip
 from .reduction import (
     all, amax, amin, any, argmax, argmin, count_nonzero, logsumexp, mean, prod, sum,
@@ -54,7 +54,7 @@ from .along import (
     gather, index_add, index_copy, index_fill, index_put, index_select, scatter, scatter_add, take,
     take_along_dim,
 )  # fmt: skip
-from .masks import argwhere, isin, masked_fill, masked_select, nonzero
+from .masks import argwhere, isin, masked_fill, masked_select, nonzero, where
 from .linalg import (
     addmm, addmv, baddbmm, bmm, cdist, cross, dot, inner, kron, matmul, mm, mv, outer, tensordot,
     trace,

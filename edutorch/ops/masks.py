@@ -11,6 +11,7 @@ from ..core.op import op
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError
+from .comparison import where as choose
 from .indexing import Index, as_index, getitem
 
 
@@ -42,6 +43,22 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     shape = broadcast_shapes(input.shape, mask.shape)
     return getitem(expand(input, shape), as_index(expand(mask, shape)))
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """Choose per element: y = input where `condition` is true, else other.
+
+    With the condition alone: where it is true, as a tensor of indices for each axis.
+
+    >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return choose(condition, input, other)
+
+
+where.op = choose.op  # type: ignore[attr-defined]
 
 
 @as_method

@@ -25,6 +25,8 @@ NODE_STYLES: dict[NodeKind, str] = {
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
 
+FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
+
 SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
 FRAMED_MODULES = 60
@@ -110,9 +112,9 @@ def flow_style(stats: Stats | None) -> str:
     if stats.bad:
         return f'color="{ALARM}" fontcolor="{ALARM}" penwidth=4'
     width = f"penwidth={1 + 3 * strength(stats.norm):.2f}"
-    if stats.mean < 0:
+    if stats.mean <= -FAINT:
         return f'color="{NEGATIVE}" fontcolor="{NEGATIVE}" style=dashed {width}'
-    color = POSITIVE if stats.mean > 0 else NEUTRAL
+    color = POSITIVE if stats.mean >= FAINT else NEUTRAL
     return f'color="{color}" fontcolor="{color}" {width}'
 
 
@@ -140,7 +142,7 @@ def dot_text(
     graph = snapshot.graph
     lines = [
         "digraph edutorch {",
-        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.45",
+        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3",
         f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
         '  node [fontname="Courier" fontsize=10 fontcolor="#111827" margin="0.1,0.06"]',
         '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',

@@ -22,6 +22,7 @@ SVG = "http://www.w3.org/2000/svg"
 NAME_FONT = {"font-family": "Helvetica,Arial,sans-serif", "font-weight": "bold"}
 SHAPE_FONT = {"font-family": "Helvetica,Arial,sans-serif", "fill": "#4B5563"}
 NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
+PAGE_WIDTH = 600.0  # in points
 LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
 
 CAPTION = "number and width of an arrow: the gradient that flows back (- blue, dashed; + orange)"
@@ -148,6 +149,10 @@ def polish(svg: str, graph: Graph) -> str:
     root = ElementTree.fromstring(svg)
     root.set("role", "img")
     root.set("style", "max-width:100%;height:auto")  # no wider than the page
+    if float(root.get("width", "0pt").removesuffix("pt")) > PAGE_WIDTH:
+        # As an image, which is how JupyterLab shows it, it would be cut off: without a
+        # size of its own it takes the width of the page.
+        del root.attrib["width"], root.attrib["height"]
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
     groups = {group.get("id"): group for group in root.iter(f"{{{SVG}}}g")}
     for text in root.iter(f"{{{SVG}}}text"):

@@ -9,7 +9,7 @@ from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...ops import clamp, erf, exp, log_softmax, sigmoid, softmax, softplus, tanh, where
 from ...ops import relu as relu_of
-from .layer import activation
+from .layer import SettingError, activation
 
 __all__ = [
     "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu", "relu6", "selu",
@@ -24,11 +24,6 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0., 2.])
     """
     return input.relu_() if inplace else relu_of(input)
-
-
-def written(input: Tensor, output: Tensor, inplace: bool) -> Tensor:
-    """Put the output into the input's memory if asked to."""
-    return input.copy_(output) if inplace else output
 
 
 @activation
@@ -49,7 +44,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> nn.functional.leaky_relu(tensor([-1.0, 2.0]))
     tensor([-0.0100,  2.0000])
     """
-    return written(input, leaky(input, negative_slope), inplace)
+    return (leaky.in_place if inplace else leaky)(input, negative_slope)
 
 
 @activation
@@ -70,7 +65,8 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return written(input, exponential_linear(input, alpha), inplace)
+    bend = exponential_linear.in_place if inplace else exponential_linear
+    return bend(input, alpha)
 
 
 SELU_ALPHA = 1.6732632423543772
@@ -83,7 +79,9 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.selu(tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    return written(input, SELU_SCALE * exponential_linear(input, SELU_ALPHA), inplace)
+    if inplace:
+        return exponential_linear.in_place(input, SELU_ALPHA).mul_(SELU_SCALE)
+    return SELU_SCALE * exponential_linear(input, SELU_ALPHA)
 
 
 @activation
@@ -106,7 +104,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.silu(tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    return written(input, silu_of(input), inplace)
+    return (silu_of.in_place if inplace else silu_of)(input)
 
 
 @activation
@@ -119,7 +117,7 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
     tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError("approximate argument must be either none or tanh.")
+        raise SettingError("gelu", "approximate argument must be either none or tanh.")
     if approximate == "tanh":
         return input * (0.5 + 0.5 * xp.tanh(bent(input)))
     return input * (0.5 + 0.5 * erf.op.forward(xp, input * math.sqrt(0.5)))
@@ -153,7 +151,7 @@ def hardtanh(
     >>> nn.functional.hardtanh(tensor([-3.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
-    return written(input, clamp(input, min_val, max_val), inplace)
+    return input.clamp_(min_val, max_val) if inplace else clamp(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -162,7 +160,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.relu6(tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
-    return written(input, clamp(input, 0, 6), inplace)
+    return hardtanh(input, 0, 6, inplace)
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.methods import in_place
 from ...core.op import Op
 from ...core.shapes import Contract
-from ...errors import ShapeError
+from ...errors import EdutorchError, ShapeError
 
 Hint = Callable[..., str | None]
 
@@ -32,8 +33,17 @@ def layer(
 
 
 def activation(forward: Callable[..., Any]) -> Any:
-    """An op that bends each number by itself. Integers become floating."""
-    return Op(forward, "elementwise", promotion="float", out=True).function
+    """An op that bends each number by itself. Integers become floating.
+
+    The function's `in_place` writes the result into the input.
+    """
+    made = Op(forward, "elementwise", promotion="float", out=True)
+    made.function.in_place = in_place(made)
+    return made.function
+
+
+class SettingError(EdutorchError, ValueError):
+    """A setting has a value that means nothing."""
 
 
 class HintingContract(Contract):

@@ -10,7 +10,6 @@ from ...backends.numpy import Array
 from ...errors import DTypeError
 from ...ops import reshape
 from ...ops.linalg import product
-from ...ops.linalg import product
 from .layer import layer
 
 __all__ = ["linear"]

@@ -11,7 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...ops import exp, log, log_softmax, mean, reshape, sign, sigmoid, sum, where
 from ...ops import abs as abs_
 from .layer import layer
-from .nll import REDUCTIONS, nll_loss
+from .nll import REDUCTIONS, nll_loss, no_such_reduction
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss",
@@ -22,14 +22,14 @@ __all__ = [
 def reduced(losses: Tensor, reduction: str) -> Tensor:
     """Combine the losses of all elements.
 
-    Raises: ValueError: `reduction` is not "mean", "sum" or "none".
+    Raises: SettingError (a ValueError): `reduction` is not "mean", "sum" or "none".
     """
     if reduction == "mean":
         return mean(losses)
     if reduction == "sum":
         return sum(losses)
     if reduction != "none":
-        raise ValueError(f"{reduction} is not a valid value for reduction: use {REDUCTIONS}")
+        raise no_such_reduction("loss", reduction)
     return losses
 
 
@@ -196,7 +196,7 @@ def combined(xp: Any, losses: Array, reduction: str) -> Array:
     if reduction == "none":
         return losses
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction: use {REDUCTIONS}")
+        raise no_such_reduction("loss", reduction)
     total = xp.sum(losses)
     return total if reduction == "sum" else total / (losses.size or float("nan"))
 

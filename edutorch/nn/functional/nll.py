@@ -12,11 +12,17 @@ from ... import backends
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, ShapeError
-from .layer import layer
+from .layer import SettingError, layer
 
 __all__ = ["nll_loss"]
 
 REDUCTIONS = ("mean", "sum", "none")
+
+
+def no_such_reduction(op: str, reduction: str) -> SettingError:
+    return SettingError(
+        op, f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
+    )
 
 
 @layer()
@@ -140,9 +146,9 @@ def amount(factor: Array | None, target: Array) -> Any:
 
 
 def check_target(input: Array, target: Array, weight: Array | None, reduction: str) -> None:
-    """Raise ShapeError, DTypeError or ValueError unless the arguments fit together."""
+    """Raise ShapeError, DTypeError or SettingError unless the arguments fit together."""
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction: use {REDUCTIONS}")
+        raise no_such_reduction("nll_loss", reduction)
     shape = input.shape
     expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
     if target.shape != expected:

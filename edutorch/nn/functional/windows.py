@@ -10,6 +10,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...errors import ShapeError
+from .layer import SettingError
 
 Pair = tuple[int, int]
 Pads = tuple[Pair, Pair]
@@ -28,18 +29,24 @@ def pair(value: int | Sequence[int]) -> Pair:
 def pads_of(padding: Any, kernel: Pair, dilation: Pair, stride: Pair = (1, 1)) -> Pads:
     """Read `padding`: a number, two, "valid", "same", or (top, bottom) and (left, right).
 
-    Raises: ValueError: "same" with a stride, which would not be the same size; another word.
+    Raises: SettingError (a ValueError): "same" with a stride, which would not be the same
+        size; another word.
     """
     if padding == "valid":
         return (0, 0), (0, 0)
     if padding == "same":
         if stride != (1, 1):
-            raise ValueError("padding='same' is not supported for strided convolutions")
+            raise SettingError(
+                "conv2d", "padding='same' is not supported for strided convolutions",
+                {"stride": stride}, "choose the padding as numbers",
+            )  # fmt: skip
         total = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
         top, left = (each // 2 for each in total)
         return (top, total[0] - top), (left, total[1] - left)
     if isinstance(padding, str):
-        raise ValueError(f"padding must be a number, two, 'valid' or 'same', got {padding!r}")
+        raise SettingError(
+            "conv2d", f"padding must be a number, two, 'valid' or 'same', got {padding!r}"
+        )
     if not isinstance(padding, int) and not isinstance(padding[0], int):
         return padding  # type: ignore[return-value]
     height, width = pair(padding)

@@ -71,10 +71,10 @@ def load(
             OrderedDict(state), prefix, metadata, True, missing, unexpected, problems
         )
     if strict:
-        if missing:
-            problems.insert(0, f"Missing key(s) in state_dict: {listed(missing)}. ")
         if unexpected:
             problems.insert(0, f"Unexpected key(s) in state_dict: {listed(unexpected)}. ")
+        if missing:
+            problems.insert(0, f"Missing key(s) in state_dict: {listed(missing)}. ")
     if problems:
         lines = "".join(f"\n\t{each}" for each in problems)
         name = type(module).__name__
