@@ -30,8 +30,12 @@ print(json.dumps([took, memory, len(sys.modules), heavy]))
 def once(name: str) -> tuple[float, float, int, list[str]]:
     """Import `name` in a new process: seconds, MiB, modules, and which heavy ones came along."""
     command = [sys.executable, "-c", PROGRAM.format(name=name, heavy=HEAVY)]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    }
+    answer = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment
+    ).stdout
     return tuple(json.loads(answer))  # type: ignore[return-value]
 
 

@@ -110,6 +110,16 @@ def of(array_dtype: Any) -> dtype:
     return found
 
 
+def array_type(kind: Any) -> np.dtype:
+    """Return the NumPy dtype of an edutorch one.
+
+    Raises: TypeError: it is something else, such as a name.
+    """
+    if isinstance(kind, dtype):
+        return kind.numpy
+    raise TypeError(f"dtype must be a type such as edutorch.float32, got {kind!r}")
+
+
 def get_default_dtype() -> dtype:
     """Return the type that Python floats get, `float32` unless changed.
 

@@ -2,8 +2,8 @@
 
 All of it sits in one immutable `Modes` object held by a `ContextVar`. Each
 thread and each asyncio task therefore has its own, and a new thread starts
-with the defaults, as in PyTorch. An op asks a single question, `current() is
-PLAIN`: in the everyday case nothing else has to be looked at.
+with the defaults, as in PyTorch. An op asks a single question, whether it is
+`PLAIN` (or `QUIET`: inside `no_grad`): in these cases nothing else has to be looked at.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ class Modes:
 
 
 PLAIN = Modes()
+QUIET = Modes(grad=False)
 _CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=PLAIN)
 current = _CURRENT.get
 
 
 def _normal(modes: Modes) -> Modes:
-    """Return the one `PLAIN` object for plain modes, so that `is` can test it."""
-    return PLAIN if modes == PLAIN else modes
+    """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
+    if modes.inference or modes.listeners:
+        return modes
+    return PLAIN if modes.grad else QUIET
 
 
 class ModeContext:

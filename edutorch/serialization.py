@@ -65,7 +65,11 @@ def save(obj: Any, f: Any, **ignored: Any) -> None:
     structure = json.dumps(
         {"tree": packer.pack(obj, ""), "tensors": packer.table}, separators=(",", ":")
     )
-    metadata = {"format": FORMAT, "structure": structure, "crc32": str(checksum(structure.encode()))}
+    metadata = {
+        "format": FORMAT,
+        "structure": structure,
+        "crc32": str(checksum(structure.encode())),
+    }
     write_atomically(f, to_safetensors(packer.arrays, metadata))
 
 
@@ -176,7 +180,7 @@ class Packer:
             name, number = f"{path}#{number}", number + 1
         stored = array
         if kind == "complex128":  # unknown to safetensors: pairs of numbers
-            stored = array.view(np.float64).reshape(*array.shape, 2)
+            stored = array.reshape(-1).view(np.float64).reshape(*array.shape, 2)
         self.arrays[name] = stored
         self.table[name] = {
             "dtype": kind, "shape": list(array.shape), "device": device,
@@ -257,7 +261,8 @@ class Unpacker:
 def placed(tensor: Tensor, saved_from: str, where: Any) -> Tensor:
     """Move a tensor to where it is wanted."""
     if callable(where) and not isinstance(where, Device):
-        return where(tensor, saved_from) or tensor
+        found = where(tensor, saved_from)
+        return found if isinstance(found, Tensor) else tensor
     target = where.get(saved_from, saved_from) if isinstance(where, Mapping) else where
     return tensor.to(saved_from if target is None else target)
 

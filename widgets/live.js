@@ -21,7 +21,7 @@ import { Viewport } from "./viewport.js";
 
 const LEGEND = [
   ["colour", "mean: − blue, + orange, stronger is larger"],
-  ["line", "width: gradient norm, flowing back along the arrow"],
+  ["line", "width and grad: norm of the gradient, which flows against the arrow"],
 ];
 
 class LiveView {

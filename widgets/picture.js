@@ -232,7 +232,8 @@ function outgoingMeans(picture, named) {
  * @param {boolean} bad
  */
 export function valueText({ mean }, tiny, bad) {
-  return `value ${tiny ?? (Number.isNaN(mean) && !bad ? UNKNOWN : formatNumber(mean))}`;
+  if (tiny !== undefined) return `value ${tiny}`;
+  return Number.isNaN(mean) && !bad ? `value ${UNKNOWN}` : `mean  ${formatNumber(mean)}`;
 }
 
 /**

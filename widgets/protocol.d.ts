@@ -54,7 +54,7 @@ export interface Picture {
  * in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
  *
  * How they are written, with number() as in tests/golden/numbers.json and "—" for unknown:
- *   value line     "value " + (tiny[id] or number(mean))
+ *   value line     "value " + tiny[id], or else "mean  " + number(mean)
  *   gradient line  "grad  " + (tinyGrad[id] or number(gradient norm) without its sign)
  *   edge           number(gradient norm) with the sign of the mean gradient
  */

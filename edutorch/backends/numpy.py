@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-Array = Any
-"""An array of some backend. Rules and forwards are written for all of them."""
+Array = Annotated[Any, "Array"]
+"""An array of some backend. Rules and forwards are written for all of them, and an
+op knows its tensor arguments by this annotation."""
 
 
 class Backend:
@@ -55,6 +56,10 @@ class Backend:
         Raises: ValueError: another axis would have to be stretched.
         """
         return self.xp.broadcast_to(array, shape)
+
+    def diagonal(self, array: Array, offset: int, axis1: int, axis2: int) -> Array:
+        """View the diagonal of two axes, to read and to write."""
+        return self.xp.diagonal(array, offset, axis1, axis2)
 
     def address(self, array: Array) -> int:
         """Return where the first element lies in memory."""
@@ -145,6 +150,11 @@ class NumpyBackend(Backend):
             y.flags.writeable = False
             return y
         return np.broadcast_to(array, shape)
+
+    def diagonal(self, array: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
+        y = array.diagonal(offset, axis1, axis2)
+        y.flags.writeable = array.flags.writeable  # NumPy is careful about old programs
+        return y
 
     def address(self, array: np.ndarray) -> int:
         return array.ctypes.data

@@ -167,6 +167,11 @@ class StrictBackend(Backend):
         view = np.ndarray(shape, array.dtype, flat.data, start, strides)
         return StrictArray(view, array if array.base is None else array.base)
 
+    def diagonal(self, array: StrictArray, offset: int, axis1: int, axis2: int) -> StrictArray:
+        y = xp.diagonal(array, offset, axis1, axis2)
+        y._values.flags.writeable = array._values.flags.writeable
+        return y
+
     def address(self, array: StrictArray) -> int:
         return array._values.ctypes.data
 

@@ -134,7 +134,9 @@ def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
         value = value._array
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or (op.takes_numbers and isinstance(value, bool | int | float | complex)):
+    if value is None and op.optional:
+        return None
+    if op.takes_numbers and isinstance(value, bool | int | float | complex):
         return value
     if backends.is_array(value):
         if backends.of(value) is not backend:

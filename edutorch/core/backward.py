@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import backends
 from ..errors import GradientError, ShapeError
-from .autograd import accumulate, edge_of, run_backward
+from .autograd import edge_of
+from .engine import accumulate, run_backward
 from .tensor import Tensor, wrap
 
 Tensors = Tensor | Sequence[Tensor]

@@ -53,7 +53,9 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
     return texts
 
 
-IS_TENSOR = "(kind is Tensor or kind in TENSORS)"  # the usual case first: it is half as long
+# Both begin with the usual case: that test is half as long.
+IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
+IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET)"
 
 
 def _fast_path(op: Op) -> str:
@@ -63,7 +65,7 @@ def _fast_path(op: Op) -> str:
     out = " and out is None" if op.has_out else ""
     lines = [
         f"kind = {first}.__class__",
-        f"if {IS_TENSOR} and modes() is PLAIN{out}:",
+        f"if {IS_TENSOR} and {IS_EVERYDAY}{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
         f"    plain = a_{first}.__class__ is ndarray" + _and_floating(op, first),
@@ -92,7 +94,7 @@ def _fast_path(op: Op) -> str:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
         if "dtype" in op.settings:  # the result may be of integers
             wanted = f"({wanted}) and y.dtype in DIFFERENTIABLE"
-        lines += [f"        if {wanted}:"]
+        lines += [f"        if mode is PLAIN and ({wanted}):"]
         lines += textwrap.indent(_record(op), " " * 12).splitlines()
     return "\n".join([*lines, "        return output", ""])
 
@@ -131,7 +133,7 @@ def _sequence_path(op: Op) -> str:
     same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
     forward = _forward_arguments(op).replace(f"a_{name}", "arrays")
     lines = [
-        f"if {name}.__class__ in SEQUENCES and modes() is PLAIN:",
+        f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}:",
         "    arrays, edges, wanted = [], [], False",
         f"    for each in {name}:",
         "        if each.__class__ not in TENSORS:",
@@ -142,7 +144,7 @@ def _sequence_path(op: Op) -> str:
         "            break",
         "        node = each._node",
         "        edges.append(each if node is LEAF else node)",
-        "        if node is not None:",
+        "        if node is not None and mode is PLAIN:",
         "            wanted = True",
         "    else:",
         "        try:",

@@ -183,10 +183,10 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
         set_history(target, result)
 
 
-def write(target: Tensor, name: str, values: Any, index: Any = ...) -> None:
-    """Write into a tensor's memory, and note that it happened."""
+def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
+    """Write into a tensor's memory (or a part of it), and note that it happened."""
     try:
-        target._array[index] = values
+        (target._array if part is None else part)[index] = values
     except ValueError as error:
         if "read-only" not in str(error):
             raise

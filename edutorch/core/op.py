@@ -94,7 +94,7 @@ class Op:
         self.inputs = tuple(each.name for each in tensors)
         self.settings = tuple(each.name for each in parameters if each not in tensors)
         self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
-        self.variadic = any("Sequence[Array]" in str(each.annotation) for each in tensors)
+        self.variadic = any("Sequence[" in str(each.annotation) for each in tensors)
         numbers = any("float" in str(each.annotation) for each in tensors)
         self.takes_numbers = numbers or family == "elementwise"
         self.has_out = out
@@ -166,7 +166,8 @@ class Op:
 
         scope = {
             "OP": self, "NODE": self.node_type, "forward": positional(self.forward), "apply": apply,
-            "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF, "PLAIN": modes.PLAIN,
+            "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF,
+            "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
@@ -238,10 +239,14 @@ class Op:
         return f"<op {self.name}{self.signature}>"
 
 
+OP: Any = None  # every op's function has globals of its own, in which these are set
+FUNCTION: Any = None
+
+
 def _first_call(*args: Any, **kwargs: Any) -> Any:
-    """The body of an op's function until its first call. (`OP`, `FUNCTION`: its globals.)"""
-    OP.build()  # noqa: F821
-    return FUNCTION(*args, **kwargs)  # noqa: F821
+    """The body of an op's function until it is called for the first time."""
+    OP.build()
+    return FUNCTION(*args, **kwargs)
 
 
 def positional(function: Any) -> FunctionType:

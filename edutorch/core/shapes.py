@@ -231,11 +231,17 @@ def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
     if isinstance(error, IndexError):
         return DimError(op.name, str(error), rows)
     if op.family == "elementwise":
-        return ShapeError(op.name, _misfit(names, arrays), rows, _broadcast_hint(arrays))
+        misfit = _misfit(names, arrays)
+        if misfit is None:  # the forward itself objects, for example to a setting
+            return type(error)(f"{op.name}: {error}")
+        return ShapeError(op.name, misfit, rows, _broadcast_hint(arrays))
+    if op.family == "reduction" and 0 in shape_of(arrays[0]):
+        hint = "reduce over an axis that is not empty, or leave empty tensors out"
+        return ShapeError(op.name, "there is no number to choose from", rows, hint)
     return ShapeError(op.name, str(error), rows)
 
 
-def _misfit(names: Sequence[str], arrays: Sequence[Any]) -> str:
+def _misfit(names: Sequence[str], arrays: Sequence[Any]) -> str | None:
     """Say which axis keeps the shapes from broadcasting."""
     for i, (name, array) in enumerate(zip(names, arrays, strict=False)):
         for other, second in zip(names[i + 1 :], arrays[i + 1 :], strict=False):
@@ -246,7 +252,7 @@ def _misfit(names: Sequence[str], arrays: Sequence[Any]) -> str:
                         f"the shapes cannot be broadcast together: "
                         f"axis {axis} is {a[axis]} in `{name}` but {b[axis]} in `{other}`"
                     )
-    return "the shapes cannot be broadcast together"
+    return None
 
 
 def _broadcast_hint(arrays: Sequence[Any]) -> str:

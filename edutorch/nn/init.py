@@ -59,7 +59,8 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     """
     if tensor.ndim < 2:
         raise ShapeError(
-            "init", "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions",
+            "init",
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions",
             {"tensor": tuple(tensor.shape)}, "a bias is initialised with zeros_ or uniform_",
         )  # fmt: skip
     field = math.prod(tensor.shape[2:])
@@ -143,7 +144,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 @silent
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill so that forward and backward keep their variance: U(-a, a), a = gain · √(6 / (in + out)).
+    """Fill so that forward and backward keep their variance.
+
+    U(-a, a) with a = gain · √(6 / (in + out)).
 
     Paper: Glorot and Bengio, Understanding the difficulty of training deep networks, 2010.
     """

@@ -8,6 +8,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
+from ..errors import DTypeError
 
 
 @comparison
@@ -234,6 +235,11 @@ def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
     >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
     """
+    if condition.dtype.kind != "b":
+        raise DTypeError(
+            "where", "expected condition to be a boolean tensor", {"condition": condition.dtype},
+            "compare first, for example x > 0",
+        )  # fmt: skip
     return xp.where(condition, input, other)
 
 

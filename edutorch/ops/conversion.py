@@ -161,9 +161,13 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     >>> copy_(zeros(2), tensor([1, 2]))
     tensor([1., 2.])
     """
-    refuse_leaf(input, "copy_")
+    return _replace(input, src, "copy_")
+
+
+def _replace(input: Tensor, src: Tensor, name: str) -> Tensor:
+    refuse_leaf(input, name)
     source = to(src, dtype=input.dtype, device=input.device).expand(input.shape)
-    overwrite(input, clone(source), same_past(input), "copy_")
+    overwrite(input, clone(source), same_past(input), name)
     return input
 
 
@@ -174,9 +178,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     >>> fill_(zeros(2), 7)
     tensor([7., 7.])
     """
-    refuse_leaf(input, "fill_")
     number = value if isinstance(value, Tensor) else wrap(input._array.dtype.type(value))
-    return copy_(input, number)
+    return _replace(input, number, "fill_")
 
 
 @as_method
@@ -186,4 +189,4 @@ def zero_(input: Tensor) -> Tensor:
     >>> zero_(ones(2))
     tensor([0., 0.])
     """
-    return fill_(input, 0)
+    return _replace(input, wrap(input._array.dtype.type(0)), "zero_")

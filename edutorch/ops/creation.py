@@ -59,7 +59,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     ) -> Tensor:
         if takes_sizes:
             args = sizes(name, (named.pop("size"),) if "size" in named else args)
-        kind = None if dtype is None else dtype.numpy
+        kind = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
         return created(backend.asarray(forward(backend.xp, *args, dtype=kind, **named)), requires_grad)
 

@@ -10,15 +10,40 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import op
+from ..errors import ShapeError
 
 
 @op(promotion="promote")
 def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     """Sums of products by index letters, the operands as one list: see `einsum`."""
     kind = operands[0].dtype
-    if kind.kind == "V":  # bfloat16, which einsum does not know
-        return xp.einsum(equation, *(each.astype("float32") for each in operands)).astype(kind)
-    return xp.einsum(equation, *operands)
+    wide = kind.kind == "V"  # bfloat16, which einsum does not know
+    try:
+        y = xp.einsum(equation, *(each.astype("float32") if wide else each for each in operands))
+    except ValueError as error:
+        raise misfit(equation, operands, error) from None
+    return y.astype(kind) if wide else y
+
+
+def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:
+    """Say where an equation and its operands disagree."""
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    shapes = [tuple(each.shape) for each in operands]
+    if len(terms) != len(shapes):
+        message = f"the equation has {len(terms)} terms, but there are {len(shapes)} operands"
+        return ShapeError("einsum", message, {f"operand_{i}": s for i, s in enumerate(shapes)})
+    rows = {f"operand_{i} ({term})": s for i, (term, s) in enumerate(zip(terms, shapes, strict=True))}
+    sizes: dict[str, tuple[int, int]] = {}
+    for number, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        if "..." not in term and len(term) != len(shape):
+            message = f"operand {number} has {len(shape)} axes, but `{term}` names {len(term)}"
+            return ShapeError("einsum", message, rows)
+        for letter, size in zip(term, shape, strict=False) if "..." not in term else ():
+            known, where = sizes.setdefault(letter, (size, number))
+            if size != known and 1 not in (size, known):
+                message = f"axis {letter} is {known} in operand {where} but {size} in operand {number}"
+                return ShapeError("einsum", message, rows)
+    return ShapeError("einsum", str(error), rows)
 
 
 def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any]:

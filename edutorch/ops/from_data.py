@@ -42,7 +42,7 @@ def host_array(data: Any, dtype: Any = None) -> np.ndarray:
         array = from_lists(data)
         if dtype is None:
             dtype = python_type(array)
-    kind = array.dtype if dtype is None else dtype.numpy
+    kind = array.dtype if dtype is None else dtypes.array_type(dtype)
     dtypes.of(kind)
     return array if array.dtype == kind else array.astype(kind)
 

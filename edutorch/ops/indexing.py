@@ -81,15 +81,16 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
     tensor([1, 3])
     """
     try:
-        if index.__class__ is not int:
-            part, rest = whole_numbers_first(input, index)
-            return part[on_device(rest, input)]
-        return input[index, ...]
+        if index.__class__ is int:
+            return input[index, ...]  # with `...` it is a view even of one number
+        part, rest = whole_numbers_first(input, index)
+        y = part[on_device(rest, input)]
+        return part[(*rest, ...)] if isinstance(y, np.generic) else y
     except IndexError as error:
         raise DimError("index", plain_words(error), {"input": input.shape}) from None
 
 
-def plain_words(error: IndexError) -> str:
+def plain_words(error: Exception) -> str:
     """NumPy's complaint about an index, with this library's words."""
     text = str(error).replace("array is", "tensor is").replace("axis", "dimension")
     return text.replace("for array:", "for tensor:").replace("arrays", "tensors")
@@ -151,12 +152,12 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if backends.of(assigned) is not backends.of(self._array):
         assigned = as_same_device(value, self)
     try:
-        write(self, "__setitem__", assigned, index)
+        part, rest = whole_numbers_first(self._array, index)
+        write(self, "__setitem__", assigned, rest, part)
     except (ValueError, IndexError) as error:
         kind = DimError if isinstance(error, IndexError) else ShapeError
-        raise kind(
-            "__setitem__", str(error), {"input": tuple(self.shape), "value": tuple(value.shape)}
-        ) from None
+        rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
+        raise kind("__setitem__", plain_words(error), rows) from None
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)

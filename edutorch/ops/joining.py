@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..backends.numpy import Array
@@ -37,8 +37,29 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     except ValueError:
         filled = [each for each in tensors if each.shape != (0,)]  # these add nothing, as in PyTorch
         if len(filled) == len(tensors):
+            check_alike("cat", tensors, dim)
             raise
         return xp.concatenate(filled, dim)
+
+
+def check_alike(name: str, tensors: Sequence[Array], free: int | None) -> None:
+    """Raise ShapeError where sizes differ along another axis than `free`."""
+    first = tensors[0].shape
+    for number, each in enumerate(tensors):
+        if len(each.shape) != len(first):
+            problem = f"tensors[0] has {len(first)} axes, but tensors[{number}] has {len(each.shape)}"
+        else:
+            skipped = None if free is None else free % max(len(first), 1)
+            differ = [a for a in range(len(first)) if a != skipped and each.shape[a] != first[a]]
+            if not differ:
+                continue
+            axis = differ[0]
+            problem = (
+                f"axis {axis} is {first[axis]} in tensors[0] but {each.shape[axis]} in "
+                f"tensors[{number}]" + ("" if free is None else f"; only axis {skipped} may differ")
+            )
+        rows = {f"tensors[{i}]": tuple(tensor.shape) for i, tensor in enumerate(tensors)}
+        raise ShapeError(name, problem, rows)
 
 
 cat.vjp(
@@ -57,6 +78,7 @@ def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     """
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
+    check_alike("stack", tensors, None)
     return xp.stack(tensors, axis=dim)
 
 
@@ -181,6 +203,15 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     return tuple(select(input, dim, index) for index in range(input.shape[dim]))
 
+
+def _slices(self: Tensor) -> Iterator[Tensor]:
+    """Go through the slices of the first axis."""
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self))
+
+
+Tensor.__iter__ = _slices  # type: ignore[attr-defined]
 
 from .axes import atleast_3d  # noqa: E402  (rules may use any op)
 from .movement import narrow, reshape, select  # noqa: E402

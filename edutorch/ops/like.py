@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
+from .. import backends, dtypes
 from ..core.methods import as_method
 from ..core.tensor import Tensor
 from ..device import backend_for
@@ -19,7 +19,7 @@ def like(input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *a
     array = input._array if isinstance(input, Tensor) else input
     array = np.asarray(array) if isinstance(array, np.generic) else array
     backend = backends.of(array) if device is None else backend_for(device)
-    kind = array.dtype if dtype is None else dtype.numpy
+    kind = array.dtype if dtype is None else dtypes.array_type(dtype)
     made = getattr(backend.xp, make)(array.shape, *args, dtype=kind)
     return created(made, requires_grad) if isinstance(input, Tensor) else made
 
@@ -78,7 +78,7 @@ def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any
     if named:
         raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
     backend = backends.of(input._array) if device is None else backend_for(device)
-    kind = input._array.dtype if dtype is None else dtype.numpy
+    kind = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     made = getattr(backend.xp, make)(sizes(f"new_{make}", size), *value, dtype=kind)
     return created(made, requires_grad)
 

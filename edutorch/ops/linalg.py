@@ -25,9 +25,30 @@ def matmul(xp: Any, input: Array, other: Array) -> Array:
     if not input.ndim or not other.ndim:
         raise ShapeError(
             "matmul", "both arguments need at least one axis",
-            {"input": input.shape, "other": other.shape}, "use * for a number",
+            {"input": input.shape, "other": other.shape}, "use input * other for a number",
         )  # fmt: skip
-    return product(xp, input, other)
+    try:
+        return product(xp, input, other)
+    except ValueError:
+        raise no_product(input.shape, other.shape) from None
+
+
+def no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ShapeError:
+    """Say why matrices of these shapes have no product, and what may have been meant."""
+    row = ("k", "n k", "... n k")[min(len(left), 3) - 1]
+    column = ("k", "k m", "... k m")[min(len(right), 3) - 1]
+    rows = {f"input ({row})": left, f"other ({column})": right}
+    rows_of_right = right[-2] if len(right) > 1 else right[0]
+    if left[-1] == rows_of_right:
+        batches = f"{left[:-2]} and {right[:-2]}"
+        return ShapeError("matmul", f"the batch axes {batches} cannot be broadcast together", rows)
+    hint = None
+    if len(right) > 1 and left[-1] == right[-1]:
+        hint = "did you mean input @ other.mT?"
+    elif len(left) > 1 and left[-2] == rows_of_right:
+        hint = "did you mean input.mT @ other?"
+    message = f"axis k is {left[-1]} in `input` but {rows_of_right} in `other`"
+    return ShapeError("matmul", message, rows, hint)
 
 
 def product(xp: Any, left: Array, right: Array) -> Array:

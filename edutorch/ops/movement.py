@@ -39,7 +39,9 @@ reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathr
 def wrong_count(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
     known = math.prod(each for each in shape if each != -1)
     hint = None
-    if input.ndim and known and input.size % known == 0:
+    if list(shape).count(-1) > 1:
+        hint = "only one size can be worked out: leave one -1"
+    elif input.ndim and known and input.size % known == 0:
         hint = f"the batch axis may be meant: ({input.shape[0]}, -1) keeps it"
     return ShapeError(
         name,
@@ -88,7 +90,15 @@ def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
     >>> permute(zeros(2, 3, 4), (2, 0, 1)).shape
     torch.Size([4, 2, 3])
     """
-    return input.transpose(dims)
+    try:
+        return input.transpose(dims)
+    except ValueError:
+        for each in dims:
+            normal_dim("permute", each, input.ndim)
+        raise ShapeError(
+            "permute", f"dims {tuple(dims)} is not an order of the {input.ndim} axes",
+            {"input": input.shape}, f"name each axis from 0 to {input.ndim - 1} once",
+        ) from None  # fmt: skip
 
 
 permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{permute}^{-1}(g)")
@@ -237,7 +247,7 @@ def select(xp: Any, input: Array, dim: int, index: int) -> Array:
     tensor([1, 3])
     """
     dim = normal_dim("select", dim, input.ndim)
-    return input[(slice(None),) * dim + (index,)]
+    return input[(*(slice(None),) * dim, index, ...)]  # with `...` it is a view even of one number
 
 
 select.vjp(
@@ -255,7 +265,8 @@ def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    return xp.diagonal(input, offset, dim1, dim2)
+    dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
+    return backends.of(input).diagonal(input, offset, dim1, dim2)
 
 
 diagonal.vjp(

@@ -95,7 +95,7 @@ def source(generator: Generator | None, backend: Backend) -> Any:
 
 
 def floating(dtype: Any) -> Any:
-    return dtypes.get_default_dtype().numpy if dtype is None else dtype.numpy
+    return dtypes.array_type(dtype or dtypes.get_default_dtype())
 
 
 def rand(
@@ -141,7 +141,7 @@ def randint(
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
     backend = backend_for(device)
     drawn = source(generator, backend).integers(low, high, sizes("randint", (size,)))
-    return created(drawn if dtype is None else drawn.astype(dtype.numpy), requires_grad)
+    return created(drawn if dtype is None else drawn.astype(dtypes.array_type(dtype)), requires_grad)
 
 
 def randperm(

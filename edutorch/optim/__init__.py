@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from . import lr_scheduler
 from .adam import Adam
 from .adamw import AdamW
 from .optimizer import Optimizer
 from .sgd import SGD
 
-__all__ = ["Adam", "AdamW", "Optimizer", "SGD"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]

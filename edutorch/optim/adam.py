@@ -76,7 +76,7 @@ class Adam(Optimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
-        """Take one step. `t` holds every intermediate result: finding memory costs more than using it."""
+        """Take one step. `t` holds every intermediate result: new memory costs more than sums."""
         beta1, beta2 = group["betas"]
         lr = float(group["lr"])
         m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array

@@ -120,9 +120,11 @@ class Optimizer:
 
     def step_one(self, group: dict[str, Any], param: Tensor, grad: Array) -> None:
         """Update one parameter and note that it was written."""
-        state = self.state[param]
+        state = self.state.get(param)
         if not state:
-            state.update(self.init_state(group, param))
+            state = self.init_state(group, param)
+            if state:  # nothing to remember leaves no trace in the state_dict
+                self.state[param] = state
         array = param._array
         self.update(backends.of(array).xp, group, array, grad, state)
         param._bump()
@@ -206,13 +208,13 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
+            lines += ["", f"Parameter Group {number}"][number == 0 :]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
 
 def watched(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Put hooks and the `Stepped` event around a `step`; inside another one they are not repeated."""
+    """Put hooks and the `Stepped` event around a `step`, but not around one inside another."""
 
     @functools.wraps(step)
     def around(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -241,7 +243,9 @@ Optimizer.step = watched(Optimizer.step)  # type: ignore[method-assign]
 
 def check_param(param: Any) -> None:
     if not isinstance(param, Tensor):
-        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param)}")
+        raise TypeError(
+            f"optimizer can only optimize Tensors, but one of the params is {type(param)}"
+        )
     if not param.is_leaf:
         raise GradientError(
             "optimizer", "can't optimize a non-leaf Tensor", {"param": tuple(param.shape)},
@@ -256,7 +260,9 @@ def like_param(key: str, value: Any, param: Tensor) -> Any:
     if key == "step":
         return value.detach().clone()
     floating = param.is_floating_point()
-    return value.detach().to(device=param.device, dtype=param.dtype if floating else None, copy=True)
+    return value.detach().to(
+        device=param.device, dtype=param.dtype if floating else None, copy=True
+    )
 
 
 def check(condition: bool, text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..backends.numpy import Array
-from ..core.tensor import wrap
+from ..core.tensor import Tensor, wrap
 from .optimizer import Optimizer, check
 
 __all__ = ["SGD"]
@@ -53,6 +53,10 @@ class SGD(Optimizer):
             "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
 
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return the place for the momentum, if there is any."""
+        return {"momentum_buffer": None} if group["momentum"] else {}
+
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
@@ -61,7 +65,7 @@ class SGD(Optimizer):
         if group["weight_decay"]:
             grad = grad + group["weight_decay"] * param
         if momentum:
-            held = state.get("momentum_buffer")
+            held = state["momentum_buffer"]
             if held is None:  # the first step has no past to add to
                 state["momentum_buffer"] = held = wrap(xp.array(grad))
             else:

@@ -57,7 +57,7 @@ def value_text(stats: Stats | None) -> str:
     """Write a value as the page does (see `Patch` in the protocol)."""
     if stats is None:
         return f"value {UNKNOWN}"
-    return f"value {stats.text or number(stats.mean)}"
+    return f"value {stats.text}" if stats.text else f"mean  {number(stats.mean)}"
 
 
 def grad_text(stats: Stats | None) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.autograd import Node, unbroadcast
+from ..core.autograd import Node
+from ..core.engine import unbroadcast
 from ..core.tensor import Tensor
 from ..events import (
     GradientAccumulated,

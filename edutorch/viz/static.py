@@ -25,7 +25,7 @@ NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
 PAGE_WIDTH = 600.0  # in points
 LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
 
-CAPTION = "number and width of an arrow: the gradient that flows back (- blue, dashed; + orange)"
+CAPTION = "number and width of an arrow: norm of the gradient that flows back (- blue, dashed; + orange)"
 
 
 SHOWN_ROWS = 200
@@ -78,7 +78,7 @@ class Drawing:
                     f"{node.id} {shown(node.label)}",
                     shown(node.module) if node.module else "",
                     shape_text(node),
-                    value_text(value).removeprefix("value").strip(),
+                    value_text(value).removeprefix("value ").strip(),
                     grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
                     " ".join(sources.get(node.id, [])),
                 )

@@ -113,12 +113,12 @@ def test_a_rule_may_only_name_what_exists():
 
 def test_a_rule_is_for_an_input():
     @elementwise
-    def half(xp, input: "Array"):  # noqa: F821
+    def halve(xp, input: "Array"):  # noqa: F821
         """x / 2."""
         return input / 2
 
     with pytest.raises(TypeError, match="the rule for `other`"):
-        half.vjp(other=lambda g: g)
+        halve.vjp(other=lambda g: g)
 
 
 def test_only_what_the_rules_name_is_saved(x):

@@ -40,7 +40,12 @@ def carry(state: Any, device: str) -> dict[str, Any]:
 
 
 def compare_modules(
-    ours: Any, theirs: Any, inputs: Sequence[Any], device: str, *, differentiable: Sequence[int] = (0,)
+    ours: Any,
+    theirs: Any,
+    inputs: Sequence[Any],
+    device: str,
+    *,
+    differentiable: Sequence[int] = (0,),
 ) -> None:
     """Carry PyTorch's parameters over and compare everything that comes out.
 

@@ -117,7 +117,9 @@ def test_targets_of_another_shape(device):
     assert "the same number of samples" in text
     text = message(RuntimeError, loss, ones(2, 5, 3), edutorch.zeros(2, 5, dtype=edutorch.int64))
     assert "classes come along axis 1" in text
-    assert "axis of classes" in message(RuntimeError, loss, edutorch.tensor(1.0), edutorch.tensor(1))
+    assert "axis of classes" in message(
+        RuntimeError, loss, edutorch.tensor(1.0), edutorch.tensor(1)
+    )
 
 
 def test_weights_of_another_number_of_classes():
@@ -147,7 +149,9 @@ def test_batch_norm_of_a_single_sample(device):
     assert "use a larger batch" in message(RuntimeError, nn.BatchNorm1d(3), ones(1, 3))
     text = message(RuntimeError, nn.BatchNorm2d(3), ones(2, 4, 4, 3))
     assert "x.permute(0, 3, 1, 2)" in text
-    assert "expected 4D input (got 2D input)" in message(RuntimeError, nn.BatchNorm2d(3), ones(2, 3))
+    assert "expected 4D input (got 2D input)" in message(
+        RuntimeError, nn.BatchNorm2d(3), ones(2, 3)
+    )
 
 
 def test_norms_of_other_shapes():

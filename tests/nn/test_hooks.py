@@ -115,7 +115,7 @@ def test_backward_hooks_of_several_inputs_and_outputs(device):
     a, b = edutorch.tensor([2.0], requires_grad=True), edutorch.tensor([3.0], requires_grad=True)
     product, total, flag = module(a, b, "x")
     (product + 10 * total).sum().backward()
-    (into, out), = seen
+    ((into, out),) = seen
     assert flag == "x"
     assert [each.item() for each in into[:2]] == [13, 12]
     assert into[2] is None and out[2] is None

@@ -31,7 +31,9 @@ def test_distributions(fill, settings, device, torch):
     assert found.std().item() == pytest.approx(expected.std().item(), rel=0.03)
     if "uniform" in fill or "trunc" in fill:
         limits = found.min().item(), found.max().item()
-        assert limits == pytest.approx((expected.min().item(), expected.max().item()), rel=1e-2, abs=1e-3)
+        assert limits == pytest.approx(
+            (expected.min().item(), expected.max().item()), rel=1e-2, abs=1e-3
+        )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,8 @@ def test_constants(fill, shape, settings, device, torch):
 
 
 @pytest.mark.parametrize(
-    ("name", "args"), [("Linear", (50, 400)), ("Conv2d", (8, 64, 5)), ("ConvTranspose2d", (64, 8, 5))]
+    ("name", "args"),
+    [("Linear", (50, 400)), ("Conv2d", (8, 64, 5)), ("ConvTranspose2d", (64, 8, 5))],
 )
 def test_layers_start_as_pytorchs(name, args, device, torch):
     ours, theirs = getattr(nn, name)(*args), getattr(torch.nn, name)(*args)

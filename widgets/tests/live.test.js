@@ -36,7 +36,7 @@ function open(state = { picture: samplePicture(), patch: samplePatch(), numbers:
 describe("the live view", () => {
   it("shows what is there when it opens", () => {
     const { find } = open();
-    expect(find("text.value").textContent).toBe("value +0.5000");
+    expect(find("text.value").textContent).toBe("mean  +0.5000");
     expect(find(".step").textContent).toBe("step 1");
     expect(find(".state").textContent).toBe("running");
   });
@@ -45,7 +45,7 @@ describe("the live view", () => {
     expect(find("g.node")).toBeNull();
     model.change({ picture: samplePicture(), patch: samplePatch(), numbers: NUMBERS });
     paint();
-    expect(find("text.value").textContent).toBe("value +0.5000");
+    expect(find("text.value").textContent).toBe("mean  +0.5000");
   });
   it("writes once per frame, the newest numbers", () => {
     const { model, find } = open();
@@ -69,7 +69,7 @@ describe("the live view", () => {
     const { model, find } = open();
     model.change({ patch: samplePatch({ structure: "other", step: 9 }), numbers: dataView(new Array(10).fill(7)) });
     paint();
-    expect(find("text.value").textContent).toBe("value +0.5000");
+    expect(find("text.value").textContent).toBe("mean  +0.5000");
     expect(find(".step").textContent).toBe("step 9");
   });
   it("says what it cannot draw", () => {

@@ -39,10 +39,10 @@ describe("texts", () => {
   const known = { mean: -0.5, min: -1, max: 0, gradient: 0.25 };
   const unknown = { mean: NaN, min: NaN, max: NaN, gradient: NaN };
   it("of a value", () => {
-    expect(valueText(known, undefined, false)).toBe("value -0.5000");
+    expect(valueText(known, undefined, false)).toBe("mean  -0.5000");
     expect(valueText(known, "[1, 2]", false)).toBe("value [1, 2]");
     expect(valueText(unknown, undefined, false)).toBe("value —");
-    expect(valueText(unknown, undefined, true)).toBe("value nan");
+    expect(valueText(unknown, undefined, true)).toBe("mean  nan");
   });
   it("of a gradient", () => {
     expect(gradientText(known, undefined, false)).toBe("grad  0.2500");
@@ -64,7 +64,7 @@ describe("Graph", () => {
     const named = namedNumbers(graph.picture, Float32Array.from(numbers));
     graph.apply(samplePatch({ tiny: { n1: "-3" } }), /** @type {any} */ (named), null);
     const texts = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent);
-    expect(texts).toEqual(["w", "3 float32", "value +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
+    expect(texts).toEqual(["w", "3 float32", "mean  +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
   });
   it("shows sign, strength and width", () => {
     const graph = new Graph(samplePicture());
@@ -88,7 +88,7 @@ describe("Graph", () => {
     const named = /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers)));
     graph.apply(samplePatch(), named, { left: 100, top: -100, right: 300, bottom: 100 });
     const values = [...graph.svg.querySelectorAll("text.value")].map((text) => text.textContent);
-    expect(values).toEqual(["value +0.0000", "value -3.0000"]);
+    expect(values).toEqual(["value +0.0000", "mean  -3.0000"]);
   });
   it("has no ids, so that two pictures do not meet", () => {
     expect(new Graph(samplePicture()).svg.querySelector("[id]")).toBeNull();

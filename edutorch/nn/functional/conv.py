@@ -25,7 +25,7 @@ from ...errors import ShapeError
 from ...ops import sum as total
 from .layer import layer
 from .linear import same_types
-from .windows import Pads, Pair, pads_of, padded, pair, places_2d, taps, without_border
+from .windows import Pads, Pair, padded, pads_of, pair, places_2d, taps, without_border
 
 __all__ = ["conv2d", "conv_transpose2d"]
 
@@ -113,7 +113,14 @@ def conv2d(
 
 @layer("n o p q, o c/groups i j -> n c h w")
 def transposed(
-    xp: Any, input: Array, weight: Array, size: Pair, stride: Pair, pads: Pads, dilation: Pair, groups: int
+    xp: Any,
+    input: Array,
+    weight: Array,
+    size: Pair,
+    stride: Pair,
+    pads: Pads,
+    dilation: Pair,
+    groups: int,
 ) -> Array:
     """Each response spreads its filter over the image, `size` in height and width.
 
@@ -124,6 +131,7 @@ def transposed(
     height, width = (s + sum(p) for s, p in zip(size, pads, strict=True))
     window = per_group * kernel[0] * kernel[1]
     filters = weight.reshape(groups, o // groups, window).swapaxes(1, 2)
+    input = xp.ascontiguousarray(input)  # a gradient may be one number, shown everywhere
     y = xp.zeros((n, groups * per_group, height, width), input.dtype)
     for part in blocks(input, groups * window * math.prod(count)):
         response = input[part].reshape(-1, groups, o // groups, math.prod(count))
@@ -136,15 +144,23 @@ def transposed(
 
 @layer("n c h w, n o p q -> o c i j")
 def conv2d_weight(
-    xp: Any, input: Array, response: Array, kernel: Pair, stride: Pair, pads: Pads, dilation: Pair, groups: int
+    xp: Any,
+    input: Array,
+    response: Array,
+    kernel: Pair,
+    stride: Pair,
+    pads: Pads,
+    dilation: Pair,
+    groups: int,
 ) -> Array:
     """How much each tap of each filter had to do with a response.
 
     It is what `conv2d` does, seen from its filters.
     """
-    n, o = response.shape[:2]
+    o = response.shape[1]
     count = response.shape[2:]
     size = input.shape[1] // groups * kernel[0] * kernel[1]
+    response = xp.ascontiguousarray(response)
     y = xp.zeros((groups, o // groups, size), input.dtype)
     for part in blocks(input, groups * size * math.prod(count)):
         image = padded(xp, input[part], pads)
@@ -234,7 +250,13 @@ def conv_transpose2d(
     size = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + extra + 1
         for n, s, p, d, k, extra in zip(
-            input.shape[2:], stride, pair(padding), dilation, kernel, pair(output_padding), strict=True
+            input.shape[2:],
+            stride,
+            pair(padding),
+            dilation,
+            kernel,
+            pair(output_padding),
+            strict=True,
         )
     )
     y = transposed(input, weight, size, stride, pads, dilation, groups)

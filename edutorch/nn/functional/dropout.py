@@ -9,7 +9,9 @@ from ...ops import rand
 __all__ = ["dropout", "dropout1d", "dropout2d"]
 
 
-def masked(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Tensor:
+def masked(
+    input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
+) -> Tensor:
     """Multiply by 0 (probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -21,9 +23,7 @@ def masked(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inpl
     return input.mul_(mask) if inplace else input * mask
 
 
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set numbers to 0 with probability p, and scale the others by 1 / (1 - p).
 
     The expected value stays the same, so nothing has to change for evaluation.

@@ -27,14 +27,20 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
     """
     if input.dtype is not weight.dtype:
         same_types("linear", {"input": input, "weight": weight})
-    y = product(xp, input, weight.T)
+    if input.ndim <= 2:
+        y = product(xp, input, weight.T)
+    else:  # one large product is faster than one for each sample
+        y = product(xp, input.reshape(-1, input.shape[-1]), weight.T)
+        y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
         y += bias
     return y
 
 
 linear.vjp(
-    input=lambda g, weight: g @ weight,
+    input=lambda g, weight: (
+        g @ weight if len(g.shape) <= 2 else reshape(rows(g) @ weight, (*g.shape[:-1], -1))
+    ),
     weight=lambda g, input: rows(g).T @ rows(input),
     bias=lambda g: g,  # the engine sums it over all rows
     latex={"input": r"g\,W", "weight": r"g^\top x", "bias": r"\textstyle\sum g"},

@@ -8,8 +8,8 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
-from ...ops import exp, log, log_softmax, mean, reshape, sign, sigmoid, sum, where
 from ...ops import abs as abs_
+from ...ops import exp, log, log_softmax, mean, reshape, sigmoid, sign, sum, where
 from .layer import layer
 from .nll import REDUCTIONS, nll_loss, no_such_reduction
 
@@ -100,7 +100,12 @@ def class_weights(weight: Tensor | None, ndim: int, axis: int) -> Any:
 
 
 def smooth_loss(
-    scores: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    axis: int,
 ) -> Tensor:
     """The loss if every class were equally right, over the samples that count."""
     losses = -sum(scores * class_weights(weight, scores.ndim, axis), axis)
@@ -115,7 +120,12 @@ def smooth_loss(
 
 
 def soft_cross_entropy(
-    scores: Tensor, target: Tensor, weight: Tensor | None, axis: int, reduction: str, smoothing: float
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    axis: int,
+    reduction: str,
+    smoothing: float,
 ) -> Tensor:
     """Targets are probabilities: -Σ p · log q, averaged over the samples."""
     classes = scores._array.shape[axis]
@@ -139,7 +149,7 @@ def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> No
         raise ShapeError(op, "input and target must have the same shape", shapes, hint)
     warnings.warn(
         f"{op}: Using a target size ({tuple(target.shape)}) that is different to the input size "
-        f"({tuple(input.shape)}). They are broadcast, which compares more pairs than meant; {hint}.",
+        f"({tuple(input.shape)}). Broadcasting them compares more pairs than meant; {hint}.",
         stacklevel=4,
     )
 
@@ -182,7 +192,10 @@ def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") ->
 l1_loss.vjp(
     input=lambda g, input, target, reduction: signs(g, input, target, reduction),
     target=lambda g, input, target, reduction: -signs(g, input, target, reduction),
-    latex={"input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)", "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)"},
+    latex={
+        "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+        "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+    },
 )
 
 

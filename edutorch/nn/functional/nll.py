@@ -109,10 +109,8 @@ def counted(
     """
     classes = shape[0] if len(shape) == 1 else shape[1]
     on_host = xp is backends.CPU.xp
-    if on_host and not (0 <= ignore_index < classes):
-        # One look finds both ends: seen as unsigned, a negative number is huge.
-        if not target.size or target.view("uint64").max() < classes:
-            return target, None if weight is None else weight[target]
+    if on_host and not (0 <= ignore_index < classes) and all_exist(target, classes):
+        return target, None if weight is None else weight[target]
     ignored = target == ignore_index
     outside = ((target < 0) | (target >= classes)) & ~ignored
     if on_host and outside.any():
@@ -120,6 +118,12 @@ def counted(
     inside = xp.where(ignored | outside, 0, target)
     factor = xp.ones(target.shape, "float32") if weight is None else weight[inside]
     return inside, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
+
+
+def all_exist(target: Array, classes: int) -> bool:
+    """Say whether every target is a class. One look finds both ends: seen as unsigned, a
+    negative number is huge."""
+    return not target.size or target.view("uint64").max() < classes
 
 
 def spot(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:

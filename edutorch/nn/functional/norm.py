@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
+
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
@@ -163,10 +165,9 @@ def rms_norm(
     >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)
     tensor([[0.8485, 1.1314]])
     """
-    from ... import dtypes
-
     shape = last_axes("rms_norm", input, normalized_shape)
-    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    if eps is None:
+        eps = float(ml_dtypes.finfo(input.dtype.numpy).eps)
     y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
     return scaled(y, weight, None, shape)
 

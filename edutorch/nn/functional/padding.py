@@ -15,9 +15,7 @@ __all__ = ["pad"]
 
 
 @layer()
-def constant_pad(
-    xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float
-) -> Array:
+def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
     """A border of one number around each axis; a negative width cuts off."""
     kept, inner = [], []
     shape = []

@@ -168,9 +168,7 @@ def max_pool2d(
     values, tap = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices:
         return values
-    windows = Windows(
-        "max_pool2d", input.shape, kernel_size, stride, padding, dilation, ceil_mode
-    )
+    windows = Windows("max_pool2d", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return values, found_at(windows, tap)
 
 
@@ -237,9 +235,7 @@ def avg_pool2d(
 
 
 @layer()
-def avg_spread(
-    xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]
-) -> Array:
+def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool2d`."""
     kernel, stride, padding, ceil_mode, include, override = settings
     windows = Windows("avg_pool2d", shape, kernel, stride, padding, 1, ceil_mode)
@@ -258,9 +254,7 @@ avg_pool2d.vjp(
     ),
     latex=r"\tfrac{g}{n}\ \text{to each of the window}",
 )  # fmt: skip
-avg_spread.vjp(
-    input=lambda g, settings: avg_pool2d(g, *settings), latex=r"\text{average of } g"
-)
+avg_spread.vjp(input=lambda g, settings: avg_pool2d(g, *settings), latex=r"\text{average of } g")
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
@@ -291,5 +285,3 @@ def stretched_average(input: Tensor, dim: int, count: int) -> Tensor:
         start, end = i * size // count, -(-(i + 1) * size // count)
         parts.append(mean(narrow(input, dim, start, end - start), dim, True))
     return cat(parts, dim)
-
-

@@ -65,9 +65,7 @@ def places_2d(
 
     Raises: ShapeError: the window is larger than the padded image.
     """
-    p, q = (
-        places(*each) for each in zip(shape[-2:], kernel, stride, pads, dilation, strict=True)
-    )
+    p, q = (places(*each) for each in zip(shape[-2:], kernel, stride, pads, dilation, strict=True))
     if p < 1 or q < 1:
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(

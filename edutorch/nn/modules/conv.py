@@ -40,11 +40,19 @@ class ConvNd(Module):
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(f"padding_mode must be zeros, reflect, …, but got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.dilation = pair(kernel_size), pair(stride), pair(dilation)
+        self.kernel_size, self.stride, self.dilation = (
+            pair(kernel_size),
+            pair(stride),
+            pair(dilation),
+        )
         self.padding = padding if isinstance(padding, str) else pair(padding)
         self.output_padding, self.padding_mode = pair(output_padding), padding_mode
-        pads_of(self.padding, self.kernel_size, self.dilation, self.stride)  # says what is wrong now
-        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        pads_of(
+            self.padding, self.kernel_size, self.dilation, self.stride
+        )  # says what is wrong now
+        first, second = (
+            (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        )
         shape = (first, second // groups, *self.kernel_size)
         self.weight = Parameter(empty(shape, device=device, dtype=dtype))
         if bias:
@@ -151,10 +159,11 @@ class ConvTranspose2d(ConvNd):
 
     def forward(self, input: Tensor) -> Tensor:
         """Spread the filters."""
+        padding: Any = self.padding
         single = input.ndim == 3
         image = input.unsqueeze(0) if single else input
         y = F.conv_transpose2d(
-            image, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            image, self.weight, self.bias, self.stride, padding, self.output_padding,
             self.groups, self.dilation,
         )  # fmt: skip
         return y.squeeze(0) if single else y

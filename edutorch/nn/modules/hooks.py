@@ -27,9 +27,7 @@ class Hook:
     always_call: bool = False
 
 
-def hang(
-    hooks: OrderedDict[int, Any], hook: Hook, prepend: bool
-) -> RemovableHandle:
+def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
     """Add a hook behind the others, or in front of them."""
     handle = RemovableHandle(hooks, hook)
     if prepend:
@@ -86,7 +84,8 @@ def before(
         return args, kwargs
     if not (isinstance(found, tuple) and len(found) == 2):
         raise EdutorchError(
-            "forward pre-hook", f"must return None or a tuple of (new_args, new_kwargs), got {found}"
+            "forward pre-hook",
+            f"must return None or a tuple of (new_args, new_kwargs), got {found}",
         )
     return found
 
@@ -135,7 +134,9 @@ class BackwardWatch:
         """Watch what flows back out of the result: a tensor, or a tuple or list of some."""
         several = isinstance(output, tuple | list)
         found = list(output) if several else [output]
-        places = [i for i, each in enumerate(found) if isinstance(each, Tensor) and each.requires_grad]
+        places = [
+            i for i, each in enumerate(found) if isinstance(each, Tensor) and each.requires_grad
+        ]
         if not places:
             return output
 
@@ -166,7 +167,7 @@ class BackwardWatch:
             replaced = hook.function(self.module, grad_input, self.grad_output)
             if replaced is not None:
                 grad_input = replaced if isinstance(replaced, tuple) else (replaced,)
-        return [grad_input[i] for i in self.places]
+        return [each for i, each in enumerate(grad_input) if i in self.places and each is not None]
 
 
 def spread(gradients: list[Tensor], places: list[int], count: int) -> tuple[Tensor | None, ...]:

@@ -7,7 +7,7 @@ compute, with hooks around it, and move, save and switch everything that it hold
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ... import dtypes
@@ -134,7 +134,9 @@ class Module(ModuleTree):
             elif not isinstance(each, bool):
                 raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
         if dtype is not None and dtype.category < 2:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, got {dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, got {dtype}"
+            )
 
         def converted(tensor: Tensor) -> Tensor:
             return tensor.to(device=device, dtype=dtype if tensor.dtype.category >= 2 else None)

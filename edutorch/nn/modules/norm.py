@@ -41,8 +41,8 @@ class BatchNorm(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None,
-        *, bias: bool = True,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -157,7 +157,9 @@ class LayerNorm(Module):
         shape, made = self.normalized_shape, {"device": device, "dtype": dtype}
         affine = elementwise_affine
         self.register_parameter("weight", Parameter(ones(shape, **made)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(shape, **made)) if affine and bias else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(shape, **made)) if affine and bias else None
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Standardise, scale and shift."""

@@ -46,16 +46,12 @@ def own_state(module: Module) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
-def save_own(
-    module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool
-) -> None:
+def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
     for name, tensor in own_state(module):
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
 
 
-def load(
-    module: Module, state: Mapping[str, Any], strict: bool, assign: bool
-) -> IncompatibleKeys:
+def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Copy `state` into the module and everything below it.
 
     Raises: StateDictError: a shape differs; with `strict`, a key is missing or not needed.

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 def nested_repr(module: Module) -> str:
     """Write a module on one line, or with one indented line for each child."""
     extra = module.extra_repr().split("\n") if module.extra_repr() else []
-    children = [
-        f"({name}): {indented(repr(child))}" for name, child in module._modules.items()
-    ]
+    children = [f"({name}): {indented(repr(child))}" for name, child in module._modules.items()]
     return wrapped(module._get_name(), extra, children)
 
 

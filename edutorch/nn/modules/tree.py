@@ -73,7 +73,7 @@ class ModuleTree:
                         f"cannot assign '{type(value).__name__}' as {what} '{name}' "
                         f"({kind} or None expected)"
                     )
-                registry[name] = value
+                registry[name] = value  # type: ignore[assignment]
                 return
         object.__setattr__(self, name, value)
 

@@ -60,7 +60,7 @@ def stacked(batch: Sequence[Tensor]) -> Tensor:
     if len(shapes) > 1:
         raise ShapeError(
             "default_collate", "stack expects each tensor to be equal size",
-            {f"sample {i}": tuple(each.shape) for i, each in enumerate(batch[:4])},
+            {f"sample[{i}]": tuple(each.shape) for i, each in enumerate(batch[:4])},
             "cut or pad the samples to one shape in the dataset, or give a collate_fn",
         )  # fmt: skip
     return stack(list(batch))
@@ -71,7 +71,7 @@ def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
     if len({len(sample) for sample in batch}) > 1:
         raise ShapeError(
             "default_collate", "each element in list of batch should be of equal size",
-            {f"sample {i}": len(sample) for i, sample in enumerate(batch[:4])},
+            {f"sample[{i}]": len(sample) for i, sample in enumerate(batch[:4])},
         )  # fmt: skip
     return list(zip(*batch, strict=True))
 

@@ -94,9 +94,8 @@ class DataLoader:
             random = shuffle and RandomSampler(self.dataset, generator=self.generator)
             sampler = random or SequentialSampler(self.dataset)
         if batch_size is not None:
-            batch_sampler = BatchSampler(
-                iter(()) if self._iterable else sampler, batch_size, drop_last
-            )
+            numbers = () if sampler is None else sampler  # a stream has none
+            batch_sampler = BatchSampler(numbers, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
@@ -118,9 +117,9 @@ class DataLoader:
 
     def _iterate_numbers(self) -> Iterator[Any]:
         if not self._batched:
-            yield from (self.collate_fn(self.dataset[number]) for number in self.sampler)
+            yield from (self.collate_fn(self.dataset[number]) for number in self.sampler or ())
             return
-        whole = self.collate_fn is default_collate and rows_at_once(self.dataset)
+        whole = rows_at_once(self.dataset) if self.collate_fn is default_collate else None
         many = getattr(self.dataset, "__getitems__", None)
         for numbers in self.batch_sampler or ():
             if whole:

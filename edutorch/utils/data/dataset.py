@@ -56,8 +56,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         if len({each.shape[0] for each in tensors}) != 1:
             raise ShapeError(
-                "TensorDataset", "Size mismatch between tensors: each needs one row for each sample",
-                {f"tensor {i}": tuple(each.shape) for i, each in enumerate(tensors)},
+                "TensorDataset",
+                "Size mismatch between tensors: each needs one row for each sample",
+                {f"tensors[{i}]": tuple(each.shape) for i, each in enumerate(tensors)},
             )  # fmt: skip
         self.tensors = tensors
 

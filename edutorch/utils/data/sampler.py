@@ -56,7 +56,9 @@ class RandomSampler(Sampler):
     ) -> None:  # fmt: skip
         super().__init__(data_source)
         if num_samples is not None and num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got {num_samples}")
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got {num_samples}"
+            )
         self.replacement, self.generator = replacement, generator
         self._num_samples = num_samples
 

@@ -1,0 +1,223 @@
+"""The engine that runs a recorded graph backwards.
+
+It holds the gradients that wait for their node, and always runs the youngest node:
+whatever its output was used for is younger still, and has run already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from .. import dtypes
+from ..errors import GradientError
+from ..events import GradientAccumulated, GradientFlowed, emit
+from ..modes import current, enable_grad
+from .autograd import Node, edge_of, on_the_way
+from .registry import public
+from .tensor import Tensor, wrap
+
+# Making gradients fit ----------------------------------------------------------------
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes that broadcasting added or stretched to get from `shape`.
+
+    Broadcasting copies a value to many places; each place sends a gradient back.
+    (Only methods that tensors and arrays share are used: `g` may be either.)
+    """
+    have = g.shape
+    added = len(have) - len(shape)
+    if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
+        return public("expand")(g, shape)
+    axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
+    g = g.sum(axes)
+    return g if g.shape == shape else g.reshape(shape)
+
+
+def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
+    """Give `g` the shape and the number type of the tensor it is the gradient of."""
+    if g.shape != shape:
+        g = unbroadcast(g, shape)
+    have = (g._array if recording else g).dtype
+    if have == array_dtype:
+        return g
+    if have.kind == "c" and array_dtype.kind != "c":
+        g = public("real")(g)
+    return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
+
+
+# The engine --------------------------------------------------------------------------
+
+
+LARGE = 1024  # numbers; from here on adding in place beats making a new array
+
+
+class Engine:
+    """One backward pass: the gradients that wait, the youngest node first."""
+
+    def __init__(
+        self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
+    ) -> None:
+        self.recording = recording  # create_graph: gradients are Tensors and are recorded
+        self.retain = retain
+        self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
+        self.captured = captured  # nodes whose gradient is asked for
+        self.waiting: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
+        self.leaves: list[Tensor] = []
+        self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
+
+    def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
+        """Send `partials` to `edges`, then run every node that can be reached, youngest first.
+
+        These two loops are what backward costs on small tensors. So they are in one
+        function, and the next node waits in `youngest`: a chain never needs the heap.
+        """
+        waiting, recording, listeners = self.waiting, self.recording, current().listeners
+        youngest, older = None, []  # all nodes that wait; `older` is a heap
+        summed = set()  # edges whose sum is a large array of our own
+        node, g = None, None
+        while True:
+            for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
+                if partial is None or edge is None:
+                    continue
+                order = edge._order
+                target = edge if order else edge._array
+                array = partial._array if recording else partial
+                if array.shape != target.shape or array.dtype is not target.dtype:
+                    partial = fit(partial, target.shape, target.dtype, recording)
+                held = waiting.get(edge)
+                if held is not None:
+                    if edge in summed:
+                        held += partial
+                    else:
+                        held = waiting[edge] = held + partial
+                        if not recording and held.size > LARGE:
+                            summed.add(edge)
+                    continue
+                waiting[edge] = partial
+                if not order:
+                    self.reached(edge, partial, node is None or partial is g)
+                elif youngest is None:
+                    youngest = edge
+                elif order < youngest._order:
+                    heappush(older, (-order, edge))
+                else:
+                    heappush(older, (-youngest._order, youngest))
+                    youngest = edge
+
+            if older and (youngest is None or -older[0][0] > youngest._order):
+                node = heappop(older)[1]
+            elif youngest is None:
+                return
+            else:
+                node, youngest = youngest, None
+            g = waiting.pop(node)
+            edges = node.edges
+            if node.hooks or self.wanted is not None:
+                g, edges = self.before(node, g, edges)
+            partials = node.backward(g, edges, recording)
+            if listeners:
+                self.tell(node, partials)
+            if node.holds and not self.retain:
+                node.saved = None
+
+    def before(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """Show `g` to hooks, note it if it is asked for, and leave out edges nobody asked for."""
+        if node.hooks:
+            g = run_hooks(node.hooks, g, self.recording)
+        if node in self.captured:
+            self.captured[node] = g
+        if self.wanted is not None:
+            edges = tuple(edge if edge in self.wanted else None for edge in edges)
+        return g, edges
+
+    def tell(self, node: Node, partials: Sequence[Any]) -> None:
+        """Tell the listeners what flowed out of a node."""
+        for index, partial in enumerate(partials):
+            if partial is not None:
+                emit(GradientFlowed(node, index, partial))
+
+    def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
+        """Note a leaf's first gradient, and whether other tensors may use that array."""
+        self.leaves.append(leaf)
+        if not self.recording and (borrowed or g.base is not None):
+            self.lent[leaf] = g
+
+    def arrived(self, leaf: Tensor) -> Any:
+        """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
+        g = self.waiting.pop(leaf)
+        if not self.recording and g is self.lent.get(leaf):
+            g = g.copy()
+        return run_hooks(leaf._hooks, g, self.recording) if leaf._hooks else g
+
+
+def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
+    """Show `g` to each hook in turn; what a hook returns takes its place."""
+    for hook in tuple(hooks.values()):
+        shown = g if recording else wrap(g)
+        replaced = hook(shown)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor) or replaced.shape != tuple(g.shape):
+            raise GradientError(
+                "hook",
+                "a gradient hook must return None or a tensor of the gradient's shape",
+                {"gradient": str(tuple(g.shape)), "returned": describe(replaced)},
+            )
+        g = replaced if recording else replaced._array
+    return g
+
+
+def describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else str(tuple(shape))
+
+
+def run_backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Tensor] | None = None,
+) -> dict[Any, Any]:
+    """Run backward from `roots`, whose gradients are given.
+
+    Without `inputs`, gradients are added to the `.grad` of the leaves. With
+    them, returns the gradient of each (by its edge), and touches no `.grad`.
+    """
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    edges = tuple(edge_of(root) for root in roots)
+    wanted = None
+    if targets is not None:
+        wanted = on_the_way(edges, targets)
+        edges = tuple(edge if edge in wanted else None for edge in edges)
+    captured = dict.fromkeys(targets or ())
+    engine = Engine(create_graph, retain_graph, wanted, captured)
+    if create_graph:
+        with enable_grad():
+            engine.run(edges, gradients)
+    else:
+        engine.run(edges, [gradient._array for gradient in gradients])
+    for leaf in engine.leaves:
+        g = engine.arrived(leaf)
+        if targets is None:
+            accumulate(leaf, g, create_graph)
+        elif leaf in captured:
+            captured[leaf] = g
+    return captured
+
+
+def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
+    """Add this backward's gradient to `leaf.grad`; the first one becomes it."""
+    held = leaf._grad
+    if held is None:
+        leaf._grad = g if recording else wrap(g)
+    elif recording:
+        leaf._grad = held + g
+    else:
+        held._array += g
+        held._bump()
+    if current().listeners:
+        emit(GradientAccumulated(leaf, g))

@@ -1,0 +1,236 @@
+"""Every optimizer against PyTorch's, over many steps and settings."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch import nn, optim
+from edutorch.events import Stepped, listening
+
+START = {"a": [[1.0, -2.0, 0.5], [0.1, 3.0, -0.7]], "b": [0.3, -0.2], "unused": [1.0]}
+
+SETTINGS = [
+    ("SGD", {"lr": 0.05}), ("SGD", {"lr": 0.05, "momentum": 0.9}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    ("SGD", {"lr": 1e-3, "maximize": True, "momentum": 0.5, "weight_decay": 0.1}), ("SGD", {}),
+    ("Adam", {}), ("Adam", {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1}), ("Adam", {"lr": 0.1, "amsgrad": True}),
+    ("Adam", {"lr": 0.01, "maximize": True, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("Adam", {"lr": 0.1, "foreach": False, "fused": None, "capturable": False}),
+    ("AdamW", {}), ("AdamW", {"lr": 0.1, "weight_decay": 0.3, "amsgrad": True}),
+    ("AdamW", {"lr": 0.1, "maximize": True}),
+]  # fmt: skip
+
+
+def parameters(library, dtype):
+    return {
+        name: library.tensor(values, dtype=dtype, requires_grad=True)
+        for name, values in START.items()
+    }
+
+
+def loss_of(p):
+    return ((p["a"] ** 2).sum(1) * p["b"].exp()).sum() + (p["b"] ** 4).sum()
+
+
+def train(library, optimizer, p, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_of(p).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=lambda each: str(each))
+def test_twenty_steps_equal_pytorchs(name, settings, device, torch):
+    theirs, ours = parameters(torch, torch.float64), parameters(edutorch, edutorch.float64)
+    other = getattr(torch.optim, name)(theirs.values(), **settings)
+    mine = getattr(optim, name)(ours.values(), **settings)
+    train(torch, other, theirs, 20)
+    train(edutorch, mine, ours, 20)
+    for key, value in theirs.items():
+        np.testing.assert_allclose(ours[key].tolist(), value.tolist(), rtol=1e-9, err_msg=key)
+    assert repr(mine) == repr(other)
+    compare_states(mine.state_dict(), other.state_dict())
+
+
+def compare_states(ours, theirs):
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert list(ours["state"]) == list(theirs["state"])
+    for number, state in theirs["state"].items():
+        assert sorted(ours["state"][number]) == sorted(state)
+        for key, value in state.items():
+            found = ours["state"][number][key]
+            assert (found is None) == (value is None)
+            if value is not None:
+                np.testing.assert_allclose(found.tolist(), value.tolist(), rtol=1e-9)
+                assert str(found.dtype) == str(value.dtype)
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS[:8:3], ids=lambda each: str(each))
+def test_state_is_carried_over(name, settings, device):
+    """Ten steps, save, load into a new optimizer, ten steps: the same as twenty."""
+    whole = parameters(edutorch, edutorch.float32)
+    train(edutorch, getattr(optim, name)(whole.values(), **settings), whole, 20)
+    half = parameters(edutorch, edutorch.float32)
+    first = getattr(optim, name)(half.values(), **settings)
+    train(edutorch, first, half, 10)
+    saved = copy.deepcopy(first.state_dict())
+    second = getattr(optim, name)(half.values(), lr=123.0)
+    second.load_state_dict(saved)
+    train(edutorch, second, half, 10)
+    for key in whole:
+        assert half[key].tolist() == whole[key].tolist()
+
+
+def test_a_state_dict_of_pytorch_fits(torch):
+    """Its format is the same, so it only has to be converted."""
+    theirs = parameters(torch, torch.float32)
+    other = torch.optim.Adam(theirs.values(), lr=0.01)
+    train(torch, other, theirs, 3)
+    state = copy.deepcopy(other.state_dict())
+    for values in state["state"].values():
+        for key, value in values.items():
+            values[key] = edutorch.tensor(value.numpy())
+    ours = {k: edutorch.tensor(v.tolist(), requires_grad=True) for k, v in theirs.items()}
+    mine = optim.Adam(ours.values())
+    mine.load_state_dict(state)
+    train(torch, other, theirs, 3)
+    train(edutorch, mine, ours, 3)
+    np.testing.assert_allclose(ours["a"].tolist(), theirs["a"].tolist(), rtol=1e-5)
+
+
+def test_groups_have_settings_of_their_own(device, torch):
+    def run(library, optimizers):
+        p = parameters(library, library.float64)
+        optimizer = optimizers.SGD(
+            [{"params": [p["a"]], "lr": 0.1}, {"params": p["b"], "momentum": 0.5}], lr=0.01
+        )
+        optimizer.add_param_group({"params": [p["unused"]]})
+        train(library, optimizer, p, 5)
+        return p, optimizer
+
+    (ours, mine), (theirs, other) = run(edutorch, optim), run(torch, torch.optim)
+    for key in START:
+        np.testing.assert_allclose(ours[key].tolist(), theirs[key].tolist(), rtol=1e-9)
+    assert repr(mine) == repr(other)
+
+
+def test_named_parameters_are_taken(device):
+    model = nn.Linear(2, 1)
+    optimizer = optim.SGD(model.named_parameters(), lr=1.0)
+    assert optimizer.param_groups[0]["params"] == [model.weight, model.bias]
+
+
+def test_a_closure_computes_the_loss(device):
+    x = edutorch.tensor(2.0, requires_grad=True)
+    optimizer = optim.SGD([x], lr=0.25)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = x * x
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 4
+    assert x.item() == 1
+
+
+def test_a_step_is_not_recorded_but_noticed(device):
+    x = edutorch.tensor([2.0], requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    optim.SGD([x], lr=0.1).step()
+    assert x.is_leaf and x.requires_grad
+    with pytest.raises(RuntimeError, match="inplace"):
+        y.backward()
+
+
+def test_zero_grad(device):
+    x = edutorch.tensor([2.0], requires_grad=True)
+    optimizer = optim.SGD([x])
+    (x * x).sum().backward()
+    kept = x.grad
+    optimizer.zero_grad(set_to_none=False)
+    assert x.grad.tolist() == [0]
+    assert kept.tolist() == [4]
+    optimizer.zero_grad()
+    assert x.grad is None
+
+
+def test_an_optimizer_in_pytorchs_style(device):
+    """A subclass with a `step` of its own, as tutorials write it."""
+
+    class Plain(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @edutorch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        p.add_(p.grad, alpha=-group["lr"])
+
+    x = edutorch.tensor(2.0, requires_grad=True)
+    (x * x).backward()
+    heard = []
+    with listening(heard.append):
+        Plain([x], lr=0.25).step()
+    assert x.item() == 1
+    assert [type(each) for each in heard].count(Stepped) == 1
+
+
+def test_hooks_and_events(device):
+    x = edutorch.tensor(2.0, requires_grad=True)
+    optimizer = optim.Adam([x])
+    log = []
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: log.append("before"))
+    handle = optimizer.register_step_post_hook(lambda o, args, kwargs: log.append("after"))
+    with listening(log.append):
+        optimizer.step()
+    assert log[:2] == ["before", "after"]
+    assert log[2].optimizer is optimizer
+    handle.remove()
+    optimizer.step()
+    assert log[3:] == ["before"]
+
+
+def test_what_cannot_be_optimized():
+    x = edutorch.tensor([1.0], requires_grad=True)
+    for params, error, text in (
+        ([], ValueError, "empty parameter list"), (x, TypeError, r"put the tensor into a list"),
+        ([1.0], TypeError, "only optimize Tensors"), ([x * 2], RuntimeError, "non-leaf"),
+        ([x, x], ValueError, "duplicate"), ([{"params": {x}}], TypeError, "not a set"),
+        ([{"params": x}, {"params": [x]}], ValueError, "more than one parameter group"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=text):
+            optim.SGD(params)
+    for settings in ({"lr": -1}, {"momentum": -1}, {"weight_decay": -1}, {"nesterov": True}):
+        with pytest.raises(ValueError, match=r"Invalid|Nesterov"):
+            optim.SGD([x], **settings)
+    for settings in ({"lr": -1}, {"eps": -1}, {"betas": (1.0, 0.9)}, {"weight_decay": -1}):
+        with pytest.raises(ValueError, match="Invalid"):
+            optim.Adam([x], **settings)
+
+
+def test_a_state_of_another_size_is_refused():
+    x, y = (edutorch.tensor([1.0], requires_grad=True) for _ in range(2))
+    state = optim.SGD([x, y]).state_dict()
+    with pytest.raises(ValueError, match="doesn't match the size"):
+        optim.SGD([x]).load_state_dict(state)
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        optim.SGD([{"params": x}, {"params": y}]).load_state_dict(state)
+
+
+def test_gradients_of_any_layout(device):
+    """A gradient may be a transposed view; the numbers have to land in the right place."""
+    x = edutorch.arange(6.0).reshape(2, 3).requires_grad_()
+    x.grad = edutorch.arange(6.0).reshape(3, 2).T
+    optim.SGD([x], lr=1.0).step()
+    assert x.tolist() == [[0, -1, -2], [2, 1, 0]]
