@@ -144,11 +144,12 @@ def gradgradcheck(
             outputs = [each for each in listed(func(*leaves)) if each.dtype.is_floating_point]
             wanted = [each for each in leaves if each._node is not None]
             starts = [
-                tensor(np.random.default_rng(7).uniform(0.5, 1.5, tuple(each.shape)), device=each.device)
+                tensor(
+                    np.random.default_rng(7).uniform(0.5, 1.5, tuple(each.shape)),
+                    device=each.device,
+                )
                 for each in outputs
             ]
-            return grad(
-                outputs, wanted, starts, create_graph=True, materialize_grads=True
-            )
+            return grad(outputs, wanted, starts, create_graph=True, materialize_grads=True)
 
     return gradcheck(first_derivatives, given, eps, atol, rtol, raise_exception)

@@ -240,12 +240,19 @@ class finfo:
     1.1920928955078125e-07
     """
 
+    eps: builtins.float
+    max: builtins.float
+    min: builtins.float
+    tiny: builtins.float
+    smallest_normal: builtins.float
+    resolution: builtins.float
+
     def __init__(self, type: dtype | None = None) -> None:
         kind = type or _default
         info = ml_dtypes.finfo(kind.to_real().numpy)
         self.bits = info.bits
         self.dtype = kind.to_real().name
-        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+        for name in finfo.__annotations__:
             setattr(self, name, builtins.float(getattr(info, name)))
 
 

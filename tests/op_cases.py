@@ -44,8 +44,8 @@ DOMAINS: dict[str, tuple[float, float]] = {
 ONE_NUMBER = (
     "neg positive abs sign reciprocal square sqrt rsqrt exp expm1 log log2 log10 log1p sin cos tan "
     "asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan isinf "
-    "isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg erf erfc "
-    "erfinv isposinf isneginf signbit"
+    "isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg erf "
+    "erfc erfinv isposinf isneginf signbit"
 ).split()
 TWO_NUMBERS = (
     "add sub mul div floor_divide remainder maximum minimum atan2 eq ne lt le gt ge isclose "
@@ -60,6 +60,7 @@ A, B, C = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1), some(2, 3, low=0.1
 ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5])
 BIT_A, BIT_B = index([[6, 5, -4], [3, 0, 7]]), index([[3, 1, 2], [-1, 4, 7]])
 
+# fmt: off
 CASES: dict[str, list[Case]] = {}
 for name in ONE_NUMBER:
     low, high = DOMAINS.get(name, (-2.0, 2.0))
@@ -79,7 +80,8 @@ CASES["softplus"].append({"input": A, "beta": 2.0})
 ODD_LIMITS = {"nan": 1.0, "posinf": 9.0, "neginf": -9.0, "checks": "forward"}
 CASES["nan_to_num"] += [{"input": ODD, "checks": "forward"}, {"input": ODD, **ODD_LIMITS}]
 for name in (
-    "isnan isinf isfinite isposinf isneginf signbit sign abs relu sigmoid softplus exp exp2 erf erfc tanh"
+    "isnan isinf isfinite isposinf isneginf signbit sign abs relu sigmoid softplus exp exp2 erf "
+    "erfc tanh"
 ).split():
     CASES[name].append({"input": ODD, "checks": "forward"})
 CASES["isclose"] += [
@@ -87,7 +89,8 @@ CASES["isclose"] += [
     {"input": ODD, "other": ODD, "equal_nan": True},
 ]
 for name in ("maximum", "minimum", "eq", "le"):
-    CASES[name].append({"input": np.array([1.0, 2.0]), "other": np.array([1.0, 3.0]), "checks": "forward"})
+    CASES[name].append({"input": np.array([1.0, 2.0]), "other": np.array([1.0, 3.0]),
+        "checks": "forward"})
 CASES["where"] = [
     {"condition": mask(True, False, True), "input": some(3), "other": some(3, seed=1)},
     {"condition": mask(True, False, True), "input": some(3), "other": 0.5},
@@ -98,7 +101,7 @@ CASES["pow"] = [
     {"input": A, "exponent": 3}, {"input": A, "exponent": 2}, {"input": A, "exponent": 0},
     {"input": A, "exponent": -1.0}, {"input": some(2, 3, low=0.2), "exponent": 0.5},
     {"input": 2.0, "exponent": B}, {"input": 2, "exponent": B},
-]  # fmt: skip
+]
 CASES["lerp"] = [{"input": A, "end": B, "weight": C}, {"input": A, "end": B, "weight": 0.3}]
 CASES["logit"].append({"input": some(2, 3, low=0.0, high=1.0), "eps": 0.2})
 CASES["erfinv"].append({"input": np.array([-1.0, 1.0, 1.5, 0.999, -0.99999]), "checks": "forward"})
@@ -106,15 +109,16 @@ CASES["erf"].append({"input": np.array([1e-9, -1e-3, 0.4999, 0.5001, 3.0, 5.9, 6
 CASES["xlogy"] = [
     {"input": A, "other": some(2, 3, low=0.2, high=3.0)}, {"input": A, "other": 2.5},
     {"input": 2.0, "other": some(2, 3, low=0.2, high=3.0)},
-    {"input": np.array([0.0, 0.0, 1.0]), "other": np.array([0.0, np.nan, 0.0]), "checks": "forward"},
-]  # fmt: skip
+    {"input": np.array([0.0, 0.0, 1.0]), "other": np.array([0.0, np.nan, 0.0]),
+        "checks": "forward"},
+]
 CASES["addcmul"] = [{"input": A, "tensor1": B, "tensor2": C}]
 CASES["addcmul"] += [{"input": A, "tensor1": B, "tensor2": C, "value": 2}]
 CASES["addcdiv"] = CASES["addcmul"]
 CASES["clamp"] = [
     {"input": A, "min": -0.5, "max": 0.75}, {"input": A, "min": 0}, {"input": A, "max": 1},
     {"input": A, "min": B - 1, "max": B + 0.5}, {"input": A, "max": B},
-]  # fmt: skip
+]
 
 # Reductions ----------------------------------------------------------------------------------
 
@@ -122,11 +126,11 @@ CUBE = some(2, 3, 2, seed=3)
 EVERY_DIM: list[Case] = [
     {"input": A}, {"input": A, "dim": 0}, {"input": CUBE, "dim": -1, "keepdim": True},
     {"input": some(), "dim": 0}, {"input": some()}, {"input": some(2, 0), "dim": 0},
-]  # fmt: skip
+]
 DIM_TUPLES: list[Case] = [
     {"input": CUBE, "dim": (0, 2)}, {"input": CUBE, "dim": (-1, 1), "keepdim": True},
     {"input": A.T, "dim": ()}, {"input": A, "dim": None, "keepdim": True},
-]  # fmt: skip
+]
 EMPTY: list[Case] = [{"input": some(2, 0)}, {"input": some(2, 0), "dim": 1}]
 ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 4.0], [1.5, 2.5, 3.5]])
 
@@ -135,8 +139,9 @@ CASES["mean"] = EVERY_DIM + DIM_TUPLES + EMPTY
 CASES["var"] = [case for case in EVERY_DIM if case["input"].ndim] + DIM_TUPLES
 CASES["var"] += [{"input": A, "dim": 1, "correction": 0}, {"input": CUBE, "correction": 2}]
 CASES["prod"] = EVERY_DIM + EMPTY + [{"input": ZEROS}, {"input": ZEROS, "dim": 1}]
-CASES["amax"] = [case for case in EVERY_DIM + DIM_TUPLES if "dim" in case and case["dim"] is not None]
-CASES["amax"] += [{"input": A}, {"input": np.array([[1.0, 1.0, 0.5]]), "dim": 1, "checks": "forward"}]
+CASES["amax"] = [case for case in EVERY_DIM + DIM_TUPLES if case.get("dim") is not None]
+CASES["amax"] += [{"input": A}, {"input": np.array([[1.0, 1.0, 0.5]]), "dim": 1,
+    "checks": "forward"}]
 CASES["amin"] = CASES["amax"]
 CASES["logsumexp"] = [case for case in EVERY_DIM + DIM_TUPLES[:2] if "dim" in case] + [
     {"input": ODD, "dim": 0, "checks": "forward"},
@@ -148,12 +153,14 @@ CASES["vector_norm"] = [
     {"input": CUBE, "ord": np.inf, "dim": 1}, {"input": A, "ord": -np.inf, "keepdim": True},
     {"input": A, "ord": 0}, {"input": A, "ord": 0.5, "dim": 1}, {"input": some()},
     {"input": np.zeros((2, 2)), "dim": 1, "checks": "forward"},
-]  # fmt: skip
-CASES["all"] = [{"input": ZEROS}, {"input": ZEROS, "dim": 0}, {"input": ZEROS > 1, "dim": (0, 1)}, *EMPTY]
+]
+CASES["all"] = [{"input": ZEROS}, {"input": ZEROS, "dim": 0}, {"input": ZEROS > 1, "dim": (0, 1)},
+    *EMPTY]
 CASES["any"] = CASES["all"]
 CASES["argmax"] = EVERY_DIM + [{"input": A, "dim": None, "keepdim": True}, {"input": ODD}]
 CASES["argmin"] = CASES["argmax"]
-CASES["count_nonzero"] = [{"input": ZEROS}, {"input": ZEROS, "dim": 1}, {"input": ZEROS, "dim": (0, 1)}]
+CASES["count_nonzero"] = [{"input": ZEROS}, {"input": ZEROS, "dim": 1}, {"input": ZEROS,
+    "dim": (0, 1)}]
 CASES["cumsum"] = [{"input": A, "dim": 1}, {"input": CUBE, "dim": -2}, {"input": some(), "dim": 0}]
 CASES["logcumsumexp"] = [*CASES["cumsum"], {"input": np.array([1e3, 1e3]), "dim": 0}]
 CASES["cumprod"] = [*CASES["cumsum"], {"input": ZEROS, "dim": 1}, {"input": some(2, 0), "dim": 1}]
@@ -165,13 +172,16 @@ CASES["reshape"] += [{"input": some(0, 3), "shape": (3, 0)}, {"input": some(1), 
 CASES["view"] = CASES["reshape"]
 CASES["permute"] = [{"input": CUBE, "dims": (2, 0, 1)}, {"input": CUBE, "dims": (-1, -3, -2)}]
 CASES["permute"] += [{"input": some(), "dims": ()}]
-CASES["transpose"] = [{"input": CUBE, "dim0": 0, "dim1": -1}, {"input": some(), "dim0": 0, "dim1": 0}]
+CASES["transpose"] = [{"input": CUBE, "dim0": 0, "dim1": -1}, {"input": some(), "dim0": 0,
+    "dim1": 0}]
 CASES["t"] = [{"input": A}, {"input": some(3)}, {"input": some()}]
-CASES["unsqueeze"] = [{"input": A, "dim": each} for each in (0, 1, -1)] + [{"input": some(), "dim": 0}]
+CASES["unsqueeze"] = [{"input": A, "dim": each} for each in (0, 1, -1)] + [{"input": some(),
+    "dim": 0}]
 CASES["squeeze"] = [
-    {"input": some(1, 2, 1)}, {"input": some(1, 2, 1), "dim": 0}, {"input": some(1, 2, 1), "dim": 1},
+    {"input": some(1, 2, 1)}, {"input": some(1, 2, 1), "dim": 0}, {"input": some(1, 2, 1),
+        "dim": 1},
     {"input": some(1, 2, 1), "dim": (0, -1)}, {"input": some()}, {"input": some(), "dim": 0},
-]  # fmt: skip
+]
 CASES["expand"] = [{"input": some(2, 1), "size": (4, 2, 3)}, {"input": some(2, 1), "size": (-1, 3)}]
 CASES["expand"] += [{"input": some(), "size": (2, 2)}, {"input": some(1), "size": (0,)}]
 CASES["narrow"] = [{"input": A, "dim": -1, "start": 1, "length": 2}]
@@ -181,27 +191,30 @@ CASES["select"] = [{"input": A, "dim": 1, "index": -1}, {"input": some(3), "dim"
 CASES["diagonal"] = [
     {"input": A}, {"input": A, "offset": 1}, {"input": A, "offset": -1},
     {"input": CUBE, "offset": 1, "dim1": 0, "dim2": 1}, {"input": CUBE, "dim1": -1, "dim2": 0},
-]  # fmt: skip
+]
 CASES["as_strided"] = [{"input": some(6), "size": (2, 3), "stride": (2, 1), "storage_offset": 1}]
 CASES["as_strided_scatter"] = [
-    {"input": some(6), "src": some(2, 2, seed=1), "size": (2, 2), "stride": (2, 1), "storage_offset": 1}
+    {"input": some(6), "src": some(2, 2, seed=1), "size": (2, 2), "stride": (2, 1),
+        "storage_offset": 1}
 ]
 CASES["flip"] = [{"input": CUBE, "dims": (0, -1)}, {"input": some(3), "dims": (0,)}]
 CASES["roll"] = [{"input": A, "shifts": 1}, {"input": A, "shifts": (1, -1), "dims": (0, 1)}]
 CASES["roll"] += [{"input": A, "shifts": 4, "dims": 1}]
-CASES["tril"] = [{"input": some(3, 3)}, {"input": CUBE, "diagonal": -1}, {"input": A, "diagonal": 1}]
+CASES["tril"] = [{"input": some(3, 3)}, {"input": CUBE, "diagonal": -1}, {"input": A,
+    "diagonal": 1}]
 CASES["triu"] = CASES["tril"]
 CASES["repeat"] = [{"input": A, "repeats": (2, 1, 2)}, {"input": some(), "repeats": (3,)}]
 CASES["repeat"] += [{"input": A, "repeats": (0, 1)}]
 CASES["cat"] = [
     {"tensors": [A, some(1, 3, seed=1)]}, {"tensors": [A, some(2, 1, seed=1), B], "dim": -1},
     {"tensors": [A, some(0)], "dim": 0},
-]  # fmt: skip
-CASES["stack"] = [{"tensors": [A, B]}, {"tensors": [A, B], "dim": -1}, {"tensors": [some(), some()]}]
+]
+CASES["stack"] = [{"tensors": [A, B]}, {"tensors": [A, B], "dim": -1}, {"tensors": [some(),
+    some()]}]
 CASES["clone"] = CASES["real"] = [{"input": A}, {"input": some()}, {"input": some(0)}]
 CASES["diag_embed"] = [
     {"input": some(3)}, {"input": A, "offset": 1}, {"input": A, "offset": -1, "dim1": 0, "dim2": 2},
-]  # fmt: skip
+]
 CASES["as_type"] = [{"input": A, "dtype": kind} for kind in ("float64", "float32", "int64")]
 CASES["to_device"] = [{"input": A}]
 
@@ -213,21 +226,22 @@ INDICES: list[Any] = [
     index(1, 0, 1), (index(1, 0, 1), index(0, 0, 2)), (ALL, index([0, 0], [2, 1])),
     (index(1, 1), ALL), (index([1], [0]), index(0, 2)), mask(True, False), A > 0, (A > 0, None),
     (ALL, mask(True, False, True)), (), slice(2, 2), (index(1), ...), np.array(1), [1, 0],
-]  # fmt: skip
+]
 CASES["getitem"] = [{"input": A, "index": each} for each in INDICES]
 CASES["getitem"] += [
     {"input": CUBE, "index": (index(0, 1), ALL, index(1, 0))},
     {"input": CUBE, "index": (ALL, index(0, 2), index(1, 0))},
     {"input": CUBE, "index": (..., index(1, 0))}, {"input": some(), "index": ...},
     {"input": some(), "index": None}, {"input": CUBE, "index": (0, ALL, index(1, 1, 0))},
-]  # fmt: skip
+]
 CASES["setitem"] = [
-    {"input": A, "value": some(2), "index": (ALL, 1)}, {"input": A, "value": some(), "index": A > 0},
+    {"input": A, "value": some(2), "index": (ALL, 1)}, {"input": A, "value": some(),
+        "index": A > 0},
     {"input": A, "value": some(2, 3, seed=4), "index": (index(1, 0),)},
     {"input": A, "value": some(3, seed=4), "index": slice(0, 1)},
     {"input": A, "value": some(2, seed=4), "index": (index(0, 1), index(2, 0))},
     {"input": A, "value": some(), "index": ...},
-]  # fmt: skip
+]
 CASES["place"] = [
     {"input": some(3), "index": (index(0, 0, 2),), "shape": (4,)},
     {"input": some(2, 2), "index": (ALL, slice(1, 3)), "shape": (2, 3)},
@@ -236,7 +250,7 @@ ROWS = index([[0, 1, 0], [1, 1, 0]])
 CASES["gather"] = [
     {"input": A, "dim": 0, "index": ROWS}, {"input": A, "dim": -1, "index": index([[2], [0]])},
     {"input": some(3), "dim": 0, "index": index(2, 2)},
-]  # fmt: skip
+]
 CASES["scatter"] = [
     {"input": A, "src": some(2, 2, seed=1), "dim": 1, "index": index([[2, 0], [1, 0]])},
     {"input": A, "src": B, "dim": 1, "index": index([[2, 0], [1, 0]])},
@@ -247,8 +261,9 @@ CASES["scatter"] += [
     {"input": A, "value": -1.5, "dim": 0, "index": index([[1, 0, 1]])},
 ]
 CASES["scatter_add"] = [
-    {"input": A, "src": B, "dim": 0, "index": ROWS}, {"input": A, "src": B, "dim": 1, "index": ROWS[:, :2]}
-]  # fmt: skip
+    {"input": A, "src": B, "dim": 0, "index": ROWS}, {"input": A, "src": B, "dim": 1,
+        "index": ROWS[:, :2]}
+]
 CASES["index_select"] = [{"input": A, "dim": 1, "index": index(2, 0, 2)}]
 CASES["index_select"] += [{"input": CUBE, "dim": 0, "index": index(1, 1)}]
 CASES["index_copy"] = [
@@ -257,7 +272,7 @@ CASES["index_copy"] = [
 ]
 CASES["index_add"] = [
     *CASES["index_copy"], {"input": A, "dim": 0, "index": index(1, 1), "source": B, "alpha": 2},
-]  # fmt: skip
+]
 CASES["index_fill"] = [{"input": A, "dim": 1, "index": index(2, 0), "value": 5.0}]
 PUTS: list[Case] = [
     {"input": A, "indices": (index(0, 1), index(2, 0)), "values": some(2, seed=1)},
@@ -271,9 +286,10 @@ CASES["masked_fill"] += [{"input": A, "mask": mask(True, False, True), "value": 
 # Order, products, softmax ------------------------------------------------------------------------
 
 CASES["sort_with_indices"] = [
-    {"input": A, "dim": -1}, {"input": CUBE, "dim": 1, "descending": True}, {"input": some(), "dim": 0},
+    {"input": A, "dim": -1}, {"input": CUBE, "dim": 1, "descending": True}, {"input": some(),
+        "dim": 0},
     {"input": np.array([2.0, 1.0, 2.0, 1.0]), "descending": True, "checks": "forward"},
-]  # fmt: skip
+]
 CASES["extreme_with_index"] = [
     {"input": A, "dim": 1, "keepdim": False, "largest": True},
     {"input": CUBE, "dim": 0, "keepdim": True, "largest": False},
@@ -290,19 +306,20 @@ CASES["matmul"] = [
     for first, second in [
         ((2, 3), (3, 2)), ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 2, 3), (3,)),
         ((3,), (2, 3, 1)), ((2, 1, 2, 3), (2, 3, 2)), ((2, 3), (2, 3, 1)), ((2, 0), (0, 2)),
-    ]  # fmt: skip
+    ]
 ]
 CASES["einsum_of"] = [
     {"equation": "ij,jk->ik", "operands": [A, M32]}, {"equation": "bij,jk", "operands": [CUBE, A]},
-    {"equation": "...i,i->...", "operands": [A, some(3, seed=1)]}, {"equation": "ij->", "operands": [A]},
+    {"equation": "...i,i->...", "operands": [A, some(3, seed=1)]}, {"equation": "ij->",
+        "operands": [A]},
     {"equation": "ij->ji", "operands": [A]}, {"equation": "ij,ij,ij->i", "operands": [A, B, C]},
     {"equation": "ii->i", "operands": [some(3, 3)]}, {"equation": "ii", "operands": [some(3, 3)]},
     {"equation": "...ij,...jk->...ik", "operands": [some(2, 2, 3), M32]},
-]  # fmt: skip
+]
 CASES["softmax"] = [
     {"input": A, "dim": 1}, {"input": CUBE, "dim": 0}, {"input": some(), "dim": 0},
     {"input": some(0, 2), "dim": 1},
-]  # fmt: skip
+]
 CASES["log_softmax"] = CASES["softmax"]
 
 EXCLUDED: dict[str, str] = {}

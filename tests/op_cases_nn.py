@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-
 from tests.op_cases import CASES, INTERNAL, OTHER_TYPES, index, some
 
+# fmt: off
 A, B = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1)
 
 # Elementwise -------------------------------------------------------------------------------------
@@ -22,7 +22,7 @@ CASES["linear"] = [
     {"input": some(3), "weight": WEIGHT, "bias": BIAS},
     {"input": some(2, 2, 3), "weight": WEIGHT, "bias": BIAS},
     {"input": some(0, 3), "weight": WEIGHT, "bias": BIAS},
-]  # fmt: skip
+]
 
 # Losses ------------------------------------------------------------------------------------------
 
@@ -37,12 +37,12 @@ CASES["nll_loss"] = [
     {"input": SCORES, "target": RIGHT, "ignore_index": 3},
     {"input": some(4), "target": index([2]).reshape(()), "reduction": "sum"},
     {"input": some(2, 3, 2), "target": index([[1, 0], [2, 2]])},
-]  # fmt: skip
+]
 NLL: dict[str, object] = {"target": RIGHT, "weight": None, "shape": (3, 4), "ignore_index": -100}
 CASES["nll_spread"] = [
     {"input": some(3), **NLL, "reduction": "none"}, {"input": some(), **NLL, "reduction": "mean"},
     {"input": some(), **NLL, "reduction": "sum"},
-]  # fmt: skip
+]
 
 # Images ------------------------------------------------------------------------------------------
 
@@ -53,7 +53,8 @@ CASES["conv2d"] = [
     {"input": IMAGE, "weight": some(4, 1, 2, 1, seed=1), "groups": 2, "dilation": (2, 1)},
     {"input": some(1, 1, 3, 3), "weight": some(1, 1, 3, 1, seed=1), "padding": "same"},
 ]
-FACES: dict[str, object] = {"stride": (2, 1), "pads": ((1, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
+FACES: dict[str, object] = {"stride": (2, 1), "pads": ((1, 0), (0, 0)), "dilation": (1, 1),
+    "groups": 1}
 CASES["transposed"] = [{"input": some(1, 2, 2, 2), "weight": FILTERS, "size": (4, 3), **FACES}]
 CASES["conv2d_weight"] = [
     {"input": some(1, 2, 4, 3), "response": some(1, 2, 2, 2), "kernel": (2, 2), **FACES}
@@ -65,9 +66,11 @@ CASES["constant_pad"] = [
 WINDOWS: dict[str, object] = {"kernel_size": 2, "stride": 1, "padding": 0}
 CASES["max_pool"] = [
     {"input": some(1, 2, 4, 4), **WINDOWS, "dilation": 1, "ceil_mode": False},
-    {"input": some(2, 5, 4), **WINDOWS, "stride": None, "padding": 1, "dilation": 1, "ceil_mode": True},
+    {"input": some(2, 5, 4), **WINDOWS, "stride": None, "padding": 1, "dilation": 1,
+        "ceil_mode": True},
 ]
 SETTINGS = (2, 2, 0, 1, False)
+CASES["winning_tap"] = [{"input": some(1, 1, 4, 4), "settings": SETTINGS}]
 TAPS = index([[0, 3], [1, 2]]).reshape(1, 1, 2, 2)
 CASES["tap_spread"] = [
     {"input": some(1, 1, 2, 2), "tap": TAPS, "shape": (1, 1, 4, 4), "settings": SETTINGS}
@@ -82,10 +85,13 @@ CASES["avg_pool2d"] = [
 CASES["avg_spread"] = [
     {"input": some(1, 1, 2, 2), "shape": (1, 1, 4, 4), "settings": (2, 2, 0, False, True, None)}
 ]
-CASES["standardize"] = [{"input": A, "dims": (1,), "eps": 0.01}, {"input": IMAGE, "dims": (0, 2, 3), "eps": 0.01}]
+CASES["standardize"] = [{"input": A, "dims": (1,), "eps": 0.01}, {"input": IMAGE, "dims": (0, 2,
+    3), "eps": 0.01}]
 
 INTERNAL |= {
-    "transposed", "conv2d_weight", "tap_spread", "tap_pick", "avg_spread", "nll_spread", "standardize",
-}  # fmt: skip
+    "transposed", "conv2d_weight", "tap_spread", "tap_pick", "avg_spread", "nll_spread",
+        "standardize",
+    "winning_tap",
+}
 for name in ("avg_pool2d", "l1_loss", "mse_loss"):
     OTHER_TYPES[name, "int"] = "layers and losses are for floating numbers"

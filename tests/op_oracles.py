@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from edutorch.core.op import REGISTRY
-
 
 def _set(input: Any, value: Any, index: Any) -> Any:
     y = input.clone()
@@ -19,7 +17,6 @@ def _set(input: Any, value: Any, index: Any) -> Any:
 # Ops that users reach under another name.
 OURS: dict[str, Callable[..., Any]] = {
     "to_device": lambda input: input.to("cpu", copy=True),
-    "max_pool": lambda **given: REGISTRY["max_pool"].function(**given)[0],  # the other is internal
     "getitem": lambda input, index: input[index],
 }
 
@@ -112,7 +109,8 @@ NUMBERS: dict[str, Callable[..., Any]] = {
         "atan": math.atan, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
         "relu": lambda x: max(x, 0.0), "exp2": lambda x: 2.0**x, "erf": math.erf, "erfc": math.erfc,
         "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh,
-        "atanh": math.atanh, "frac": lambda x: math.fmod(x, 1), "logit": lambda x: math.log(x / (1 - x)),
+        "atanh": math.atanh, "frac": lambda x: math.fmod(x, 1),
+            "logit": lambda x: math.log(x / (1 - x)),
         "sinc": lambda x: math.sin(math.pi * x) / (math.pi * x), "deg2rad": math.radians,
         "rad2deg": math.degrees, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
         "softplus": lambda x: math.log(1 + math.exp(x)),
@@ -121,7 +119,8 @@ NUMBERS: dict[str, Callable[..., Any]] = {
         "remainder": lambda a, b: a % b, "maximum": max, "minimum": min, "atan2": math.atan2,
         "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
         "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a), "fmod": math.fmod, "hypot": math.hypot,
+        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a), "fmod": math.fmod,
+            "hypot": math.hypot,
         "logaddexp": lambda a, b: math.log(math.exp(a) + math.exp(b)),
         "xlogy": lambda a, b: a * math.log(b), "addcmul": lambda a, b, c: a + b * c,
         "addcdiv": lambda a, b, c: a + b / c,

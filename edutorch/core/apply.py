@@ -177,9 +177,7 @@ def promote(
         follows = each is None or (arrays and kind.numpy in following and not wraps)
         return each if follows else backend.asarray(each).astype(kind.numpy)
 
-    return [
-        each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)
-    ]
+    return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
 
 
 def same_type(op: Op, operands: list[Any]) -> list[Any]:

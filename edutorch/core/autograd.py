@@ -58,7 +58,7 @@ class Node:
     the output's. `saved` is emptied once backward has used it, if it `holds` arrays.
     """
 
-    __slots__ = ("__weakref__", "_order", "dtype", "edges", "hooks", "saved", "shape")
+    __slots__ = ("__weakref__", "_order", "dtype", "edges", "hooks", "saved", "shape", "writes")
 
     op: Op
     holds = False
@@ -68,6 +68,7 @@ class Node:
     shape: tuple[int, ...]
     dtype: Any
     hooks: dict[int, Callable[[Any], Any]] | None
+    writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Turn the gradient of the output into one gradient per edge (None where edge is)."""

@@ -25,9 +25,7 @@ def call_source(op: Op) -> str:
     """The public function: fast path, plain-array path, general path."""
     parameters = list(op.signature.parameters.values())
     if op.has_out:
-        parameters.append(
-            inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-        )
+        parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     header = ", ".join(_parameter_texts(parameters))
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
@@ -68,13 +66,16 @@ def _fast_path(op: Op) -> str:
         f"if {IS_TENSOR} and {IS_EVERYDAY}{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
-        f"    plain = a_{first}.__class__ is ndarray" + _and_floating(op, first),
     ]
+    plain = f"a_{first}.__class__ is ndarray" + _and_floating(op, first)
+    if others or op.contract is not None:
+        lines += [f"    plain = {plain}"]
+        plain = "plain"
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
     if op.contract is not None:
         lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
-    lines += ["    if plain:"]
+    lines += [f"    if {plain}:"]
     if op.family == "reduction":
         lines += ["        if dim is not None:"]
         lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
@@ -87,13 +88,14 @@ def _fast_path(op: Op) -> str:
     lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
     if op.family == "movement":
         lines += [
-            f"        if y.base is not None and (y.base is a_{first} or y.base is a_{first}.base):",
+            "        base = y.base",
+            f"        if base is not None and (base is a_{first} or base is a_{first}.base):",
             f"            link_view(output, {first})",
         ]
     if op.rules:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
         if "dtype" in op.settings:  # the result may be of integers
-            wanted = f"({wanted}) and y.dtype in DIFFERENTIABLE"
+            wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
         lines += [f"        if mode is PLAIN and ({wanted}):"]
         lines += textwrap.indent(_record(op), " " * 12).splitlines()
     return "\n".join([*lines, "        return output", ""])
@@ -223,20 +225,16 @@ def _record(op: Op) -> str:
     else:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
-    lines = []
-    if "y" in op.saved:
-        lines.append("writes = output._writes = Writes()")
     saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
     return "\n".join(
         [
-            *lines,
             "node = NODE()",
             "node._order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
             "node.shape = y.shape",
             "node.dtype = y.dtype",
-            "node.hooks = None",
+            "node.hooks = node.writes = None",
             "output._node = node",
         ]
     )
@@ -244,7 +242,7 @@ def _record(op: Op) -> str:
 
 def _saved_value(op: Op, name: str) -> str:
     if name == "y":
-        return "(y, writes)"
+        return "y"
     if op.variadic and name in op.inputs:
         return f"tuple({name})"
     if name.endswith("_shape"):
@@ -286,11 +284,11 @@ def backward_source(op: Op) -> str:
     for name in op.saved:
         if name == "y":
             lines += [
-                "y, writes = y",
-                "if writes.time > node._order:",
+                "writes = node.writes",
+                "if writes is not None and writes.time > node._order:",
                 "    raise stale_value(node, 'the result', writes)",
                 "if recording:",
-                "    y = result_again(node, y, writes)",
+                "    y = result_again(node, y)",
             ]
         elif name in op.inputs:
             lines += [

@@ -100,7 +100,7 @@ def spread(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
         if not sizes:
             return function(self, **named)
-        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        given = sizes[0] if len(sizes) == 1 and sizes[0].__class__ is not int else sizes
         return function(self, given, **named) if named else function(self, given)
 
     return method

@@ -106,9 +106,7 @@ class Op:
         self._wait()
         REGISTRY[self.name] = self
 
-    def vjp(
-        self, latex: str | dict[str, str] = "", **rules: Callable[..., Any]
-    ) -> Any:
+    def vjp(self, latex: str | dict[str, str] = "", **rules: Callable[..., Any]) -> Any:
         """Add the derivative rule of each named input (vector-Jacobian product).
 
         Args:
@@ -171,7 +169,7 @@ class Op:
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
-            "Writes": autograd.Writes, "MISTAKES": MISTAKES, "explain": explain,
+            "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
             "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
             "result_again": result_again, "second_backward": autograd.second_backward,
@@ -225,7 +223,8 @@ class Op:
         bound = self.signature.bind(*inputs, **settings)
         bound.apply_defaults()
         values = {**bound.arguments, "y": self.function(*inputs, **settings)}
-        values |= {f"{each}_shape": getattr(bound.arguments[each], "shape", ()) for each in self.inputs}
+        given = bound.arguments
+        values |= {f"{each}_shape": getattr(given[each], "shape", ()) for each in self.inputs}
         total = None
         for name, tangent in zip(self.inputs, tangents, strict=False):
             if tangent is None or name not in self.rules:

@@ -15,6 +15,8 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from numpy.exceptions import AxisError
+
 from ..errors import DimError, DTypeError, EdutorchError, ShapeError
 
 if TYPE_CHECKING:
@@ -161,12 +163,17 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
     dim = operator.index(dim)
     room = max(ndim, 1)
     if not -room <= dim < room:
-        raise DimError(
-            op,
-            f"Dimension out of range: dim {dim} of a tensor with {ndim} dimensions",
-            hint=f"dim must be between {-room} and {room - 1}",
-        )
+        raise no_such_dim(op, dim, ndim)
     return dim % room
+
+
+def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
+    room = max(ndim, 1)
+    return DimError(
+        op,
+        f"Dimension out of range: dim {dim} of a tensor with {ndim} dimensions",
+        hint=f"dim must be between {-room} and {room - 1}",
+    )
 
 
 def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
@@ -228,6 +235,8 @@ def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
             }
             return DTypeError(op.name, "not implemented for these types", kinds)
         return TypeError(f"{op.name}: {error}")
+    if isinstance(error, AxisError) and error.axis is not None and error.ndim is not None:
+        return no_such_dim(op.name, error.axis, error.ndim)
     if isinstance(error, IndexError):
         return DimError(op.name, str(error), rows)
     if op.family == "elementwise":
@@ -259,7 +268,8 @@ def _broadcast_hint(arrays: Sequence[Any]) -> str:
     a, b = (shape_of(array) for array in (*arrays, (), ())[:2])
     if len(b) == 1 and b[0] in a:
         behind = len(a) - 1 - a.index(b[0])
-        return f"to line up with an earlier axis, add axes behind: x.reshape({b[0]}{', 1' * behind})"
+        shape = ", ".join([str(b[0]), *"1" * behind])
+        return f"to line up with an earlier axis, add axes behind: x.reshape({shape})"
     if a == b[::-1]:
         return "one of them looks transposed: x.T"
     return "from the last axis backwards, sizes must be equal or one of them 1"

@@ -207,9 +207,7 @@ class Tensor(NumbersOut):
 
     def _bump(self) -> None:
         """Note that the memory was written to."""
-        if self._writes is None:
-            self._writes = Writes()
-        self._writes.happened()
+        writes_of(self).happened()
 
     def is_inference(self) -> bool:
         """Say whether it was made in inference mode."""
@@ -305,11 +303,23 @@ def node_of(value: Any) -> Any:
     return value._node if isinstance(value, Tensor) else None
 
 
+def writes_of(tensor: Tensor) -> Writes:
+    """Return the record of the writes to a tensor's memory; most tensors never need one.
+
+    Its node gets it as well: the array that the node saved may be this memory.
+    """
+    if tensor._writes is None:
+        node = tensor._node
+        if node is None or node is LEAF:
+            tensor._writes = Writes()
+        else:
+            tensor._writes = node.writes = node.writes or Writes()
+    return tensor._writes
+
+
 def link_view(view: Tensor, of: Tensor) -> None:
     """Let a view share the record of writes with the tensor whose memory it shows."""
-    writes = of._writes
-    if writes is None:
-        writes = of._writes = Writes()
+    writes = of._writes or writes_of(of)
     view._writes = writes
     view._base = of if of._base is None else of._base
     views = writes.views
@@ -319,11 +329,12 @@ def link_view(view: Tensor, of: Tensor) -> None:
     views.append(weakref.ref(view))
 
 
-def result_again(node: Node, y: Any, writes: Writes) -> Tensor:
+def result_again(node: Node, y: Any) -> Tensor:
     """Make a tensor again of the result that `node` saved as an array.
 
     (Saving the tensor itself would be a circle: it holds the node.)
     """
     tensor = wrap(y)
-    tensor._node, tensor._writes = node, writes
+    tensor._node = node
+    writes_of(tensor)
     return tensor

@@ -102,7 +102,9 @@ def vjp(func: Function, *primals: Tensor) -> tuple[Any, Function]:
 
 
 def _detached(output: Any) -> Any:
-    return output.detach() if isinstance(output, Tensor) else tuple(each.detach() for each in output)
+    if isinstance(output, Tensor):
+        return output.detach()
+    return tuple(each.detach() for each in output)
 
 
 def jvp(func: Function, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Any:
@@ -119,7 +121,8 @@ def jvp(func: Function, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...
     if output.grad_fn is None:
         return output, zeros_like(output)
     backs = autograd.grad(output, leaves, start, create_graph=True, materialize_grads=True)
-    used = [(each, t) for each, t in zip(backs, tangents, strict=True) if each.requires_grad]
+    pairs = zip(backs, tangents, strict=True)
+    used = [(each, t) for each, t in pairs if each is not None and each.requires_grad]
     if not used:
         return output.detach(), zeros_like(output)
     moved = autograd.grad([each for each, _ in used], start, [t for _, t in used])[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import functional, init, modules
 from .modules import *
-from .modules import __all__ as _modules
 from .parameter import Buffer, Parameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", *_modules]
+__all__ = ["Buffer", "Parameter", "functional", "init"]
+__all__ += modules.__all__

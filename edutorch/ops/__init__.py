@@ -19,10 +19,10 @@ from .rounding import ceil, floor, frac, nan_to_num, round, sign, trunc
 from .trigonometry import (
     acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan, tanh,
 )  # fmt: skip
-from .special import erf, erfc, erfinv
+from .special import erf, erfc, erfinv, xlogy
 from .arithmetic import (
     add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, logaddexp, maximum,
-    minimum, mul, pow, remainder, sub, xlogy,
+    minimum, mul, pow, remainder, sub,
 )  # fmt: skip
 from .comparison import (
     allclose, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, equal, ge, gt, isclose,
@@ -41,7 +41,16 @@ from .movement import (
     transpose, unsqueeze,
 )  # fmt: skip
 from .movement import expand  # hidden below: a method only, as in PyTorch
-from .axes import atleast_1d, atleast_2d, atleast_3d, broadcast_to, flatten, movedim, ravel, unflatten
+from .axes import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_to,
+    flatten,
+    movedim,
+    ravel,
+    unflatten,
+)
 from .arrange import (
     broadcast_tensors, diag, diag_embed, flip, fliplr, flipud, meshgrid, repeat_interleave, roll,
     rot90, tile, tril, tril_indices, triu, triu_indices,
@@ -72,7 +81,15 @@ from .random import (
 
 # PyTorch's second names for the same functions; those of methods are methods too.
 multiply, divide, true_divide, subtract, negative, absolute = mul, div, div, sub, neg, abs
-arctan, arcsin, arccos, arctan2, arcsinh, arccosh, arctanh = atan, asin, acos, atan2, asinh, acosh, atanh
+arctan, arcsin, arccos, arctan2, arcsinh, arccosh, arctanh = (
+    atan,
+    asin,
+    acos,
+    atan2,
+    asinh,
+    acosh,
+    atanh,
+)
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 swapaxes = swapdims = transpose
 moveaxis, clip, fix = movedim, clamp, trunc

@@ -183,7 +183,9 @@ def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
 
 index_select.vjp(
     input=lambda g, input_shape, dim, index: place(
-        g, (slice(None),) * (dim % len(input_shape)) + (positions("index_select", index),), input_shape
+        g,
+        (slice(None),) * (dim % len(input_shape)) + (positions("index_select", index),),
+        input_shape,
     ),
     latex=r"g\ \text{added where it was picked}",
 )
@@ -245,7 +247,9 @@ def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Any) -> Arr
     tensor([7., 0., 7.])
     """
     y = input.copy()
-    y[slices(dim, index, y.ndim, "index_fill")] = value.item() if isinstance(value, Tensor) else value
+    y[slices(dim, index, y.ndim, "index_fill")] = (
+        value.item() if isinstance(value, Tensor) else value
+    )
     return y
 
 
@@ -284,5 +288,5 @@ index_put.vjp(
 )
 
 
-from .like import zeros_like  # noqa: E402  (rules may use any op)
 from .indexing import getitem, place  # noqa: E402
+from .like import zeros_like  # noqa: E402  (rules may use any op)

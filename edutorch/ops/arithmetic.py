@@ -26,7 +26,11 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
 
 def scaled(xp: Any, other: Any, alpha: float) -> Any:
     """alpha · other, in the type of `other`."""
-    return alpha * other if not hasattr(other, "dtype") else other * xp.asarray(alpha).astype(other.dtype)
+    return (
+        alpha * other
+        if not hasattr(other, "dtype")
+        else other * xp.asarray(alpha).astype(other.dtype)
+    )
 
 
 add.vjp(
@@ -256,9 +260,7 @@ lerp.vjp(
 
 
 @elementwise(promotion="promote")
-def clamp(
-    xp: Any, input: Array, min: Array | None = None, max: Array | None = None
-) -> Array:
+def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
 
     >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
@@ -275,15 +277,15 @@ clamp.vjp(
     min=lambda g, y, input, min: where((y != input) & (y == min), g, 0.0),
     max=lambda g, y, input, max: where((y != input) & (y == max), g, 0.0),
     latex={
-        "input": r"g\,[min \le x \le max]", "min": r"g\,[x < min]", "max": r"g\,[x > max]",
-    },  # fmt: skip
+        "input": r"g\,[min \le x \le max]",
+        "min": r"g\,[x < min]",
+        "max": r"g\,[x > max]",
+    },
 )
 
 
 @elementwise(promotion="promote")
-def addcmul(
-    xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
-) -> Array:
+def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 · tensor2.
 
     >>> addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
@@ -301,9 +303,7 @@ addcmul.vjp(
 
 
 @elementwise(promotion="promote")
-def addcdiv(
-    xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
-) -> Array:
+def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 / tensor2, for floating numbers.
 
     >>> addcdiv(tensor([1.0]), tensor([6.0]), tensor([3.0]), value=0.5)
@@ -374,28 +374,10 @@ logaddexp.vjp(
 )
 
 
-@elementwise
-def xlogy(xp: Any, input: Array, other: Array) -> Array:
-    """y = a · log(b), and 0 where a is 0, whatever b is.
-
-    >>> xlogy(tensor([0.0, 1.0]), tensor([0.0, math.e]))
-    tensor([0., 1.])
-    """
-    zero = (input == 0) & ~xp.isnan(other)
-    return xp.where(zero, 0 * input, input * xp.log(xp.where(zero, 1 + 0 * input, other)))
-
-
-xlogy.vjp(
-    input=lambda g, input, other: g * where(input == 0, 0.0, log(where(input == 0, 1.0, other))),
-    other=lambda g, input, other: g * input / other,
-    latex={"input": r"g \ln b", "other": r"\frac{g\,a}{b}"},
-)
-
-
 # Rules may use any op; those defined in later files are imported last.
 import math  # noqa: E402
 
 from .comparison import logical_and, where  # noqa: E402
-from .like import zeros_like  # noqa: E402
 from .elementwise import exp, log  # noqa: E402
+from .like import zeros_like  # noqa: E402
 from .rounding import trunc  # noqa: E402

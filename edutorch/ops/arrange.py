@@ -304,6 +304,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 from .indexing import place  # noqa: E402  (rules may use any op)
-from .movement import diagonal, diagonal_index  # noqa: E402
-from .movement import reshape  # noqa: E402
+from .movement import (  # noqa: E402
+    diagonal,
+    diagonal_index,
+    reshape,
+)
 from .reduction import sum  # noqa: E402

@@ -61,9 +61,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     sources = [normal_dim("movedim", each, ndim) for each in sources]
     places = [normal_dim("movedim", each, ndim) for each in places]
     rest = iter(axis for axis in range(ndim) if axis not in sources)
-    order = [
-        sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)
-    ]
+    order = [sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)]
     return permute(input, tuple(order))
 
 

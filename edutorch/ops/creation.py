@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends, dtypes
+from .. import dtypes
 from ..backends.numpy import Array
 from ..core.apply import InferenceWrites
-from ..core.tensor import Tensor, link_view, wrap
+from ..core.tensor import Tensor, wrap
 from ..device import backend_for
 from ..errors import ShapeError
 from ..modes import current
@@ -61,7 +61,9 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
             args = sizes(name, (named.pop("size"),) if "size" in named else args)
         kind = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
-        return created(backend.asarray(forward(backend.xp, *args, dtype=kind, **named)), requires_grad)
+        return created(
+            backend.asarray(forward(backend.xp, *args, dtype=kind, **named)), requires_grad
+        )
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(each, keyword, default=None) for each in ("dtype", "device")]

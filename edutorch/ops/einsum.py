@@ -32,7 +32,9 @@ def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> Shape
     if len(terms) != len(shapes):
         message = f"the equation has {len(terms)} terms, but there are {len(shapes)} operands"
         return ShapeError("einsum", message, {f"operand_{i}": s for i, s in enumerate(shapes)})
-    rows = {f"operand_{i} ({term})": s for i, (term, s) in enumerate(zip(terms, shapes, strict=True))}
+    rows = {
+        f"operand_{i} ({term})": s for i, (term, s) in enumerate(zip(terms, shapes, strict=True))
+    }
     sizes: dict[str, tuple[int, int]] = {}
     for number, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if "..." not in term and len(term) != len(shape):
@@ -41,7 +43,9 @@ def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> Shape
         for letter, size in zip(term, shape, strict=False) if "..." not in term else ():
             known, where = sizes.setdefault(letter, (size, number))
             if size != known and 1 not in (size, known):
-                message = f"axis {letter} is {known} in operand {where} but {size} in operand {number}"
+                message = (
+                    f"axis {letter} is {known} in operand {where} but {size} in operand {number}"
+                )
                 return ShapeError("einsum", message, rows)
     return ShapeError("einsum", str(error), rows)
 
@@ -81,7 +85,9 @@ def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], st
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     spare = [each for each in string.ascii_letters if each not in equation]
-    hidden = [len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)]
+    hidden = [
+        len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)
+    ]
     batch = "".join(spare[: max(hidden, default=0)]) if "..." in left else ""
     terms = [
         term.replace("...", batch[len(batch) - n :] if n else "")

@@ -17,7 +17,7 @@ from ..backends.numpy import Array
 from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
 from ..core.tensor import Tensor, wrap
-from ..errors import DimError, DTypeError, ShapeError
+from ..errors import DimError, ShapeError
 
 Index = Any
 
@@ -69,7 +69,8 @@ def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
         if part is Ellipsis:
             first.append(part)
         elif part is not None and not isinstance(part, bool):
-            first += [slice(None)] * (part.ndim if getattr(part, "dtype", None) == bool else 1)
+            is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
+            first += [slice(None)] * (part.ndim if is_mask else 1)
     return array[tuple(first)], tuple(rest)
 
 
@@ -92,7 +93,8 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
 
 def plain_words(error: Exception) -> str:
     """NumPy's complaint about an index, with this library's words."""
-    text = str(error).replace("array is", "tensor is").replace("axis", "dimension")
+    text = str(error).replace("numpy.newaxis (`None`)", "None").replace("array is", "tensor is")
+    text = text.replace("axis", "dimension")
     return text.replace("for array:", "for tensor:").replace("arrays", "tensors")
 
 

@@ -35,7 +35,9 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     try:
         return xp.concatenate(tensors, dim)
     except ValueError:
-        filled = [each for each in tensors if each.shape != (0,)]  # these add nothing, as in PyTorch
+        filled = [
+            each for each in tensors if each.shape != (0,)
+        ]  # these add nothing, as in PyTorch
         if len(filled) == len(tensors):
             check_alike("cat", tensors, dim)
             raise
@@ -47,7 +49,9 @@ def check_alike(name: str, tensors: Sequence[Array], free: int | None) -> None:
     first = tensors[0].shape
     for number, each in enumerate(tensors):
         if len(each.shape) != len(first):
-            problem = f"tensors[0] has {len(first)} axes, but tensors[{number}] has {len(each.shape)}"
+            problem = (
+                f"tensors[0] has {len(first)} axes, but tensors[{number}] has {len(each.shape)}"
+            )
         else:
             skipped = None if free is None else free % max(len(first), 1)
             differ = [a for a in range(len(first)) if a != skipped and each.shape[a] != first[a]]

@@ -33,7 +33,7 @@ def matmul(xp: Any, input: Array, other: Array) -> Array:
         raise no_product(input.shape, other.shape) from None
 
 
-def no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ShapeError:
+def no_product(left: Any, right: Any) -> ShapeError:
     """Say why matrices of these shapes have no product, and what may have been meant."""
     row = ("k", "n k", "... n k")[min(len(left), 3) - 1]
     column = ("k", "k m", "... k m")[min(len(right), 3) - 1]
@@ -183,7 +183,9 @@ def _plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 
 
 @as_method
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """A matrix product and something on top: y = beta · input + alpha · mat1 @ mat2.
 
     >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))

@@ -29,9 +29,7 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
     return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
 
 
-masked_fill.vjp(
-    input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ mask]"
-)
+masked_fill.vjp(input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ mask]")
 
 
 @as_method

@@ -119,14 +119,13 @@ def transpose(xp: Any, input: Array, dim0: int, dim1: int) -> Array:
             [2, 4]])
     """
     if not input.ndim:
-        normal_dim("transpose", dim0, 0), normal_dim("transpose", dim1, 0)
+        normal_dim("transpose", dim0, 0)
+        normal_dim("transpose", dim1, 0)
         return input[...]
     return input.swapaxes(dim0, dim1)
 
 
-transpose.vjp(
-    input=lambda g, dim0, dim1: transpose(g, dim0, dim1), latex=r"g^\top"
-)
+transpose.vjp(input=lambda g, dim0, dim1: transpose(g, dim0, dim1), latex=r"g^\top")
 
 
 @movement
@@ -304,13 +303,20 @@ def as_strided(
     check_strides(input, size, stride, storage_offset)
     step = input.dtype.itemsize
     return backends.of(input).as_strided(
-        xp.ascontiguousarray(input), tuple(size), [each * step for each in stride], storage_offset * step
+        xp.ascontiguousarray(input),
+        tuple(size),
+        [each * step for each in stride],
+        storage_offset * step,
     )
 
 
 as_strided.vjp(
     input=lambda g, input_shape, size, stride, storage_offset: reshape(
-        place(reshape(g, (-1,)), strided_index(size, stride, storage_offset), (math.prod(input_shape),)),
+        place(
+            reshape(g, (-1,)),
+            strided_index(size, stride, storage_offset),
+            (math.prod(input_shape),),
+        ),
         input_shape,
     ),
     latex=r"g\ \text{added where it came from}",
@@ -371,5 +377,5 @@ as_strided_scatter.vjp(
 )
 
 
-from .like import zeros_like  # noqa: E402  (rules may use any op)
 from .indexing import place  # noqa: E402
+from .like import zeros_like  # noqa: E402  (rules may use any op)

@@ -14,6 +14,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends import Backend
 from ..core.methods import as_method, refuse_leaf, write
+from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
 from ..errors import ShapeError
@@ -141,7 +142,9 @@ def randint(
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
     backend = backend_for(device)
     drawn = source(generator, backend).integers(low, high, sizes("randint", (size,)))
-    return created(drawn if dtype is None else drawn.astype(dtypes.array_type(dtype)), requires_grad)
+    return created(
+        drawn if dtype is None else drawn.astype(dtypes.array_type(dtype)), requires_grad
+    )
 
 
 def randperm(
@@ -184,13 +187,13 @@ def normal(
     >>> normal(0.0, 1.0, (3,)).shape
     torch.Size([3])
     """
-    if size is None:
-        like = mean if isinstance(mean, Tensor) else std
-        if not isinstance(like, Tensor):
-            raise ShapeError("normal", "needs `size` when mean and std are both numbers")
-        size = (like + 0 * mean * std).shape
-        device = like.device
-    return randn(*size, generator=generator, device=device) * std + mean
+    if size is not None:
+        return randn(*size, generator=generator, device=device) * std + mean
+    like = mean if isinstance(mean, Tensor) else std
+    if not isinstance(like, Tensor):
+        raise ShapeError("normal", "needs `size` when mean and std are both numbers")
+    shape = broadcast_shapes(*(each.shape for each in (mean, std) if isinstance(each, Tensor)))
+    return randn(*shape, generator=generator, device=like.device) * std + mean
 
 
 @as_method
@@ -231,7 +234,9 @@ def multinomial(
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0
         drawn = random.uniform((len(weights), num_samples), np.dtype(np.float64))
-        found = np.stack([np.searchsorted(e, d, "right") for e, d in zip(edges, drawn, strict=True)])
+        found = np.stack(
+            [np.searchsorted(e, d, "right") for e, d in zip(edges, drawn, strict=True)]
+        )
     else:
         noise = random.uniform(weights.shape, np.dtype(np.float64))
         with np.errstate(divide="ignore"):
@@ -297,5 +302,3 @@ def random_(input: Tensor, low: int = 0, high: int | None = None) -> Tensor:
     low, high = (0, low) if high is None and low else (low, high or 2**24)
     drawn = randint(low, high, tuple(input.shape), device=input.device)
     return _fill(input, "random_", drawn.to(input.dtype))
-
-

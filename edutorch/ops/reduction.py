@@ -6,6 +6,7 @@ against the input, and no rule has to think of `keepdim`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..backends.numpy import Array
@@ -50,9 +51,31 @@ def sum(
     >>> sum(tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([4., 6.])
     """
-    if dtype is None and input.dtype.kind == "f" and input.dtype.itemsize > 2:
+    if dtype is None and input.dtype.char in "fd":  # float32 or float64
+        if dim.__class__ is int and input.shape[dim] > LONG:
+            return add_up(xp, input, dim, keepdim)
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     return total(xp, input if dtype is None else input.astype(dtype.numpy), dim, keepdim)
+
+
+LONG = 1000
+"""From here on it matters in which order an axis is added up."""
+
+
+def add_up(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+    """Σ x. NumPy adds one row to the other, and each time a digit is lost; so a long axis
+    is added up in groups, and then the groups: the error grows like √n instead of n."""
+    if not isinstance(dim, int) or input.shape[dim] <= LONG:
+        return xp.add.reduce(input, axis=dim, keepdims=keepdim)
+    shape, front = input.shape, (slice(None),) * dim
+    size = math.isqrt(shape[dim])
+    whole = shape[dim] // size * size
+    groups = input[(*front, slice(whole))]
+    groups = groups.reshape(*shape[:dim], whole // size, size, *shape[dim + 1 :])
+    y = xp.add.reduce(xp.add.reduce(groups, axis=dim + 1), axis=dim, keepdims=keepdim)
+    if whole == shape[dim]:
+        return y
+    return y + xp.add.reduce(input[(*front, slice(whole, None))], axis=dim, keepdims=keepdim)
 
 
 def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
@@ -85,7 +108,7 @@ def mean(
 
 
 def mean_of(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
-    return xp.add.reduce(input, axis=dim, keepdims=keepdim) / count(input.shape, dim)
+    return add_up(xp, input, dim, keepdim) / count(input.shape, dim)
 
 
 mean.vjp(
@@ -106,7 +129,9 @@ def prod(
     return xp.prod(input, axis=dim, keepdims=keepdim, dtype=sum_type(input, dtype))
 
 
-prod.vjp(input=lambda g, input, dim: g * product_of_others(input, dim), latex=r"g \prod_{j \ne i} x_j")
+prod.vjp(
+    input=lambda g, input, dim: g * product_of_others(input, dim), latex=r"g \prod_{j \ne i} x_j"
+)
 
 
 def product_of_others(input: Any, dim: Dims) -> Any:
@@ -120,7 +145,9 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     n = flat.shape[axis] if input.ndim else 1
     if n < 2:
         return ones_like(input)
-    before = cumprod(cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis)
+    before = cumprod(
+        cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis
+    )
     turned = flip(flat, (axis,))
     behind = cumprod(
         cat([ones_like(narrow(turned, axis, 0, 1)), narrow(turned, axis, 0, n - 1)], axis), axis
@@ -232,10 +259,10 @@ def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
     return xp.count_nonzero(input, axis=dim)
 
 
+from .arrange import flip  # noqa: E402
 from .comparison import where  # noqa: E402  (rules may use any op)
-from .like import ones_like, zeros_like  # noqa: E402
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
-from .arrange import flip  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
 from .movement import expand, narrow, reshape  # noqa: E402
 from .running import cumprod  # noqa: E402

@@ -110,7 +110,10 @@ def nan_to_num(
         return input.copy()
     limits = finfo(of(input.dtype))
     y = xp.where(xp.isnan(input), xp.asarray(nan).astype(input.dtype), input)
-    for infinity, finite, limit in ((math.inf, posinf, limits.max), (-math.inf, neginf, limits.min)):
+    for infinity, finite, limit in (
+        (math.inf, posinf, limits.max),
+        (-math.inf, neginf, limits.min),
+    ):
         finite = xp.asarray(limit if finite is None else finite).astype(input.dtype)
         y = xp.where(xp.equal(input, infinity), finite, y)
     return y

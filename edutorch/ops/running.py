@@ -91,7 +91,11 @@ def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
     """Σ over j ≥ i of g_j · exp(x_i - y_j), one i after the other."""
     n = input.shape[dim]
     parts = [
-        sum(narrow(g, dim, i, n - i) * exp(narrow(input, dim, i, 1) - narrow(y, dim, i, n - i)), dim, True)
+        sum(
+            narrow(g, dim, i, n - i) * exp(narrow(input, dim, i, 1) - narrow(y, dim, i, n - i)),
+            dim,
+            True,
+        )
         for i in range(n)
     ]
     return cat(parts, dim) if parts else g * input
@@ -111,8 +115,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
 
 
 from .arrange import flip  # noqa: E402  (rules may use any op)
-from .like import ones_like  # noqa: E402
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
+from .like import ones_like  # noqa: E402
 from .movement import narrow  # noqa: E402
 from .reduction import sum  # noqa: E402

@@ -65,9 +65,7 @@ def extreme_with_index(
     return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
 
 
-def extreme_gradient(
-    g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any
-) -> Any:
+def extreme_gradient(g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any) -> Any:
     if shape and not keepdim:
         dim = dim % len(shape)
         kept = (*shape[:dim], 1, *shape[dim + 1 :])
@@ -184,8 +182,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     return ValuesIndices(*(each if keepdim else each.squeeze(dim) for each in parts))
 
 
-from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
 from .along import along  # noqa: E402
+from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
 from .indexing import place  # noqa: E402
 from .movement import narrow, reshape  # noqa: E402
 from .reduction import amax, amin  # noqa: E402

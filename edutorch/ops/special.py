@@ -120,4 +120,24 @@ erfinv.vjp(
     latex=r"\tfrac{\sqrt\pi}{2}\,g\,e^{y^2}",
 )
 
-from .elementwise import exp  # noqa: E402  (rules may use any op)
+
+@elementwise
+def xlogy(xp: Any, input: Array, other: Array) -> Array:
+    """y = a · log(b), and 0 where a is 0, whatever b is.
+
+    >>> xlogy(tensor([0.0, 1.0]), tensor([0.0, math.e]))
+    tensor([0., 1.])
+    """
+    zero = (input == 0) & ~xp.isnan(other)
+    return xp.where(zero, 0 * input, input * xp.log(xp.where(zero, 1 + 0 * input, other)))
+
+
+xlogy.vjp(
+    input=lambda g, input, other: g * where(input == 0, 0.0, log(where(input == 0, 1.0, other))),
+    other=lambda g, input, other: g * input / other,
+    latex={"input": r"g \ln b", "other": r"\frac{g\,a}{b}"},
+)
+
+
+from .comparison import where  # noqa: E402  (rules may use any op)
+from .elementwise import exp, log  # noqa: E402

@@ -4,7 +4,6 @@ of their own; `var` and `vector_norm` are blocks, because their derivatives are 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from ..backends.numpy import Array
@@ -12,7 +11,7 @@ from ..core.methods import as_method
 from ..core.op import reduction
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .reduction import Dims, count, even_share, mean_of, need_floating
+from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
 
 
 @reduction
@@ -29,7 +28,7 @@ def var(
     input = input.astype("float32") if kind.itemsize == 2 else input
     n = count(input.shape, dim)
     centre = mean_of(xp, input, dim, True)
-    squares = xp.add.reduce((input - centre) ** 2, axis=dim, keepdims=keepdim)
+    squares = add_up(xp, (input - centre) ** 2, dim, keepdim)
     return (squares / max(n - correction, 0)).astype(kind)
 
 
@@ -42,9 +41,7 @@ var.vjp(
 
 
 @as_method
-def std(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
-) -> Tensor:
+def std(input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """The standard deviation: the square root of the variance.
 
     >>> std(tensor([1.0, 2.0, 3.0]))
@@ -196,7 +193,9 @@ def quantile(
     results = [_between(ordered, share, axis, interpolation) for share in shares]
     if keepdim:
         kept = (1,) * input.ndim if dim is None else None
-        results = [each.reshape(kept) if kept is not None else each.unsqueeze(axis) for each in results]
+        results = [
+            each.reshape(kept) if kept is not None else each.unsqueeze(axis) for each in results
+        ]
     return stack(results) if several else results[0]
 
 

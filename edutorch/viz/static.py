@@ -25,7 +25,9 @@ NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
 PAGE_WIDTH = 600.0  # in points
 LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
 
-CAPTION = "number and width of an arrow: norm of the gradient that flows back (- blue, dashed; + orange)"
+CAPTION = (
+    "number and width of an arrow: norm of the gradient that flows back (- blue, dashed; + orange)"
+)
 
 
 SHOWN_ROWS = 200

@@ -90,7 +90,7 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
         return
     for name, saved in zip(node.op.saved, node.saved, strict=True):
         if name == "y":
-            vertex.value = summarize(saved[0])
+            vertex.value = summarize(saved)
         elif name not in node.op.inputs:
             continue
         elif isinstance(saved, Tensor) and name in sources:

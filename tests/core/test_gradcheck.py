@@ -29,7 +29,7 @@ def _no_trace():
 
 def cubed(rule):
     @elementwise
-    def cube(xp, input: "Array"):  # noqa: F821
+    def cube(xp, input: Array):  # noqa: F821
         """x³."""
         return input**3
 
@@ -69,7 +69,7 @@ def test_the_error_shows_both_numbers(x):
 
 def test_a_gradient_sent_to_the_wrong_place_is_found(x):
     @reduction
-    def total(xp, input: "Array", dim=None, keepdim=False):  # noqa: F821
+    def total(xp, input: Array, dim=None, keepdim=False):  # noqa: F821
         """A sum whose rule forgets all but the first."""
         return xp.sum(input, axis=dim, keepdims=keepdim)
 
@@ -79,7 +79,11 @@ def test_a_gradient_sent_to_the_wrong_place_is_found(x):
 
 
 def test_a_rule_that_hides_from_the_second_derivative_is_found(x):
-    cube = cubed(lambda g, input: g * 3 * (input * input if not hasattr(input, "detach") else input.detach() ** 2))
+    cube = cubed(
+        lambda g, input: (
+            g * 3 * (input * input if not hasattr(input, "detach") else input.detach() ** 2)
+        )
+    )
     assert gradcheck(cube, x)
     with pytest.raises(GradientError):
         gradgradcheck(cube, x)
@@ -113,7 +117,7 @@ def test_a_rule_may_only_name_what_exists():
 
 def test_a_rule_is_for_an_input():
     @elementwise
-    def halve(xp, input: "Array"):  # noqa: F821
+    def halve(xp, input: Array):  # noqa: F821
         """x / 2."""
         return input / 2
 
@@ -131,7 +135,7 @@ def test_only_what_the_rules_name_is_saved(x):
 
 def test_gradients_nobody_wants_never_run(x):
     @elementwise(promotion="promote")
-    def both(xp, input: "Array", other: "Array"):  # noqa: F821
+    def both(xp, input: Array, other: Array):  # noqa: F821
         """input + other."""
         return input + other
 

@@ -63,7 +63,9 @@ INDICES = [random_index(random.Random(seed)) for seed in range(250)]
 
 
 def test_the_indices_are_of_every_kind():
-    parts = [part for index in INDICES for part in (index if isinstance(index, tuple) else (index,))]
+    parts = [
+        part for index in INDICES for part in (index if isinstance(index, tuple) else (index,))
+    ]
     assert {type(each).__name__ for each in parts} == {
         "int", "slice", "NoneType", "ellipsis", "ndarray", "list",
     }  # fmt: skip
@@ -90,9 +92,15 @@ def test_putting_as_pytorch():
         ours, theirs = tensor(values), torch.tensor(values)
         shape = theirs[converted(index, torch.tensor)].shape
         repeats = len({*theirs[converted(index, torch.tensor)].flatten().tolist()}) < shape.numel()
-        new = np.full(tuple(shape), -1.0) if repeats else -np.arange(shape.numel()).reshape(shape) - 1.0
+        new = (
+            np.full(tuple(shape), -1.0)
+            if repeats
+            else -np.arange(shape.numel()).reshape(shape) - 1.0
+        )
         ours[converted(index, tensor)] = [tensor(new), float(new.min(initial=-1.0))][number % 2]
-        theirs[converted(index, torch.tensor)] = [torch.tensor(new), float(new.min(initial=-1.0))][number % 2]
+        theirs[converted(index, torch.tensor)] = [torch.tensor(new), float(new.min(initial=-1.0))][
+            number % 2
+        ]
         assert ours.tolist() == theirs.tolist(), index
 
 

@@ -145,7 +145,11 @@ ONLY_HERE = {an_op_that_saved_its_input}
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("program", [each for each in PROGRAMS if each not in ONLY_HERE], ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [each for each in PROGRAMS if each not in ONLY_HERE],
+    ids=lambda program: program.__name__,
+)
 def test_as_in_pytorch(program):
     torch = require_torch()
     results = []
@@ -191,7 +195,9 @@ def test_leaves_are_overwritten_without_grad():
 
 def test_results_that_do_not_fit():
     x = tensor([1.0, 2.0])
-    with pytest.raises(ShapeError, match="does not have the shape of the tensor it is written into"):
+    with pytest.raises(
+        ShapeError, match="does not have the shape of the tensor it is written into"
+    ):
         x.add_(edutorch.ones(3, 2))
     whole = tensor([1, 2])
     with pytest.raises(DTypeError, match=r"result type torch.float32 can't be cast"):

@@ -61,7 +61,9 @@ def test_generators_are_independent(maker, device):  # noqa: F811
 def test_the_same_numbers_in_the_next_process():
     code = "import edutorch; edutorch.manual_seed(5); print(edutorch.randn(3).tolist())"
     texts = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
         for _ in range(2)
     ]
     manual_seed(5)
@@ -76,7 +78,7 @@ def test_seeds_are_remembered():
     assert Generator().initial_seed() != Generator().initial_seed()
 
 
-# Distributions ---------------------------------------------------------------------------------------
+# Distributions -------------------------------------------------------------------------------
 
 MANY = 20_000
 

@@ -73,7 +73,9 @@ def test_every_contract_names_the_inputs(op):
 def test_every_contract_is_checked(op, device):
     """An axis too many in the first input is refused, by the fast path and by the general one."""
     shapes = [tuple(2 for axis in term if axis != "...") for term in op.contract.terms]
-    inputs = {name: ones(*shape, device=device) for name, shape in zip(op.inputs, shapes, strict=True)}
+    inputs = {
+        name: ones(*shape, device=device) for name, shape in zip(op.inputs, shapes, strict=True)
+    }
     first = op.inputs[0]
     if "..." in op.contract.terms[0]:
         inputs[first] = ones(*shapes[0][:-1], 3, device=device)
@@ -112,9 +114,11 @@ def test_dims_are_counted_from_both_ends():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: x.sum(2), lambda x: x.sum((0, 5)), lambda x: x.softmax(2), lambda x: x.transpose(0, 2),
+        lambda x: x.sum(2), lambda x: x.sum((0, 5)), lambda x: x.softmax(2),
+            lambda x: x.transpose(0, 2),
         lambda x: x.permute(0, 2), lambda x: x.unsqueeze(4), lambda x: x.squeeze(2),
-        lambda x: x.cumsum(3), lambda x: edutorch.cat([x, x], 2), lambda x: edutorch.stack([x, x], 3),
+        lambda x: x.cumsum(3), lambda x: edutorch.cat([x, x], 2), lambda x: edutorch.stack([x, x],
+            3),
         lambda x: x.select(2, 0), lambda x: x.flip(2), lambda x: x.max(2), lambda x: x.sort(2),
         lambda x: x.diagonal(0, 0, 2), lambda x: x.size(2), lambda x: x.split(1, 2),
         lambda x: x.unbind(2), lambda x: x.argmax(3), lambda x: x.roll(1, 2),

@@ -115,7 +115,7 @@ def test_dead_views_are_forgotten():
     assert len(x._writes.views) < 50
 
 
-# NumPy's side of the memory ------------------------------------------------------------------------
+# NumPy's side of the memory ------------------------------------------------------------------
 
 
 def test_from_numpy_shares_memory(device):  # noqa: F811

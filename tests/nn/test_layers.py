@@ -118,6 +118,13 @@ def test_max_pool_does_not_pass_over_nan(device):
     assert bool(nn.functional.max_pool2d(image, 2).isnan().all())
 
 
+def test_a_relu_in_place_behind_a_pooling(device, torch):
+    """PyTorch allows it, so the pooling's gradient must not need its output."""
+    theirs = torch.nn.Sequential(torch.nn.MaxPool2d(2), torch.nn.ReLU(inplace=True))
+    ours = nn.Sequential(nn.MaxPool2d(2), nn.ReLU(inplace=True))
+    compare_modules(ours, theirs, [torch.randn(2, 3, 6, 6, dtype=torch.float64)], device)
+
+
 def test_a_small_resnet_equals_pytorch(device, torch):
     """Convolution, norm, shortcut, pooling and head in one, twice in a row through one block."""
 

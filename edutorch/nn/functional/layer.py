@@ -24,7 +24,7 @@ def layer(
     """
 
     def decorator(forward: Callable[..., Any]) -> Any:
-        made = Op(forward, "op", contract=contract, **options)
+        made = Op(forward, "op", contract=contract, method=False, **options)
         if contract and hint:
             made.contract = HintingContract(made.name, contract, hint)
         return made.function
@@ -37,7 +37,7 @@ def activation(forward: Callable[..., Any]) -> Any:
 
     The function's `in_place` writes the result into the input.
     """
-    made = Op(forward, "elementwise", promotion="float", out=True)
+    made = Op(forward, "elementwise", promotion="float", out=True, method=False)
     made.function.in_place = in_place(made)
     return made.function
 

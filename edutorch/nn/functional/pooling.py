@@ -8,7 +8,7 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import mean
+from ...ops import arange, cat, mean, narrow
 from .layer import layer
 from .windows import Pair, padded, pair, places, taps
 
@@ -65,6 +65,12 @@ class Windows:
         ]  # fmt: skip
         return (self.padding[0], far[0]), (self.padding[1], far[1])
 
+    @property
+    def apart(self) -> bool:
+        """Say whether no two windows see the same number."""
+        reach = (d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True))
+        return all(s >= r for s, r in zip(self.stride, reach, strict=True))
+
     def taps(self) -> list[tuple[int, int, tuple[Any, slice, slice]]]:
         """List the taps; see `windows.taps`."""
         return list(taps(self.kernel, self.stride, self.dilation, self.count))
@@ -78,24 +84,42 @@ class Windows:
 # The largest --------------------------------------------------------------------------------
 
 
-@layer(outputs=("values", "tap"))
+@layer()
 def max_pool(
     xp: Any, input: Array, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size,
     ceil_mode: bool,
-) -> tuple[Array, Array]:  # fmt: skip
-    """The largest number of each window, and the number of the tap that saw it."""
+) -> Array:  # fmt: skip
+    """The largest number of each window: see `max_pool2d`."""
     windows = Windows("max_pool2d", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    lowest = float("-inf") if input.dtype.kind not in "iub" else xp.iinfo(input.dtype).min
-    image = padded(xp, input, windows.pads, lowest)
+    image = padded(xp, input, windows.pads, lowest(xp, input))
+    first, *others = windows.taps()
+    y = image[first[2]].copy()
+    for _, _, place in others:
+        xp.maximum(y, image[place], out=y)
+    return y
+
+
+def lowest(xp: Any, input: Array) -> float:
+    """Return a border's number, which never wins."""
+    return xp.iinfo(input.dtype).min if input.dtype.kind in "iu" else float("-inf")
+
+
+@layer()
+def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
+    """The number of the tap that sees the largest number, the first of several.
+
+    It is the number of taps before it: each place counts until its largest is found.
+    """
+    windows = Windows("max_pool2d", input.shape, *settings)
+    image = padded(xp, input, windows.pads, lowest(xp, input))
+    best = max_pool.op.forward(xp, input, *settings)
     all_taps = windows.taps()
-    values = image[all_taps[0][2]].copy()
-    tap = xp.zeros(values.shape, "int16")
-    for number, (_, _, place) in enumerate(all_taps[1:], 1):
-        seen = image[place]
-        better = (seen > values) | (seen != seen)  # a NaN is never passed over
-        values = xp.where(better, seen, values)
-        tap = xp.where(better, xp.asarray(number, dtype="int16"), tap)
-    return values, tap
+    searching = xp.ones(best.shape, "bool")
+    tap = xp.zeros(best.shape, "int8" if len(all_taps) < 128 else "int32")
+    for _, _, place in all_taps[:-1]:
+        searching &= image[place] != best
+        tap += searching
+    return tap
 
 
 @layer()
@@ -106,7 +130,10 @@ def tap_spread(
     windows = Windows("max_pool2d", shape, *settings)
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for number, (_, _, place) in enumerate(windows.taps()):
-        y[place] += xp.where(tap == number, input, 0)
+        if windows.apart:
+            xp.multiply(input, tap == number, y[place])
+        else:
+            y[place] += input * (tap == number)
     return windows.inside(y)
 
 
@@ -117,13 +144,19 @@ def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Ar
     image = padded(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
     for number, (_, _, place) in enumerate(windows.taps()):
-        y = xp.where(tap == number, image[place], y)
+        xp.copyto(y, image[place], where=tap == number)
     return y
 
 
+def back_to_the_largest(g: Any, input: Any, *settings: Any) -> Any:
+    """The output is not asked which was the largest: a ReLU may have overwritten it since."""
+    tap = winning_tap(input, settings)
+    return tap_spread(g, tap, tuple(input.shape), settings)
+
+
 max_pool.vjp(
-    input=lambda g, tap, input_shape, kernel_size, stride, padding, dilation, ceil_mode: tap_spread(
-        g, as_given(g, tap), input_shape, (kernel_size, stride, padding, dilation, ceil_mode)
+    input=lambda g, input, kernel_size, stride, padding, dilation, ceil_mode: back_to_the_largest(
+        g, input, kernel_size, stride, padding, dilation, ceil_mode
     ),
     latex=r"g\ \text{to the largest}",
 )
@@ -134,13 +167,6 @@ tap_pick.vjp(
     input=lambda g, tap, input_shape, settings: tap_spread(g, tap, input_shape, settings),
     latex=r"g\ \text{to its place}",
 )
-
-
-def as_given(g: Any, tap: Array) -> Any:
-    """Return `tap` as a tensor where the gradient is one."""
-    from ...core.tensor import wrap
-
-    return wrap(tap) if isinstance(g, Tensor) else tap
 
 
 def max_pool2d(
@@ -165,17 +191,16 @@ def max_pool2d(
     tensor([[[[ 5.,  7.],
               [13., 15.]]]])
     """
-    values, tap = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+    settings = (kernel_size, stride, padding, dilation, ceil_mode)
+    values = max_pool(input, *settings)
     if not return_indices:
         return values
-    windows = Windows("max_pool2d", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    return values, found_at(windows, tap)
+    tap = winning_tap(input, settings)
+    return values, found_at(Windows("max_pool2d", input.shape, *settings), tap)
 
 
 def found_at(windows: Windows, tap: Tensor) -> Tensor:
     """Turn the number of a tap into a position in the image."""
-    from ...ops import arange
-
     (p, q), (_, width) = windows.count, windows.image
     tap = tap.long()
     i, j = tap // windows.kernel[1], tap % windows.kernel[1]
@@ -242,7 +267,10 @@ def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any,
     share = input / divisors(xp, windows, include, override, input.dtype)
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for _, _, place in windows.taps():
-        y[place] += share
+        if windows.apart:
+            y[place] = share
+        else:
+            y[place] += share
     return windows.inside(y)
 
 
@@ -277,8 +305,6 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 def stretched_average(input: Tensor, dim: int, count: int) -> Tensor:
     """Averages along one axis over `count` windows from ⌊i·n/count⌋ to ⌈(i+1)·n/count⌉."""
-    from ...ops import cat, narrow
-
     size = input.shape[dim]
     parts = []
     for i in range(count):

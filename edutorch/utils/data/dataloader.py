@@ -120,11 +120,11 @@ class DataLoader:
             yield from (self.collate_fn(self.dataset[number]) for number in self.sampler or ())
             return
         whole = rows_at_once(self.dataset) if self.collate_fn is default_collate else None
-        many = getattr(self.dataset, "__getitems__", None)
+        many: Any = getattr(self.dataset, "__getitems__", None)
         for numbers in self.batch_sampler or ():
             if whole:
                 yield whole(numbers)
-            elif callable(many):
+            elif many is not None:
                 yield self.collate_fn(many(numbers))
             else:
                 yield self.collate_fn([self.dataset[number] for number in numbers])

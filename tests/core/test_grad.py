@@ -1,0 +1,90 @@
+"""autograd.grad, higher derivatives, create_graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from edutorch import autograd, tensor
+from edutorch.errors import GradientError
+from tests.devices import device  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+def leaf(*numbers: float):
+    return tensor(numbers[0] if len(numbers) == 1 else list(numbers), requires_grad=True)
+
+
+def values(*gradients):
+    return [each if each is None else each.tolist() for each in gradients]
+
+
+def test_grad_returns_and_touches_nothing():
+    x, y = leaf(2.0), leaf(5.0)
+    found = autograd.grad(x * y, [x, y])
+    assert values(*found) == [5, 2]
+    assert (x.grad, y.grad) == (None, None)
+
+
+def test_grad_of_a_middle_tensor():
+    x = leaf(2.0)
+    y = x * 3
+    z = y * y
+    assert values(*autograd.grad(z, [y, x], retain_graph=True)) == [12, 36]
+    assert values(*autograd.grad(z, z)) == [1]
+
+
+def test_grad_runs_only_what_is_on_the_way():
+    x, w = leaf(2.0), leaf(3.0)
+    side = w * w
+    side.register_hook(lambda g: pytest.fail("not on the way to x"))
+    autograd.grad(x * 2 + side, x)
+
+
+def test_grad_with_weights():
+    x = leaf(1.0, 2.0)
+    (found,) = autograd.grad([x * 2, x * x], x, [tensor([1.0, 1.0]), tensor([0.0, 1.0])])
+    assert found.tolist() == [2, 6]
+
+
+def test_unused_inputs():
+    x, unused = leaf(1.0), leaf(1.0)
+    with pytest.raises(GradientError, match="input 1 appears to not have been used"):
+        autograd.grad(x * 2, [x, unused])
+    assert values(*autograd.grad(x * 2, [x, unused], allow_unused=True)) == [2, None]
+    assert values(*autograd.grad(x * 2, [x, unused], materialize_grads=True)) == [2, 0]
+
+
+def test_higher_derivatives():
+    x = leaf(2.0)
+    y = x**4
+    expected = [4 * 8, 12 * 4, 24 * 2, 24]
+    for each in expected:
+        (y,) = autograd.grad(y, x, create_graph=True)
+        assert y.item() == each
+
+
+def test_create_graph_in_backward():
+    x = leaf(3.0)
+    (x**3).backward(create_graph=True)
+    first = x.grad
+    assert first.requires_grad
+    (second,) = autograd.grad(first, x)
+    assert second.item() == 18
+
+
+def test_create_graph_implies_retain_graph():
+    x = leaf(3.0)
+    y = x * x
+    autograd.grad(y, x, create_graph=True)
+    y.backward()
+    assert x.grad.item() == 6
+
+
+def test_a_penalty_on_the_gradient():
+    """The use of second derivatives in training: the loss contains a gradient."""
+    x, w = tensor([1.0, 2.0]), leaf(0.5, -1.0)
+    (slope,) = autograd.grad(((w * x) ** 2).sum(), w, create_graph=True)
+    (slope**2).sum().backward()
+    # slope = 2 w x², so Σ slope² = Σ 4 w² x⁴, whose gradient is 8 w x⁴
+    assert w.grad.tolist() == [4.0, -128.0]

@@ -1,0 +1,131 @@
+"""Calls of ops with the sample arguments of `op_cases.py`, here and in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+import tests.op_cases_nn  # noqa: F401  (adds its cases)
+from edutorch.core.op import REGISTRY, Op
+from edutorch.core.tensor import Tensor
+from tests.op_cases import CASES, Case
+from tests.op_oracles import OURS, theirs
+from tests.oracle import require_torch
+
+DEVICES = ("cpu", "strict")
+TYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}
+
+
+def ops(wanted: Callable[[Op], Any] = lambda op: True) -> pytest.MarkDecorator:
+    """Run a test for each op that has cases and is `wanted`."""
+    chosen = [op for name, op in REGISTRY.items() if name in CASES and wanted(op)]
+    return pytest.mark.parametrize("op", chosen, ids=lambda op: op.name)
+
+
+devices = pytest.mark.parametrize("device", DEVICES)
+
+
+def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
+    """Turn the arrays in an argument, at any depth, into tensors."""
+    if isinstance(value, np.ndarray):
+        return make(value)
+    if isinstance(value, (tuple, list)) and any(isinstance(v, np.ndarray) for v in value):
+        return type(value)(convert(each, make) for each in value)
+    return value
+
+
+def arguments(
+    op: Op, case: Case, device: str = "cpu", dtype: str = "float64", grad: bool = False
+) -> dict[str, Any]:
+    """Make our arguments of a case."""
+
+    def make(array: np.ndarray) -> Tensor:
+        if array.dtype != np.float64:
+            return edutorch.tensor(array, device=device)
+        kind = getattr(edutorch, dtype)
+        return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
+
+    given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
+    if "dtype" in given:
+        given["dtype"] = getattr(edutorch, given["dtype"])
+    return given
+
+
+def call(op: Op, given: dict[str, Any]) -> Any:
+    return OURS.get(op.name, op.function)(**given)
+
+
+def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) -> Any:
+    """Return PyTorch's answer to a case."""
+    torch = require_torch()
+
+    def make(array: np.ndarray) -> Any:
+        made = torch.from_numpy(array.copy())
+        return made.to(getattr(torch, dtype)) if array.dtype == np.float64 else made
+
+    given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
+    if "dtype" in given:
+        given["dtype"] = getattr(torch, given["dtype"])
+    return (call_with or theirs(torch, op.name))(**given)
+
+
+def every(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def array(result: Any) -> np.ndarray:
+    """Return the numbers of a tensor of either library, in a type that NumPy has."""
+    result = result.detach()
+    kind = str(result.dtype)
+    values = result.double() if "float" in kind and "64" not in kind else result
+    return values.numpy(force=True)
+
+
+def same(result: Any, expected: Any, tolerance: float) -> None:
+    """Assert that results agree in number, type, shape and values."""
+    pairs = list(zip(every(result), every(expected), strict=True))
+    for ours, wanted in pairs:
+        assert str(ours.dtype) == str(wanted.dtype)
+        assert tuple(ours.shape) == tuple(wanted.shape)
+        np.testing.assert_allclose(array(ours), array(wanted), rtol=tolerance, atol=tolerance)
+
+
+# As functions of their numbers --------------------------------------------------------------
+
+
+def differentiable(op: Op, case: Case) -> list[str]:
+    """Return the arguments of a case that gradients are checked for."""
+    if case.get("checks") == "forward":
+        return []
+    return [
+        name
+        for name in op.rules
+        for value in [case.get(name)]
+        for first in [value[0] if isinstance(value, list) else value]
+        if isinstance(first, np.ndarray) and first.dtype == np.float64
+    ]
+
+
+def cases_with_numbers(op: Op) -> list[Case]:
+    return [case for case in CASES[op.name] if differentiable(op, case)]
+
+
+def of_numbers(op: Op, given: dict[str, Any], names: list[str]) -> tuple[Any, list[Tensor]]:
+    """Return a call as a function of its differentiable tensors alone, and those tensors."""
+    numbers = [tensor for name in names for tensor in every(given[name])]
+
+    def function(*tensors: Tensor) -> Any:
+        left = iter(tensors)
+        filled = {
+            name: [next(left) for _ in given[name]] if isinstance(given[name], list) else next(left)
+            for name in names
+        }
+        result = call(op, {**given, **filled})
+        return result[0] if isinstance(result, tuple) else result
+
+    return function, numbers

@@ -1,0 +1,111 @@
+"""The mistakes that everybody makes once: each has its own message, kept word for word in
+`golden/mistakes.txt`. After changing one on purpose, run
+
+    python -m tests.test_errors_of_mistakes
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edutorch
+from edutorch import errors
+
+GOLDEN = Path(__file__).parent / "golden" / "mistakes.txt"
+
+
+def leaf(*size: int) -> Any:
+    return edutorch.ones(*size, requires_grad=True)
+
+
+def twice(x: Any) -> None:
+    y = (x * x).sum()
+    y.backward()
+    y.backward()
+
+
+def overwritten_input(x: Any) -> None:
+    w = edutorch.ones(2)
+    y = (x * w).sum()
+    w += 1
+    y.backward()
+
+
+def overwritten_result(x: Any) -> None:
+    y = x.exp()
+    z = y.sum()
+    y.mul_(2)
+    z.backward()
+
+
+def missing_extra(*args: str) -> None:
+    raise errors.missing_extra(*args)
+
+
+NAMES = {name: getattr(edutorch, name) for name in dir(edutorch) if not name.startswith("_")} | {
+    each.__name__: each
+    for each in (
+        leaf, twice, overwritten_input, overwritten_result, missing_extra, setattr, print, len,
+    )
+}  # fmt: skip
+NAMES |= {"float": float, "bool": bool}
+
+
+def message_of(code: str) -> str:
+    """Run a mistake and return the class and the text of what it raises."""
+    try:
+        eval(code, dict(NAMES))
+    except (
+        ArithmeticError,
+        ImportError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def read() -> list[tuple[str, str]]:
+    """Return (code, message) of every mistake in the golden file."""
+    blocks = GOLDEN.read_text(encoding="utf-8").split(">>> ")[1:]
+    parts = [block.split("\n# ")[0].partition("\n") for block in blocks]
+    return [(code, text.rstrip("\n")) for code, _, text in parts]
+
+
+@pytest.mark.parametrize(("code", "expected"), read(), ids=lambda value: value[:50])
+def test_the_message(code, expected):
+    assert message_of(code) == expected
+
+
+def test_messages_are_of_this_library():
+    """No text of an array library shines through, and nobody's message is empty."""
+    foreign = ("array", "ufunc", "gufunc", "core dimension", "numpy boolean", "newaxis", "NumPy")
+    for code, text in read():
+        assert text != "no error", code
+        assert len(text.partition(": ")[2]) > 10, code
+        if "Error: numpy: can't call" not in text:
+            assert not [word for word in foreign if word in text], code
+
+
+def test_mistakes_are_caught_as_in_pytorch():
+    """Code written for PyTorch catches these by its types."""
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type)}
+    names = {text.partition(":")[0] for _, text in read()}
+    for name in names & {kind.__name__ for kind in kinds}:
+        assert issubclass(getattr(errors, name), RuntimeError | IndexError | ImportError)
+
+
+def write() -> None:
+    text = GOLDEN.read_text(encoding="utf-8")
+    for code, old in read():
+        text = text.replace(f">>> {code}\n{old}\n", f">>> {code}\n{message_of(code)}\n")
+    GOLDEN.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
