@@ -165,6 +165,7 @@ def close(ours: Any, theirs: Any) -> bool:
 
 
 @pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN and 1/0 are meant here
 @pytest.mark.parametrize("device", ["cpu", "strict"])
 @pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line[:40])
 def test_line(line, device):

@@ -130,6 +130,26 @@ def cuda(input: Tensor, device: Any = None) -> Tensor:
     return to(input, device="cuda" if device is None else device)
 
 
+TYPE_NAMES = {
+    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "float32": "Float", "float64": "Double",
+}  # fmt: skip
+
+
+def _type(self: Tensor, dtype: dtypes.dtype | str | None = None) -> Any:
+    """The tensor as another type, or without one the name of its own in PyTorch's old style."""
+    names = {
+        f"torch.{TYPE_NAMES.get(kind.name, kind.name.capitalize())}Tensor": kind
+        for kind in dtypes.ALL
+    }
+    if dtype is None:
+        return next(name for name, kind in names.items() if kind is self.dtype)
+    return to(self, names.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+
+
+Tensor.type = _type  # type: ignore[attr-defined]
+
+
 @as_method
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The numbers as the type of another tensor.

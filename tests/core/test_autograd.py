@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 
 import pytest
@@ -175,42 +174,6 @@ def test_a_graph_dies_with_its_result():
         assert nodes() is None
     finally:
         gc.enable()
-
-
-CHAIN = 100_000
-
-
-def test_a_long_chain(device):  # noqa: F811
-    if device != "cpu":
-        pytest.skip("the graph is the same on every device; this takes long enough once")
-    limit = sys.getrecursionlimit()
-    x = leaf(1.0)
-    y = x
-    for _ in range(CHAIN // 2):
-        y = y + 1
-        y = y * 1.0
-    first = weakref.ref(y.grad_fn)
-    y.backward()
-    assert x.grad.item() == 1
-    z = x
-    for _ in range(CHAIN):
-        z = z * 1.0
-    del y, z
-    assert first() is None
-    assert sys.getrecursionlimit() == limit
-
-
-def test_a_long_chain_with_create_graph(device):  # noqa: F811
-    if device != "cpu":
-        pytest.skip("the graph is the same on every device; this takes long enough once")
-    x = leaf(1.0)
-    y = x
-    for _ in range(2000):
-        y = y * 1.0
-    (y * y).backward(create_graph=True)
-    (second,) = autograd.grad(x.grad, x)
-    assert second.item() == 2
-    x.grad = None
 
 
 # Leaves --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch import from_numpy, tensor
+from edutorch import tensor
 from edutorch.errors import ShapeError
 from tests.devices import device  # noqa: F401
 
@@ -116,19 +116,6 @@ def test_dead_views_are_forgotten():
 
 
 # NumPy's side of the memory ------------------------------------------------------------------
-
-
-def test_from_numpy_shares_memory(device):  # noqa: F811
-    if device != "cpu":
-        pytest.skip("NumPy's memory is the CPU's")
-    a = np.zeros(2)
-    x = from_numpy(a)
-    a[0] = 5
-    x[1] = 7
-    assert x.tolist() == a.tolist() == [5, 7]
-    assert x.numpy() is a
-    x.numpy()[0] = 1
-    assert x.tolist() == [1, 7]
 
 
 def test_tensor_copies_as_tensor_shares(device):  # noqa: F811
