@@ -1,4 +1,4 @@
-"""Writes the Python source of an op's call path, once, when the op is registered.
+"""Writes the Python source of an op's call path, once, when the op is first called.
 
 Binding arguments, looking for tensors and choosing what to save could be worked
 out afresh at each call, as `apply.py` does. It is the same work each time, so
@@ -104,7 +104,7 @@ def _fast_path(op: Op) -> str:
 NEW_OUTPUT = """\
 if y.__class__ is not ndarray:
     y = asarray(y)
-output = new(Tensor)
+output = new()
 output._array = y
 output._node = output._grad = output._writes = output._base = output._hooks = None
 """

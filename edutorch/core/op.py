@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -168,8 +169,8 @@ class Op:
             "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
-            "asarray": numpy.asarray, "new": object.__new__, "clock": autograd.clock,
-            "MISTAKES": MISTAKES, "explain": explain,
+            "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
+            "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
             "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
             "result_again": result_again, "second_backward": autograd.second_backward,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -267,7 +267,7 @@ class Tensor(NumbersOut):
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
         if not self.is_leaf:
-            this = weakref.ref(self)
+            this = ref(self)
 
             def keep(gradient: Tensor) -> None:
                 tensor = this()
@@ -308,13 +308,15 @@ def writes_of(tensor: Tensor) -> Writes:
 
     Its node gets it as well: the array that the node saved may be this memory.
     """
-    if tensor._writes is None:
-        node = tensor._node
-        if node is None or node is LEAF:
-            tensor._writes = Writes()
-        else:
-            tensor._writes = node.writes = node.writes or Writes()
-    return tensor._writes
+    writes, node = tensor._writes, tensor._node
+    if writes is not None:
+        return writes
+    if node is None or node is LEAF:
+        writes = Writes()
+    else:
+        writes = node.writes = node.writes or Writes()
+    tensor._writes = writes
+    return writes
 
 
 def link_view(view: Tensor, of: Tensor) -> None:
@@ -326,7 +328,7 @@ def link_view(view: Tensor, of: Tensor) -> None:
     if len(views) == writes.room:  # drop those that have died meanwhile
         views = [reference for reference in views if reference() is not None]
         writes.views, writes.room = views, 2 * len(views) + 8
-    views.append(weakref.ref(view))
+    views.append(ref(view))
 
 
 def result_again(node: Node, y: Any) -> Tensor:

@@ -61,7 +61,7 @@ def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if importlib.util.find_spec("playwright") is None:
         unavailable("playwright is not installed")
