@@ -6,6 +6,7 @@ whatever its output was used for is younger still, and has run already.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -209,15 +210,20 @@ def run_backward(
     return captured
 
 
+_ADDING = threading.RLock()
+"""Threads that run backward into the same leaf add to its gradient one after the other."""
+
+
 def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
     """Add this backward's gradient to `leaf.grad`; the first one becomes it."""
-    held = leaf._grad
-    if held is None:
-        leaf._grad = g if recording else wrap(g)
-    elif recording:
-        leaf._grad = held + g
-    else:
-        held._array += g
-        held._bump()
+    with _ADDING:
+        held = leaf._grad
+        if held is None:
+            leaf._grad = g if recording else wrap(g)
+        elif recording:
+            leaf._grad = held + g
+        else:
+            held._array += g
+            held._bump()
     if current().listeners:
         emit(GradientAccumulated(leaf, g))

@@ -13,9 +13,13 @@ goes to `apply`, which handles every case and reads like a description.
 
 from __future__ import annotations
 
+import ast
+import copy
 import inspect
 import textwrap
 from typing import TYPE_CHECKING
+
+from .inline import Renamed, free_names
 
 if TYPE_CHECKING:
     from .op import Op
@@ -81,7 +85,7 @@ def _fast_path(op: Op) -> str:
         lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
     lines += [
         "        try:",
-        f"            y = forward(numpy, {_forward_arguments(op)})",
+        f"            y = {_computed(op, 'a_')}",
         "        except MISTAKES as error:",
         f"            raise explain(OP, ({arrays},), error) from error",
     ]
@@ -126,14 +130,14 @@ def _array_path(op: Op) -> str:
     lines = [f"elif {' and '.join(['kind is ndarray', *tests])}:"]
     if op.family == "reduction":
         lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
-    return "\n".join([*lines, f"    return forward(numpy, {_forward_arguments(op, '')})", ""])
+    return "\n".join([*lines, f"    return {_computed(op, '')}", ""])
 
 
 def _sequence_path(op: Op) -> str:
     """The fast path of an op whose only input is a sequence of tensors."""
     (name,) = op.inputs
     same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
-    forward = _forward_arguments(op).replace(f"a_{name}", "arrays")
+    arguments = ", ".join("arrays" if each == name else each for each in op.signature.parameters)
     lines = [
         f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}:",
         "    arrays, edges, wanted = [], [], False",
@@ -150,7 +154,7 @@ def _sequence_path(op: Op) -> str:
         "            wanted = True",
         "    else:",
         "        try:",
-        f"            y = forward(numpy, {forward})",
+        f"            y = forward(numpy, {arguments})",
         "        except MISTAKES as error:",
         "            raise explain(OP, (arrays,), error) from error",
         *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
@@ -181,10 +185,14 @@ def contract_tests(op: Op) -> list[str]:
     return tests
 
 
-def _forward_arguments(op: Op, array: str = "a_") -> str:
-    """The forward's arguments, in its own order: settings may stand between inputs."""
-    names = op.signature.parameters
-    return ", ".join(array + name if name in op.inputs else name for name in names)
+def _computed(op: Op, array: str) -> str:
+    """The forward of arrays whose names begin with `array`: written out, or called."""
+    names = {name: array + name if name in op.inputs else name for name in op.signature.parameters}
+    if op.expression is None:
+        return f"forward(numpy, {', '.join(names.values())})"
+    names["xp"] = "numpy"
+    names |= {name: f"f_{name}" for name in free_names(op.expression, op.forward)}
+    return ast.unparse(Renamed(names).visit(copy.deepcopy(op.expression)))
 
 
 def floating(op: Op) -> bool:

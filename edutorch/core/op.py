@@ -16,6 +16,7 @@ A rule asks for what it needs by naming it: `g` (the gradient of the output),
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import numpy
 
 from .. import dtypes, modes
 from . import autograd, generate
+from .inline import expression_of, free_names
 from .registry import REGISTRY
 from .shapes import Contract, explain, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
@@ -104,6 +106,7 @@ class Op:
         self.node_type = self._node_type()
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
         self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
+        self.expression: ast.expr | None = None  # see `inline.py`
         self._wait()
         REGISTRY[self.name] = self
 
@@ -178,6 +181,10 @@ class Op:
             "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
+        self.expression = expression_of(self.forward)
+        if self.expression is not None:
+            free = free_names(self.expression, self.forward)
+            scope |= {f"f_{name}": value for name, value in free.items()}
         self.source = generate.call_source(self)
         if self.rules:
             self.source += generate.record_source(self)

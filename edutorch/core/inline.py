@@ -1,0 +1,59 @@
+"""Writes a forward that is one expression into the op's call path: that saves a Python call.
+
+    return input * other        becomes        y = a_input * a_other
+
+A call costs about as much as a quarter of NumPy's work on a small array.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
+"""Expressions with variables of their own. A forward with one of them is called."""
+
+
+def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
+    """Return the expression of a function that is only a docstring and one `return`."""
+    if forward.__closure__:
+        return None
+    try:
+        module = ast.parse(textwrap.dedent(inspect.getsource(forward)))
+    except (OSError, SyntaxError):  # typed at a prompt: there is no file to read
+        return None
+    definition = module.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    *before, last = definition.body
+    if len(before) > 1 or not all(is_text(each) for each in before):
+        return None
+    if not isinstance(last, ast.Return) or last.value is None:
+        return None
+    return None if any(isinstance(each, SCOPES) for each in ast.walk(last.value)) else last.value
+
+
+def is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def free_names(expression: ast.expr, forward: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the expression uses of its module, by name."""
+    names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
+    parameters = inspect.signature(forward).parameters
+    outside = forward.__globals__
+    return {name: outside[name] for name in names if name in outside and name not in parameters}
+
+
+class Renamed(ast.NodeTransformer):
+    """A copy of an expression with other names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        """Return the name in its place."""
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
