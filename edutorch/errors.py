@@ -14,6 +14,8 @@ classroom and the notebook, which show them in their own way.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +45,14 @@ def layout(
     if hint:
         lines.append(f"  hint: {hint}")
     return "\n".join(lines)
+
+
+def warn(message: str) -> None:
+    """Warn the user, at the line of the user's own code that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 class EdutorchError(Exception):
@@ -104,6 +114,10 @@ class StaleValueError(GradientError):
 
 class DimError(EdutorchError, IndexError):
     """A dimension or an index lies outside the tensor."""
+
+
+class ValueRangeError(EdutorchError, RuntimeError):
+    """Numbers lie outside the range that the op is defined for."""
 
 
 class MissingExtraError(EdutorchError, ImportError):

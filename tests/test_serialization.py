@@ -290,3 +290,9 @@ def test_links_and_modes_are_kept(tmp_path):
     assert link.is_symlink()
     assert edutorch.load(target) == {"x": 2}
     assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such folder") as caught:
+        edutorch.save({"w": edutorch.ones(1)}, tmp_path / "absent" / "model.safetensors")
+    assert caught.value.filename == str(tmp_path / "absent")

@@ -160,7 +160,10 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
 
     Raises: DimError: there is no such dim. TypeError: not an integer.
     """
-    dim = operator.index(dim)
+    try:
+        dim = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"{op}: dim must be an integer, got {dim!r}") from None
     room = max(ndim, 1)
     if not -room <= dim < room:
         raise no_such_dim(op, dim, ndim)
@@ -239,7 +242,7 @@ def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
         return no_such_dim(op.name, error.axis, error.ndim)
     if isinstance(error, IndexError):
         return DimError(op.name, str(error), rows)
-    if op.family == "elementwise":
+    if op.family == "elementwise" or "could not be broadcast" in str(error):
         misfit = _misfit(names, arrays)
         if misfit is None:  # the forward itself objects, for example to a setting
             return type(error)(f"{op.name}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import shutil
@@ -28,6 +29,8 @@ def write_atomically(f: Any, data: bytes) -> None:
         f.write(data)
         return
     target = Path(os.path.realpath(f))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     sweep(target)
     temporary = target.with_name(temporary_name(target, os.getpid(), next(_numbers)))
     try:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.etree import ElementTree
 
-from ..errors import EdutorchError, missing_extra
+from ..errors import EdutorchError, missing_extra, warn
 from ..events import listening
 from .dot import dot_text
 from .graph import Graph, Snapshot
@@ -244,7 +243,7 @@ class View:
         self._send()
         try:
             if not self._gate.wait():
-                warnings.warn("no page answered, so the loop goes on", stacklevel=2)
+                warn("no page answered, so the loop goes on")
         finally:
             self._state = "running"
         if not self._gate.paused:
@@ -274,7 +273,7 @@ class View:
             try:
                 svg = render(dot_text(blank, self._rankdir, reserve=True)).decode()
             except LayoutError as error:  # the training matters more than its picture
-                warnings.warn(str(error), stacklevel=2)
+                warn(str(error))
                 svg = notice(f"{error.message}; the graph has {len(snapshot.graph.nodes)} nodes")
             self._layouts[structure] = svg
             self._layout_cost = time.perf_counter() - start

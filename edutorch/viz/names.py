@@ -6,12 +6,17 @@ from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..errors import EdutorchError
 from .graph import NodeKind
 
 if TYPE_CHECKING:
     from ..nn import Module
 
 Variables = Iterable[tuple[str, Any]]
+
+
+class NotAModelError(EdutorchError, TypeError):
+    """Something other than a module was to be watched."""
 
 
 class Names:
@@ -34,6 +39,12 @@ class Names:
         """Take the names from `model`. From the second model on, paths begin with its name."""
         if prefix is None:
             prefix = self._called(model) if self.models else ""
+        if not hasattr(model, "named_modules"):
+            raise NotAModelError(
+                "viz.live",
+                f"expected a module, got {type(model).__name__}",
+                hint="viz.live(model), or viz.live() to watch whatever runs in the block",
+            )
         self.models.append(model)
         for path, module in model.named_modules():
             path = ".".join(part for part in (prefix, path) if part)

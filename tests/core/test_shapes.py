@@ -144,3 +144,8 @@ def test_sizes_are_tuples_with_more():
     assert isinstance(size[1:], Size)
     assert isinstance(size + (4,), Size)
     assert zeros(size).shape == size
+
+
+def test_a_dim_that_is_no_integer_is_refused():
+    with pytest.raises(TypeError, match="sum: dim must be an integer, got 'a'"):
+        edutorch.ones(3).sum("a")

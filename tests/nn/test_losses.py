@@ -137,3 +137,16 @@ def test_the_old_arguments_still_work(old, reduction):
 
 def test_weights_are_part_of_the_state(device):
     assert list(nn.CrossEntropyLoss(edutorch.ones(3)).state_dict()) == ["weight"]
+
+
+@pytest.mark.parametrize("score", [-0.5, 1.5])
+def test_scores_are_no_probabilities(score):
+    with pytest.raises(RuntimeError, match="between 0 and 1") as caught:
+        nn.functional.binary_cross_entropy(edutorch.tensor([score]), edutorch.tensor([1.0]))
+    assert "with_logits" in caught.value.hint
+
+
+def test_the_warning_of_stretched_shapes_names_the_users_line():
+    with pytest.warns(UserWarning, match="target size") as caught:
+        nn.MSELoss()(edutorch.ones(2, 3), edutorch.ones(3))
+    assert caught[0].filename == __file__

@@ -227,3 +227,8 @@ def test_a_value_from_an_earlier_step_is_an_input_of_this_one():
         recorder.finish()
     kinds = [(node.kind, node.label) for node in recorder.snapshot.graph.nodes]
     assert kinds == [("leaf", "leaf"), ("leaf", "leaf"), ("output", "mul")]
+
+
+def test_only_modules_are_watched():
+    with pytest.raises(TypeError, match="expected a module, got int"):
+        Names([3])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, ShapeError, ValueRangeError, warn
 from ...ops import abs as abs_
 from ...ops import exp, log, log_softmax, mean, reshape, sigmoid, sign, sum, where
 from .layer import layer
@@ -147,10 +146,9 @@ def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> No
     hint = "target.reshape_as(input)" if one_axis else "give both the same shape"
     if not stretch:
         raise ShapeError(op, "input and target must have the same shape", shapes, hint)
-    warnings.warn(
+    warn(
         f"{op}: Using a target size ({tuple(target.shape)}) that is different to the input size "
-        f"({tuple(input.shape)}). Broadcasting them compares more pairs than meant; {hint}.",
-        stacklevel=4,
+        f"({tuple(input.shape)}). Broadcasting them compares more pairs than meant; {hint}."
     )
 
 
@@ -281,12 +279,22 @@ def binary_cross_entropy(
 ) -> Tensor:
     """For probabilities x of "yes": -t · log x - (1 - t) · log(1 - x), each log at least -100.
 
-    Raises: ShapeError: different shapes.
+    Raises: ShapeError: different shapes. ValueRangeError: on the CPU, not probabilities.
 
     >>> nn.functional.binary_cross_entropy(tensor([0.5]), tensor([1.0]))
     tensor(0.6931)
     """
     same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
+    if input.device.type == "cpu" and input.numel():  # looking would make a GPU wait
+        low, high = input._array.min(), input._array.max()
+        if low < 0 or high > 1:
+            raise ValueRangeError(
+                "binary_cross_entropy",
+                "all elements of input should be between 0 and 1",
+                {"input": f"from {low:g} to {high:g}"},
+                "for scores (logits) use binary_cross_entropy_with_logits, "
+                "or take torch.sigmoid(input) first",
+            )
     losses = -(target * log(input).clamp(min=-100) + (1 - target) * log(1 - input).clamp(min=-100))
     return reduced(losses if weight is None else losses * weight, reduction)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ...errors import warn
 from ...ops import Generator, tensor
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, Subset, TensorDataset
@@ -60,10 +60,9 @@ class DataLoader:
         if num_workers < 0 or timeout < 0:
             raise ValueError("num_workers and timeout should be non-negative")
         if num_workers:
-            warnings.warn(
+            warn(
                 f"DataLoader: num_workers={num_workers}, but this version of edutorch loads in the "
-                "process itself; batches and their order are the same",
-                stacklevel=2,
+                "process itself; batches and their order are the same"
             )
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.pin_memory, self.timeout, self.worker_init_fn = pin_memory, timeout, worker_init_fn
