@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import edutorch as torch
+from tests.oracle import require_torch
 
 ROOT = Path(__file__).resolve().parent.parent
 IGNORED = {".venv", "node_modules", ".pytest_cache"}
@@ -63,3 +64,15 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
     here = [link for link in links if not link.startswith(("http:", "https:"))]
     assert [link for link in here if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.oracle
+def test_the_coverage_page_is_up_to_date():
+    """Names come and go between PyTorch's versions: the page counts those of 2.13."""
+    if not require_torch().__version__.startswith("2.13."):
+        pytest.skip("the page counts the names of PyTorch 2.13")
+    made = subprocess.run(
+        [sys.executable, ROOT / "docs" / "coverage.py", "--print"], capture_output=True, text=True
+    )
+    page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    assert made.stdout == page, "write it again: python docs/coverage.py"
