@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, func, nn, optim, utils
+from . import autograd, cuda, func, linalg, nn, optim, random, utils
 from .autograd import (
     enable_grad,
     inference_mode,

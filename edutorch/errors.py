@@ -120,6 +120,10 @@ class ValueRangeError(EdutorchError, RuntimeError):
     """Numbers lie outside the range that the op is defined for."""
 
 
+class LinAlgError(EdutorchError, RuntimeError):
+    """A matrix has not what was asked for: no inverse, no Cholesky factor."""
+
+
 class MissingExtraError(EdutorchError, ImportError):
     """An optional library is not installed; the hint names the extra to install."""
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import edutorch
-import tests.op_cases_nn  # noqa: F401  (adds its cases)
+import tests.op_cases_combining
+import tests.op_cases_linalg
+import tests.op_cases_nn  # noqa: F401  (both add their cases)
 from edutorch.core.op import REGISTRY, Op
 from edutorch.core.tensor import Tensor
 from tests.op_cases import CASES, Case

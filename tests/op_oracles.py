@@ -46,6 +46,11 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
             torch.sort(input, dim=dim, descending=descending, stable=True)
         ),
         "extreme_with_index": _extreme(torch),
+        "scatter_reduce": lambda input, **rest: input.scatter_reduce(**rest),
+        "mode_with_index": lambda input, **rest: tuple(torch.mode(input, **rest)),
+        "extreme_so_far": lambda input, dim, largest: tuple(
+            (torch.cummax if largest else torch.cummin)(input, dim)
+        ),
         "einsum_of": lambda operands, equation: torch.einsum(equation, *operands),
         "as_type": lambda input, dtype: input.to(dtype),
         "to_device": torch.clone,

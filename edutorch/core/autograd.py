@@ -50,6 +50,19 @@ class Writes:
         self.count += 1
 
 
+class Hooks:
+    """What users hung on a node or a leaf, in the order in which backward asks it."""
+
+    __slots__ = ("accumulated", "after", "before", "gradient", "kept")
+
+    def __init__(self) -> None:
+        self.gradient: dict[int, Any] = {}  # of the tensor: hook(gradient)
+        self.before: dict[int, Any] = {}  # of the node: hook(gradients of its outputs)
+        self.kept: dict[int, Any] = {}  # see `Tensor.retain_grad`
+        self.after: dict[int, Any] = {}  # of the node: hook(gradients of inputs, of outputs)
+        self.accumulated: dict[int, Any] = {}  # of a leaf, once `.grad` is new: hook(leaf)
+
+
 class Node:
     """One recorded op: a step that backward will take.
 
@@ -62,12 +75,13 @@ class Node:
 
     op: Op
     holds = False
+    gathers = False  # several outputs' gradients arrive together, as `Parts`
     _order: int
     edges: tuple[Node | Tensor | None, ...]
     saved: tuple[Any, ...] | None
     shape: tuple[int, ...]
     dtype: Any
-    hooks: dict[int, Callable[[Any], Any]] | None
+    hooks: Hooks | None
     writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
@@ -78,19 +92,35 @@ class Node:
         """Return PyTorch's name for this node, such as 'MulBackward0'."""
         return type(self).__name__
 
+    def face(self) -> tuple[Node, int]:
+        """Return the node that users see for it, and which of its outputs this one is."""
+        return self, 0
+
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that the gradient goes to next, each with its output's number."""
         return tuple(
-            (edge if edge is None or isinstance(edge, Node) else AccumulateGrad(edge), 0)
+            edge.face() if isinstance(edge, Node)
+            else (None if edge is None else AccumulateGrad(edge), 0)
             for edge in self.edges
-        )
+        )  # fmt: skip
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call `hook(gradient of the output)` before this node runs; it may return another."""
-        if self.hooks is None:
-            self.hooks = {}
-        return RemovableHandle(self.hooks, hook)
+    def hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        """Add a hook of one of the kinds of `Hooks`."""
+        self.hooks = self.hooks or Hooks()
+        return RemovableHandle(getattr(self.hooks, kind), hook)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before this node runs; a tuple it returns replaces them."""
+        return self.hang("before", hook)
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run.
+
+        Both are tuples with None where there is no gradient. A tuple that the hook
+        returns replaces `grad_inputs`.
+        """
+        return self.hang("after", hook)
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -101,6 +131,14 @@ class AccumulateGrad:
 
     __slots__ = ("variable",)
     next_functions = ()
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the gradient is added to `variable.grad`."""
+        return self.variable._hang("before", hook)
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook((), grad_outputs)` after the gradient was added to `variable.grad`."""
+        return self.variable._hang("after", hook)
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable

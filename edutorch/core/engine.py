@@ -15,7 +15,7 @@ from .. import dtypes
 from ..errors import GradientError
 from ..events import GradientAccumulated, GradientFlowed, emit
 from ..modes import current, enable_grad
-from .autograd import Node, edge_of, on_the_way
+from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
 
@@ -50,6 +50,24 @@ def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> An
 
 
 # The engine --------------------------------------------------------------------------
+
+
+class Parts:
+    """The gradients of several outputs of one node, on their way to it together.
+
+    To the engine it is a gradient like any other: one that is there already is added to.
+    """
+
+    size = 0
+    base = None
+
+    def __init__(self, node: Node, by_output: dict[int, Any]) -> None:
+        self.node, self.by_output = node, by_output
+        self.shape, self.dtype = node.shape, node.dtype
+        self._array = self
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(self.node, {**self.by_output, **other.by_output})
 
 
 LARGE = 1024  # numbers; from here on adding in place beats making a new array
@@ -117,26 +135,35 @@ class Engine:
             g = waiting.pop(node)
             edges = node.edges
             if node.hooks or self.wanted is not None:
-                g, edges = self.before(node, g, edges)
-            partials = node.backward(g, edges, recording)
+                g, edges, partials = self.step(node, g, edges)
+            else:
+                partials = node.backward(g, edges, recording)
             if listeners:
                 self.tell(node, partials)
             if node.holds and not self.retain:
                 node.saved = None
 
-    def before(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Show `g` to hooks, note it if it is asked for, and leave out edges nobody asked for."""
-        if node.hooks:
-            g = run_hooks(node.hooks, g, self.recording)
+    def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
+        hooks, recording = node.hooks, self.recording
+        if hooks:
+            g = run_hooks(hooks.gradient, g, recording)
         if node in self.captured:
             self.captured[node] = g
         if self.wanted is not None:
             edges = tuple(edge if edge in self.wanted else None for edge in edges)
-        return g, edges
+        if hooks:
+            g = before(hooks, run_hooks(hooks.kept, g, recording), recording)
+        partials = node.backward(g, edges, recording)
+        if hooks and hooks.after:
+            partials = after(hooks, partials, edges, g, recording)
+        return g, edges, partials
 
     def tell(self, node: Node, partials: Sequence[Any]) -> None:
         """Tell the listeners what flowed out of a node."""
         for index, partial in enumerate(partials):
+            if partial.__class__ is Parts:
+                (partial,) = partial.by_output.values()
             if partial is not None:
                 emit(GradientFlowed(node, index, partial))
 
@@ -151,7 +178,7 @@ class Engine:
         g = self.waiting.pop(leaf)
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
-        return run_hooks(leaf._hooks, g, self.recording) if leaf._hooks else g
+        return run_hooks(leaf._hooks.gradient, g, self.recording) if leaf._hooks else g
 
 
 def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
@@ -169,6 +196,64 @@ def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
             )
         g = replaced if recording else replaced._array
     return g
+
+
+def listed_outputs(g: Any, recording: bool) -> list[Any]:
+    """Return the gradient of each output of a node as a tensor or None, as hooks see it."""
+    if g.__class__ is Parts:
+        found = [g.by_output.get(index) for index in range(g.node.outputs)]
+    else:
+        found = [g]
+    return found if recording else [each if each is None else wrap(each) for each in found]
+
+
+def before(hooks: Hooks, g: Any, recording: bool) -> Any:
+    """Show a node's gradients to its prehooks, which may replace them."""
+    for hook in tuple(hooks.before.values()):
+        shown = listed_outputs(g, recording)
+        replaced = replacement(hook(tuple(shown)), shown, recording)
+        if replaced is None:
+            continue
+        if g.__class__ is Parts:
+            pairs = enumerate(replaced)
+            g = Parts(g.node, {index: each for index, each in pairs if each is not None})
+        else:
+            g = replaced[0]
+    return g
+
+
+def after(
+    hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: Any, recording: bool
+) -> Sequence[Any]:
+    """Show what comes out of a node to its hooks, which may replace it."""
+    if any(partial.__class__ is Parts for partial in partials):
+        return partials
+    found = []
+    for partial, edge in zip(partials, edges, strict=True):
+        if partial is not None and edge is not None:
+            target = edge if edge._order else edge._array
+            found.append(fit(partial, target.shape, target.dtype, recording))
+        else:
+            found.append(None)
+    for hook in tuple(hooks.after.values()):
+        shown = found if recording else [each if each is None else wrap(each) for each in found]
+        outputs = tuple(listed_outputs(g, recording))
+        found = replacement(hook(tuple(shown), outputs), shown, recording) or found
+    return found
+
+
+def replacement(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
+    """Return what a node's hook puts in the place of the gradients it was shown."""
+    if replaced is None:
+        return None
+    replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
+    if len(replaced) != len(shown):
+        raise GradientError(
+            "hook",
+            "hook has returned an incorrect number of values",
+            {"gradients": len(shown), "returned": len(replaced)},
+        )
+    return [each if each is None or recording else each._array for each in replaced]
 
 
 def describe(value: Any) -> str:
@@ -204,7 +289,12 @@ def run_backward(
     for leaf in engine.leaves:
         g = engine.arrived(leaf)
         if targets is None:
+            hooks = leaf._hooks
+            if hooks:
+                g = before(hooks, g, create_graph)
             accumulate(leaf, g, create_graph)
+            if hooks:
+                after(hooks, (), (), g, create_graph)
         elif leaf in captured:
             captured[leaf] = g
     return captured
@@ -227,3 +317,6 @@ def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
             held._bump()
     if current().listeners:
         emit(GradientAccumulated(leaf, g))
+    if leaf._hooks:
+        for hook in tuple(leaf._hooks.accumulated.values()):
+            hook(leaf)

@@ -47,7 +47,7 @@ COMMUTATIVE = {"add", "mul"}
 # Ops beyond the elementwise ones whose result can replace their input.
 IN_PLACE = {
     "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put",
-    "tril", "triu", "cumsum", "cumprod",
+    "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
 }  # fmt: skip
 
 # Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).

@@ -91,6 +91,14 @@ class NumbersOut(OperatorTypes):
             raise TypeError("len() of a 0-d tensor")
         return self._array.shape[0]
 
+    def __format__(self, spec: str) -> str:
+        """Format a 0-d tensor as its number: f"{loss:.3f}"; any other only without a spec."""
+        return format(self.item(), spec) if not self._array.ndim else object.__format__(self, spec)
+
+    def __contains__(self, value: Any) -> bool:
+        """Say whether one of the numbers equals `value`."""
+        return bool((self == value).any())  # type: ignore[attr-defined]
+
     def __repr__(self) -> str:
         from .printing import tensor_text, visible_part
 

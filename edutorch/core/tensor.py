@@ -11,7 +11,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..device import Device
 from ..errors import GradientError, ShapeError
-from .autograd import LEAF, Node, RemovableHandle, Writes
+from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
 from .numbers_out import NumbersOut
 from .shapes import Size
 
@@ -39,7 +39,7 @@ class Tensor(NumbersOut):
     _grad: Tensor | None
     _writes: Writes | None  # shared with every tensor that views the same memory
     _base: Tensor | None  # the tensor this one is a view of
-    _hooks: dict[int, Callable[[Any], Any]] | None  # a leaf's gradient hooks
+    _hooks: Hooks | None  # a leaf's
 
     _order = 0  # a leaf is older than every node
     __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
@@ -171,7 +171,8 @@ class Tensor(NumbersOut):
     @property
     def grad_fn(self) -> Node | None:
         """The node of the op that made it, None for a leaf."""
-        return None if self._node is LEAF else self._node
+        node = self._node
+        return None if node is None or node is LEAF else node.face()[0]
 
     @property
     def grad(self) -> Tensor | None:
@@ -258,11 +259,28 @@ class Tensor(NumbersOut):
             raise GradientError(
                 "register_hook", "cannot register a hook on a tensor that doesn't require gradient"
             )
+        return self._hang("gradient", hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call `hook(tensor)` each time backward has added to the `.grad` of this leaf.
+
+        Raises: GradientError: not a leaf that requires grad.
+        """
         if self._node is not LEAF:
-            return self._node.register_hook(hook)
-        if self._hooks is None:
-            self._hooks = {}
-        return RemovableHandle(self._hooks, hook)
+            raise GradientError(
+                "register_post_accumulate_grad_hook",
+                "post accumulate grad hooks can only be registered on leaf tensors "
+                "that require gradients",
+                hint="use x.register_hook, which sees the gradient of any tensor",
+            )
+        return self._hang("accumulated", hook)
+
+    def _hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        """Add a hook of one of the kinds of `Hooks`, here or at the node."""
+        if self._node is not None and self._node is not LEAF:
+            return self._node.hang(kind, hook)
+        self._hooks = self._hooks or Hooks()
+        return RemovableHandle(getattr(self._hooks, kind), hook)
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
@@ -274,7 +292,7 @@ class Tensor(NumbersOut):
                 if tensor is not None:
                     tensor._grad = gradient
 
-            self._node.register_hook(keep)
+            self._node.hang("kept", keep)
 
 
 PLAIN_TENSORS.add(Tensor)

@@ -58,7 +58,7 @@ from .arrange import (
 from .joining import (
     cat, chunk, column_stack, dstack, hstack, split, stack, tensor_split, unbind, vstack,
 )  # fmt: skip
-from . import indexing
+from . import indexing, random_fill
 from .along import (
     gather, index_add, index_copy, index_fill, index_put, index_select, scatter, scatter_add, take,
     take_along_dim,
@@ -71,13 +71,17 @@ from .linalg import (
 from .einsum import einsum
 from .softmax import log_softmax, softmax
 from .sorting import argsort, kthvalue, max, min, msort, sort, topk
-from .counting import bincount, bucketize, histc, searchsorted, unique
-from .conversion import clone, real
+from .counting import bincount, bucketize, histc, searchsorted
+from .distinct import unique, unique_consecutive
+from .extremes import cummax, cummin, mode, nanmedian
+from .scatter_reduce import scatter_reduce
+from .conversion import clone, fill, real
 from .about import is_complex, is_floating_point, is_nonzero, is_tensor, numel
 from .random import (
     Generator, bernoulli, initial_seed, manual_seed, multinomial, normal, rand, rand_like, randint,
     randn, randn_like, randperm,
 )  # fmt: skip
+from .random_state import get_rng_state, set_rng_state
 
 # PyTorch's second names for the same functions; those of methods are methods too.
 multiply, divide, true_divide, subtract, negative, absolute = mul, div, div, sub, neg, abs

@@ -185,7 +185,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @as_method
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`; a copy here).
+    """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
+
+    They show the memory of a contiguous input; any other is copied first.
 
     >>> unfold(arange(5), 0, 3, 2)
     tensor([[0, 1, 2],
@@ -198,11 +200,14 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
             "unfold", f"windows of {size}, {step} apart, do not fit into axis {dim}",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    starts = np.arange(0, room - size + 1, step)
-    picked = (starts[:, None] + np.arange(size)).reshape(-1)
-    windows = input.reshape(-1) if not input.ndim else input
-    windows = windows.index_select(dim, _positions_like(input, picked))
-    return windows.unflatten(dim, (len(starts), size)).movedim(dim + 1, -1)
+    rows = input.contiguous()
+    if not input.ndim:
+        return as_strided(rows, (size,), (1,))
+    shape, steps = list(rows.shape), list(rows.stride())
+    shape[dim] = (room - size) // step + 1
+    steps.append(steps[dim])
+    steps[dim] *= step
+    return as_strided(rows, (*shape, size), steps)
 
 
 # Diagonals and grids ---------------------------------------------------------------------
@@ -305,6 +310,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 from .indexing import place  # noqa: E402  (rules may use any op)
 from .movement import (  # noqa: E402
+    as_strided,
     diagonal,
     diagonal_index,
     reshape,

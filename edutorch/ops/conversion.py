@@ -201,6 +201,15 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _replace(input, number, "fill_")
 
 
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A copy with one number everywhere.
+
+    >>> fill(zeros(2), 7)
+    tensor([7., 7.])
+    """
+    return fill_(clone(input), value)
+
+
 @as_method
 def zero_(input: Tensor) -> Tensor:
     """Write zeros everywhere.

@@ -11,25 +11,6 @@ from ..errors import DTypeError, ShapeError
 
 
 @as_method
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
-    """Each number once, in order; on request also which one each was, and how often it occurs.
-
-    >>> unique(tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
-    """
-    xp, array = backends.of(input._array).xp, input._array
-    values, inverse, counts = xp.unique(array, return_inverse=True, return_counts=True)
-    results = [wrap(values)]
-    if return_inverse:
-        results.append(wrap(inverse.reshape(array.shape).astype("int64")))
-    if return_counts:
-        results.append(wrap(counts.astype("int64")))
-    return tuple(results) if len(results) > 1 else results[0]
-
-
-@as_method
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often 0, 1, 2, … occur; with weights, the sum of each one's weights.
 

@@ -5,6 +5,7 @@ The same seed on the same device gives the same numbers, run after run.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -51,6 +52,31 @@ class Generator:
     def initial_seed(self) -> int:
         """Return the seed of the last start."""
         return self._seed
+
+    def get_state(self) -> Tensor:
+        """Return where it stands, as a tensor of bytes on the CPU (the text of a JSON object)."""
+        known = {"seed": self._seed, "random": self.random.get_state()}
+        text = json.dumps(known, default=lambda array: [str(array.dtype), array.tolist()])
+        return wrap(np.frombuffer(text.encode(), np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Go on from a state that `get_state` returned.
+
+        Raises: TypeError: not a tensor of bytes.
+        """
+        if new_state._array.dtype != np.uint8:
+            raise TypeError(f"set_state: expected the bytes of get_state, got {new_state.dtype}")
+        known = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
+        self.manual_seed(known["seed"])
+        self.random.set_state(arrays_again(known["random"]))
+        return self
+
+
+def arrays_again(value: Any) -> Any:
+    """Make arrays of what `Generator.get_state` wrote as their type and numbers."""
+    if isinstance(value, dict):
+        return {key: arrays_again(each) for key, each in value.items()}
+    return np.asarray(value[1], value[0]) if isinstance(value, list) else value
 
 
 _GENERATORS: dict[str, Generator] = {}

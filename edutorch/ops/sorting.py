@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-
-
-class ValuesIndices(NamedTuple):
-    """What was found, and where."""
-
-    values: Tensor
-    indices: Tensor
+from ..return_types import ValuesIndices
 
 
 def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
@@ -92,7 +87,8 @@ def _extreme(input: Tensor, dim: Any, keepdim: bool, largest: bool) -> Any:
                 {"input": tuple(input.shape)},
             )  # fmt: skip
         return whole(input)
-    return ValuesIndices(*extreme_with_index(input, dim, keepdim, largest))
+    kind = return_types.max if largest else return_types.min
+    return kind(*extreme_with_index(input, dim, keepdim, largest))
 
 
 @as_method
@@ -124,7 +120,7 @@ def sort(
     >>> sort(tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
-    return ValuesIndices(*sort_with_indices(input, dim, descending, stable))
+    return return_types.sort(*sort_with_indices(input, dim, descending, stable))
 
 
 @as_method
@@ -151,7 +147,7 @@ def topk(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
     values, indices = sort(input, dim, largest)
-    return ValuesIndices(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
+    return return_types.topk(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
 
 
 @as_method
@@ -177,9 +173,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         )
     found = sort(input, dim)
     if not input.ndim:
-        return found
+        return return_types.kthvalue(*found)
     parts = (narrow(each, dim, k - 1, 1) for each in found)
-    return ValuesIndices(*(each if keepdim else each.squeeze(dim) for each in parts))
+    return return_types.kthvalue(*(each if keepdim else each.squeeze(dim) for each in parts))
 
 
 from .along import along  # noqa: E402

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import reduction
@@ -165,7 +166,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
         row = input.reshape(-1)
         return kthvalue(row, (row.shape[0] + 1) // 2).values if row.shape[0] else row.sum() / 0
-    return kthvalue(input, ((input.shape[dim] if input.ndim else 1) + 1) // 2, dim, keepdim)
+    middle = ((input.shape[dim] if input.ndim else 1) + 1) // 2
+    return return_types.median(*kthvalue(input, middle, dim, keepdim))
 
 
 @as_method
@@ -218,14 +220,14 @@ def _between(ordered: Tensor, share: float, dim: int, how: str) -> Tensor:
 @as_method
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> return_types.aminmax:
     """The smallest and the largest number.
 
-    >>> aminmax(tensor([3, 1, 2]))
-    (tensor(1), tensor(3))
+    >>> aminmax(tensor([3, 1, 2])).max
+    tensor(3)
     """
     dims = () if dim is None else dim
-    return amin(input, dims, keepdim), amax(input, dims, keepdim)
+    return return_types.aminmax(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
 from .comparison import isnan, where  # noqa: E402  (rules may use any op)

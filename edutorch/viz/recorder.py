@@ -121,7 +121,8 @@ class Recorder:
                 sources.append((name, key))
         vertex.sources = tuple(sources)
         self._vertices[node._order] = vertex
-        node.register_hook(lambda gradient: self._gradient_reached(vertex, gradient))
+        if not node.gathers:
+            node.hang("gradient", lambda gradient: self._gradient_reached(vertex, gradient))
 
     def _source(self, given: Any, node: Node, name: str) -> Key | None:
         """Return the key of one input of an op, and make its vertex if it is new."""
@@ -231,6 +232,8 @@ def flow_stats(gradient: Any, edge: Any) -> Stats:
     """Summarize what an input received, before broadcasting made it larger."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape
+    if edge._order and edge.gathers:
+        shape = array.shape
     if tuple(array.shape) != tuple(shape):
         array = unbroadcast(array, tuple(shape))
     return summarize(array)

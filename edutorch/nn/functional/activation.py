@@ -7,13 +7,27 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...ops import clamp, erf, exp, log_softmax, sigmoid, softmax, softplus, tanh, where
+from ...errors import ShapeError
+from ...ops import (
+    chunk,
+    clamp,
+    erf,
+    exp,
+    log_softmax,
+    reshape,
+    sigmoid,
+    softmax,
+    softplus,
+    tanh,
+    where,
+)  # fmt: skip
 from ...ops import relu as relu_of
 from .layer import SettingError, activation
 
 __all__ = [
-    "elu", "gelu", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "relu", "relu6", "selu",
-    "sigmoid", "silu", "softmax", "softplus", "softsign", "tanh",
+    "elu", "gelu", "glu", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
+    "tanh",
 ]  # fmt: skip
 
 
@@ -179,3 +193,59 @@ def logsigmoid(input: Tensor) -> Tensor:
     tensor([-0.6931])
     """
     return -softplus(-input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """A smooth ReLU with a dip below zero: y = x · tanh(log(1 + eˣ)).
+
+    >>> nn.functional.mish(tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
+    bend = tanh(softplus(input))
+    return input.mul_(bend) if inplace else input * bend
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """SiLU made of straight lines: y = x · min(max(x + 3, 0), 6) / 6.
+
+    >>> nn.functional.hardswish(tensor([-4.0, 0.0, 4.0]))
+    tensor([-0., 0., 4.])
+    """
+    bend = clamp(input + 3, 0, 6) / 6
+    return input.mul_(bend) if inplace else input * bend
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
+
+    Raises: ShapeError: the number of slopes is neither 1 nor that of the channels.
+
+    >>> nn.functional.prelu(tensor([-2.0, 2.0]), tensor([0.25]))
+    tensor([-0.5000,  2.0000])
+    """
+    count = 1 if input.ndim < 2 else input.shape[1]
+    if weight.ndim > 1 or weight.numel() not in (1, count):
+        raise ShapeError(
+            "prelu", f"expected 1 slope or {count}, one for each channel",
+            {"input": tuple(input.shape), "weight": tuple(weight.shape)},
+        )  # fmt: skip
+    slopes = reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)) if weight.ndim else weight
+    y = where(input > 0, input, slopes * input)
+    return reshape(y, input.shape)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """One half opens and closes the other: y = a · σ(b), a and b being the halves of x.
+
+    Raises: ShapeError: the axis has no halves.
+
+    >>> nn.functional.glu(tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
+    if input.shape[dim] % 2:
+        raise ShapeError(
+            "glu", f"Halving dimension must be even, but dimension {dim} is size "
+            f"{input.shape[dim]}", {"input": tuple(input.shape)},
+        )  # fmt: skip
+    a, b = chunk(input, 2, dim)
+    return a * sigmoid(b)

@@ -17,7 +17,7 @@ from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops import sum as total
 from .layer import layer
 
-__all__ = ["batch_norm", "group_norm", "layer_norm", "normalize", "rms_norm"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
 
 
 @layer(promotion="float", outputs=("y", "mean", "variance"))
@@ -152,6 +152,43 @@ def group_norm(
     grouped = reshape(input, (n, num_groups, math.prod(input.shape[1:]) // num_groups))
     y, _, _ = standardize(grouped, (2,), eps)
     return scaled(reshape(y, input.shape), weight, bias, (1, -1) + (1,) * (input.ndim - 2))
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel of each sample, or by running averages.
+
+    Args: as for `batch_norm`; `use_input_stats=False` uses the running averages.
+
+    Raises: ShapeError: a single number for each channel.
+
+    >>> nn.functional.instance_norm(tensor([[[1.0, 3.0]]])).round(decimals=2)
+    tensor([[[-1.,  1.]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(input.shape[2:])
+    if count < 2:
+        raise ShapeError(
+            "instance_norm", "Expected more than 1 spatial element when training",
+            {"input": tuple(input.shape)}, "a sample's channel needs several numbers: (n, c, …)",
+        )  # fmt: skip
+    y, centre, variance = standardize(input, tuple(range(2, input.ndim)), eps)
+    with no_grad():
+        if running_mean is not None:
+            running_mean.lerp_(reshape(mean(centre, 0), (-1,)), momentum)
+        if running_var is not None:
+            unbiased = mean(variance, 0) * (count / (count - 1))
+            running_var.lerp_(reshape(unbiased, (-1,)), momentum)
+    return scaled(y, weight, bias, (1, -1) + (1,) * (input.ndim - 2))
 
 
 def rms_norm(

@@ -13,7 +13,7 @@ from ...errors import ShapeError
 from .layer import SettingError
 
 Pair = tuple[int, int]
-Pads = tuple[Pair, Pair]
+Pads = tuple[Pair, ...]
 
 
 def pair(value: int | Sequence[int]) -> Pair:
@@ -26,31 +26,43 @@ def pair(value: int | Sequence[int]) -> Pair:
     return int(height), int(width)
 
 
-def pads_of(padding: Any, kernel: Pair, dilation: Pair, stride: Pair = (1, 1)) -> Pads:
-    """Read `padding`: a number, two, "valid", "same", or (top, bottom) and (left, right).
+def settings_of(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Read a setting for `rank` axes: one number for all, or one for each."""
+    if isinstance(value, int):
+        return (value,) * rank
+    if len(value) == 1:
+        return (int(value[0]),) * rank
+    if len(value) != rank:
+        raise SettingError("conv", f"expected one number or {rank}, got {tuple(value)}")
+    return tuple(int(each) for each in value)
+
+
+def pads_of(
+    padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
+) -> Pads:
+    """Read `padding`: a number, one for each axis, "valid", "same", or (before, after) of each.
 
     Raises: SettingError (a ValueError): "same" with a stride, which would not be the same
         size; another word.
     """
     if padding == "valid":
-        return (0, 0), (0, 0)
+        return ((0, 0),) * len(kernel)
     if padding == "same":
-        if stride != (1, 1):
+        if any(step != 1 for step in stride):
             raise SettingError(
-                "conv2d", "padding='same' is not supported for strided convolutions",
+                f"conv{len(kernel)}d", "padding='same' is not supported for strided convolutions",
                 {"stride": stride}, "choose the padding as numbers",
             )  # fmt: skip
         total = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
-        top, left = (each // 2 for each in total)
-        return (top, total[0] - top), (left, total[1] - left)
+        return tuple((each // 2, each - each // 2) for each in total)
     if isinstance(padding, str):
         raise SettingError(
-            "conv2d", f"padding must be a number, two, 'valid' or 'same', got {padding!r}"
+            f"conv{len(kernel)}d",
+            f"padding must be a number, one for each axis, 'valid' or 'same', got {padding!r}",
         )
     if not isinstance(padding, int) and not isinstance(padding[0], int):
-        return padding  # type: ignore[return-value]
-    height, width = pair(padding)
-    return (height, height), (width, width)
+        return tuple(padding)
+    return tuple((each, each) for each in settings_of(padding, len(kernel)))
 
 
 def places(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
 from ...ops import empty
 from .. import functional as F
-from ..functional.windows import pads_of, pair
+from ..functional.windows import pads_of, settings_of
 from ..parameter import Parameter
 from .linear import reset
 from .module import Module
 
-__all__ = ["Conv2d", "ConvTranspose2d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d"]
 
 Size = int | Sequence[int]
 
 
 class ConvNd(Module):
-    """What `Conv2d` and `ConvTranspose2d` share: settings, parameters, text."""
+    """What all convolutions share: settings, parameters, text."""
 
     weight: Parameter
     bias: Parameter | None
+    rank = 2
     transposed = False
+    function: Callable[..., Tensor]
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size, padding: Any,
@@ -40,13 +42,11 @@ class ConvNd(Module):
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(f"padding_mode must be zeros, reflect, …, but got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.dilation = (
-            pair(kernel_size),
-            pair(stride),
-            pair(dilation),
+        self.kernel_size, self.stride, self.dilation, self.output_padding = (
+            settings_of(each, self.rank) for each in (kernel_size, stride, dilation, output_padding)
         )
-        self.padding = padding if isinstance(padding, str) else pair(padding)
-        self.output_padding, self.padding_mode = pair(output_padding), padding_mode
+        self.padding = padding if isinstance(padding, str) else settings_of(padding, self.rank)
+        self.padding_mode = padding_mode
         pads_of(
             self.padding, self.kernel_size, self.dilation, self.stride
         )  # says what is wrong now
@@ -71,11 +71,11 @@ class ConvNd(Module):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         )
-        if self.padding != (0, 0):
+        if any(each != 0 for each in self.padding):
             text += f", padding={self.padding}"
-        if self.dilation != (1, 1):
+        if any(each != 1 for each in self.dilation):
             text += f", dilation={self.dilation}"
-        if self.output_padding != (0, 0):
+        if any(self.output_padding):
             text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
@@ -86,7 +86,34 @@ class ConvNd(Module):
         return text
 
 
-class Conv2d(ConvNd):
+class Conv(ConvNd):
+    """What convolutions that are read forwards share."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
+        padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the response of all filters."""
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            pads = pads_of(padding, self.kernel_size, self.dilation, self.stride)
+            input, padding = F.pad(input, sum(reversed(pads), ()), self.padding_mode), 0
+        single = input.ndim == self.rank + 1  # one sample, without a batch
+        y = self.function(
+            input.unsqueeze(0) if single else input, self.weight, self.bias, self.stride, padding,
+            self.dilation, self.groups,
+        )  # fmt: skip
+        return y.squeeze(0) if single else y
+
+
+class Conv2d(Conv):
     """The same small filters at every place of an image: y = Σ x · w + b.
 
     Args:
@@ -108,31 +135,67 @@ class Conv2d(ConvNd):
     torch.Size([2, 8, 5, 5])
     """
 
+    function = staticmethod(F.conv2d)
+
+
+class Conv1d(Conv):
+    """The same short filters at every place of a sequence: y = Σ x · w + b.
+
+    Args: as for `Conv2d`.
+
+    Shape: (n, in_channels, l), or one sequence without n, to (n, out_channels, p).
+
+    >>> nn.Conv1d(3, 8, 3, padding=1)(zeros(2, 3, 5)).shape
+    torch.Size([2, 8, 5])
+    """
+
+    rank = 1
+    function = staticmethod(F.conv1d)
+
+
+class Conv3d(Conv):
+    """The same small filters at every place of a volume: y = Σ x · w + b.
+
+    Args: as for `Conv2d`.
+
+    Shape: (n, in_channels, d, h, w), or one volume without n, to (n, out_channels, o, p, q).
+
+    >>> nn.Conv3d(3, 8, 3, padding=1)(zeros(2, 3, 5, 5, 5)).shape
+    torch.Size([2, 8, 5, 5, 5])
+    """
+
+    rank = 3
+    function = staticmethod(F.conv3d)
+
+
+class ConvTranspose(ConvNd):
+    """What convolutions that are read backwards share."""
+
+    transposed = True
+
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
-        padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
+        dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError('Only "zeros" padding mode is supported for ConvTranspose')
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
-            padding_mode, device, dtype,
+            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
+            groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the response of all filters."""
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            rows, across = pads_of(padding, self.kernel_size, self.dilation, self.stride)
-            input, padding = F.pad(input, (*across, *rows), self.padding_mode), 0
-        single = input.ndim == 3  # one image, without a batch
-        image = input.unsqueeze(0) if single else input
-        y = F.conv2d(
-            image, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        """Spread the filters."""
+        single = input.ndim == self.rank + 1
+        y = self.function(
+            input.unsqueeze(0) if single else input, self.weight, self.bias, self.stride,
+            self.padding, self.output_padding, self.groups, self.dilation,
+        )  # fmt: skip
         return y.squeeze(0) if single else y
 
 
-class ConvTranspose2d(ConvNd):
+class ConvTranspose2d(ConvTranspose):
     """A convolution read backwards: each number spreads a filter over a larger image.
 
     Args: as for `Conv2d`; `output_padding` adds rows at the bottom and right.
@@ -143,27 +206,17 @@ class ConvTranspose2d(ConvNd):
     torch.Size([2, 3, 10, 10])
     """
 
-    transposed = True
+    function = staticmethod(F.conv_transpose2d)
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
-        padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
-        dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        if padding_mode != "zeros":
-            raise ValueError('Only "zeros" padding mode is supported for ConvTranspose2d')
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
-            groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Spread the filters."""
-        padding: Any = self.padding
-        single = input.ndim == 3
-        image = input.unsqueeze(0) if single else input
-        y = F.conv_transpose2d(
-            image, self.weight, self.bias, self.stride, padding, self.output_padding,
-            self.groups, self.dilation,
-        )  # fmt: skip
-        return y.squeeze(0) if single else y
+class ConvTranspose1d(ConvTranspose):
+    """A convolution read backwards: each number spreads a filter over a longer sequence.
+
+    Args: as for `ConvTranspose2d`.
+
+    >>> nn.ConvTranspose1d(8, 3, 2, stride=2)(zeros(2, 8, 5)).shape
+    torch.Size([2, 3, 10])
+    """
+
+    rank = 1
+    function = staticmethod(F.conv_transpose1d)

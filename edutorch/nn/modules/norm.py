@@ -14,7 +14,10 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "GroupNorm", "LayerNorm", "RMSNorm"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm",
+    "RMSNorm",
+]  # fmt: skip
 
 
 class BatchNorm(Module):
@@ -125,6 +128,55 @@ class BatchNorm2d(BatchNorm):
 
     {BatchNorm.__doc__}
     >>> nn.BatchNorm2d(3)(randn(5, 3, 4, 4)).shape
+    torch.Size([5, 3, 4, 4])
+    """
+
+    axes = (4,)
+
+
+class InstanceNorm(BatchNorm):
+    """What the instance norm layers share: each sample is standardised by itself.
+
+    Args: as for batch norm; usually without scale and shift, and without averages.
+
+    Paper: Ulyanov, Vedaldi and Lempitsky, Instance normalization, 2016.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1,
+        affine: bool = False, track_running_stats: bool = False, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Standardise, scale and shift."""
+        single = input.ndim == self.axes[0] - 1
+        batch = input.unsqueeze(0) if single else input
+        self._check(batch)
+        y = F.instance_norm(
+            batch, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
+        )  # fmt: skip
+        return y.squeeze(0) if single else y
+
+
+class InstanceNorm1d(InstanceNorm):
+    """Instance norm of sequences (n, c, l).
+
+    >>> nn.InstanceNorm1d(3)(randn(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
+    """
+
+    axes = (3,)
+
+
+class InstanceNorm2d(InstanceNorm):
+    """Instance norm of images (n, c, h, w).
+
+    >>> nn.InstanceNorm2d(3)(randn(5, 3, 4, 4)).shape
     torch.Size([5, 3, 4, 4])
     """
 

@@ -7,9 +7,12 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from .. import functional as F
+from ..functional.windows import settings_of
 from .module import Module
 
-__all__ = ["AdaptiveAvgPool2d", "AvgPool2d", "MaxPool2d"]
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d",
+]  # fmt: skip
 
 Size = int | Sequence[int]
 
@@ -29,6 +32,8 @@ class MaxPool2d(Module):
     torch.Size([1, 3, 3, 3])
     """
 
+    function = staticmethod(F.max_pool2d)
+
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
         return_indices: bool = False, ceil_mode: bool = False,
@@ -40,7 +45,7 @@ class MaxPool2d(Module):
 
     def forward(self, input: Tensor) -> Any:
         """Find the largest numbers."""
-        return F.max_pool2d(
+        return self.function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
             self.return_indices,
         )  # fmt: skip
@@ -51,6 +56,16 @@ class MaxPool2d(Module):
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
         )
+
+
+class MaxPool1d(MaxPool2d):
+    """The largest number of each window of a sequence; see `MaxPool2d`.
+
+    >>> nn.MaxPool1d(2)(zeros(1, 3, 6)).shape
+    torch.Size([1, 3, 3])
+    """
+
+    function = staticmethod(F.max_pool1d)
 
 
 class AvgPool2d(Module):
@@ -85,6 +100,34 @@ class AvgPool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class AvgPool1d(Module):
+    """The average of each window of a sequence; see `AvgPool2d`.
+
+    >>> nn.AvgPool1d(2)(ones(1, 3, 6)).shape
+    torch.Size([1, 3, 3])
+    """
+
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.padding = settings_of(kernel_size, 1), settings_of(padding, 1)
+        self.stride = self.kernel_size if stride is None else settings_of(stride, 1)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the averages."""
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
 class AdaptiveAvgPool2d(Module):
     """Averages of windows that are chosen so that the output has the given size.
 
@@ -92,14 +135,26 @@ class AdaptiveAvgPool2d(Module):
     torch.Size([2, 3, 1, 1])
     """
 
+    function = staticmethod(F.adaptive_avg_pool2d)
+
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute the averages."""
-        return F.adaptive_avg_pool2d(input, self.output_size)
+        return self.function(input, self.output_size)
 
     def extra_repr(self) -> str:
         """Return the settings."""
         return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
+    """Averages of windows that are chosen so that the output has the given length.
+
+    >>> nn.AdaptiveAvgPool1d(1)(ones(2, 3, 5)).shape
+    torch.Size([2, 3, 1])
+    """
+
+    function = staticmethod(F.adaptive_avg_pool1d)

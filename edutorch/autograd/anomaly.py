@@ -1,0 +1,122 @@
+"""Anomaly mode: find the line of the forward whose backward made a NaN.
+
+It is a listener like any other (see `events.py`): while nobody has switched it on,
+nothing is remembered and nothing is slower.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .. import backends
+from ..core.autograd import Node
+from ..core.tensor import array_of, wrap
+from ..errors import GradientError
+from ..events import GradientFlowed, OpApplied
+from ..modes import _CURRENT, ModeContext, _normal, current, replace
+
+__all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+
+_LINES: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+
+
+class Watch:
+    """Remembers the line of each recorded op, and looks at each gradient."""
+
+    def __init__(self, check_nan: bool) -> None:
+        self.check_nan = check_nan
+
+    def __call__(self, event: Any) -> None:
+        """Take one event.
+
+        Raises: GradientError: a gradient has a NaN.
+        """
+        if isinstance(event, OpApplied) and event.node is not None:
+            _LINES[event.node] = users_line()
+        elif isinstance(event, GradientFlowed) and self.check_nan:
+            array = wrap(array_of(event.gradient))._array  # not a NumPy scalar
+            if bool(backends.of(array).xp.isnan(array).any()):
+                raise made_nan(event.node, event.index)
+
+
+def users_line() -> str:
+    """Return the innermost line outside this library, with its place."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
+        frame = frame.f_back
+    path, number = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(path, number, frame.f_globals).strip()
+    return f"{path}:{number}  {text}".rstrip()
+
+
+def made_nan(node: Any, index: int) -> GradientError:
+    where = _LINES.get(node)
+    unknown = "not recorded: the mode was off while it ran"
+    return GradientError(
+        "detect_anomaly",
+        f"Function '{node.name()}' returned nan values in its {index}th output.",
+        {"forward": where or unknown},
+        "look for 0/0, sqrt(0), log of a negative number or inf - inf at that line",
+    )
+
+
+class detect_anomaly(ModeContext):
+    """Inside the block, backward stops at the first NaN and names the op and its line.
+
+    Both forward and backward belong into the block. It costs time: for debugging only.
+
+    >>> x = tensor(0.0, requires_grad=True)
+    >>> with autograd.detect_anomaly():
+    ...     y = (x * 0) / x
+    ...     y.backward()
+    Traceback (most recent call last):
+    edutorch.errors.GradientError: detect_anomaly: Function 'DivBackward0' returned nan ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__()
+        self.check_nan = check_nan
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        others = tuple(each for each in modes.listeners if not isinstance(each, Watch))
+        return {"listeners": (*others, Watch(self.check_nan))}
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
+        return detect_anomaly(self.check_nan)
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly mode on or off: at once, and for a `with` block if used as one.
+
+    >>> with autograd.set_detect_anomaly(True):
+    ...     autograd.is_anomaly_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        super().__init__(check_nan)
+        self.mode = mode
+        self._outer = current()
+        _CURRENT.set(_normal(replace(self._outer, **self.changes(self._outer))))
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        if self.mode:
+            return super().changes(modes)
+        return {"listeners": tuple(x for x in modes.listeners if not isinstance(x, Watch))}
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
+        return set_detect_anomaly(self.mode, self.check_nan)
+
+    def __exit__(self, *exception: object) -> None:
+        self._before.pop()
+        _CURRENT.set(self._outer)
+
+
+def is_anomaly_enabled() -> bool:
+    """Say whether anomaly mode is on in this thread."""
+    return any(isinstance(each, Watch) for each in current().listeners)

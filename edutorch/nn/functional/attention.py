@@ -1,0 +1,84 @@
+"""Attention: each place asks, all places answer, and the best answers count most."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.tensor import Tensor
+from ...dtypes import bool as boolean
+from ...errors import ShapeError
+from ...ops import arange, masked_fill, matmul, repeat_interleave, softmax, transpose
+from .dropout import dropout
+
+__all__ = ["scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Averages of the values, weighted by how well keys fit a query: softmax(q kᵀ / √d) v.
+
+    Args:
+        query, key, value: (…, l, d), (…, s, d) and (…, s, v).
+        attn_mask: (…, l, s): False hides a place; floating numbers are added to the scores.
+        dropout_p: drops weights with this probability (always: pass 0 in evaluation).
+        is_causal: hide what comes later.
+        scale: what the scores are multiplied by, instead of 1 / √d.
+        enable_gqa: several heads of the query share a head of key and value.
+
+    Raises: ShapeError: both a mask and `is_causal`.
+
+    A query that may see nothing gets zeros.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> q = zeros(1, 2, 1)
+    >>> nn.functional.scaled_dot_product_attention(q, q, tensor([[[1.0], [3.0]]]), is_causal=True)
+    tensor([[[1.],
+             [2.]]])
+    """
+    if enable_gqa:
+        key = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
+        value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    scores = matmul(query * scale, transpose(key, -2, -1))
+    if is_causal:
+        if attn_mask is not None:
+            raise ShapeError(
+                "scaled_dot_product_attention",
+                "Explicit attn_mask should not be set when is_causal=True",
+                {"attn_mask": tuple(attn_mask.shape)},
+            )  # fmt: skip
+        attn_mask = causal_mask(query.shape[-2], key.shape[-2], query)
+    return matmul(dropout(attention_weights(scores, attn_mask), dropout_p), value)
+
+
+def causal_mask(queries: int, keys: int, like: Tensor) -> Tensor:
+    """Each place sees itself and what came before."""
+    rows = arange(queries, device=like.device).unsqueeze(1)
+    return arange(keys, device=like.device) <= rows
+
+
+def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax of the scores that are not hidden.
+
+    What is hidden gets a very low score rather than -∞, for which a row that is hidden
+    as a whole would be 0 / 0, and its gradient too.
+    """
+    if mask is None:
+        return softmax(scores, -1)
+    if mask.dtype is boolean:
+        hidden = ~mask
+    else:
+        hidden = mask == -math.inf
+        scores = scores + masked_fill(mask, hidden, 0.0)
+    lowest = -1e4 if scores.element_size() == 2 else -1e30
+    return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)

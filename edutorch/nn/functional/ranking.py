@@ -1,0 +1,111 @@
+"""Losses that compare: which of two is larger, closer, more alike."""
+
+from __future__ import annotations
+
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import minimum, relu, sqrt, sum, where
+from .distance import pairwise_distance
+from .loss import reduced
+
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
+]  # fmt: skip
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
+) -> Tensor:
+    """Of two numbers, the first should be larger (t = 1) or smaller (t = -1) by a margin m.
+
+    y = max(0, m - t · (x1 - x2)), averaged.
+
+    >>> one = tensor([1.0])
+    >>> nn.functional.margin_ranking_loss(tensor([2.0]), tensor([5.0]), one)
+    tensor(3.)
+    """
+    shapes = {
+        "input1": tuple(input1.shape),
+        "input2": tuple(input2.shape),
+        "target": tuple(target.shape),
+    }
+    if len({len(shape) for shape in shapes.values()}) > 1:
+        raise ShapeError(
+            "margin_ranking_loss", "all should have the same number of axes", shapes
+        )  # fmt: skip
+    return reduced(relu(margin - target * (input1 - input2)), reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean"
+) -> Tensor:
+    """Distances should be small for pairs (t = 1), beyond a margin m for others (t = -1).
+
+    y = x, or max(0, m - x), averaged.
+
+    >>> nn.functional.hinge_embedding_loss(tensor([0.5, 0.2]), tensor([1, -1]), reduction="none")
+    tensor([0.5000, 0.8000])
+    """
+    near = where(target != -1, input, 0.0)
+    far = where(target != 1, relu(margin - input), 0.0)
+    return reduced(near + far, reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
+) -> Tensor:
+    """Vectors should point the same way (t = 1), or not (t = -1).
+
+    y = 1 - cos(x1, x2), or max(0, cos(x1, x2) - m), averaged.
+
+    Raises: ShapeError: vectors (or rows of them) and targets that do not fit.
+
+    >>> x = tensor([[1.0, 0.0]])
+    >>> nn.functional.cosine_embedding_loss(x, tensor([[0.0, 1.0]]), tensor([1]))
+    tensor(1.)
+    """
+    if target.ndim not in (0, 1) or input1.ndim != target.ndim + 1 or input2.ndim != input1.ndim:
+        raise ShapeError(
+            "cosine_embedding_loss", "expected one target for each row of the inputs",
+            {"input1": tuple(input1.shape), "input2": tuple(input2.shape),
+             "target": tuple(target.shape)},
+            "inputs (n, d) need targets (n)",
+        )  # fmt: skip
+    tiny = 1e-12  # two vectors of zeros are alike
+    squares = [sum(each * each, -1) + tiny for each in (input1, input2)]
+    cosine = sum(input1 * input2, -1) / sqrt(squares[0] * squares[1])
+    alike = where(target == 1, 1 - cosine, 0.0)
+    apart = where(target == -1, relu(cosine - margin), 0.0)
+    return reduced(alike + apart, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """The anchor should be closer to the positive than to the negative, by a margin m.
+
+    y = max(0, d(anchor, positive) - d(anchor, negative) + m), averaged.
+
+    Args:
+        p, eps: as for `pairwise_distance`.
+        swap: use the positive as anchor of the negative, where that is closer.
+
+    >>> a, b = tensor([[0.0]]), tensor([[3.0]])
+    >>> nn.functional.triplet_margin_loss(a, b, a)
+    tensor(4.0000)
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(relu(near - far + margin), reduction)

@@ -1,0 +1,41 @@
+"""Distances as modules."""
+
+from __future__ import annotations
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from .module import Module
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along `dim`.
+
+    >>> nn.CosineSimilarity(dim=0)(tensor([3.0, 4.0]), tensor([3.0, 0.0]))
+    tensor(0.6000)
+    """
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Compare directions."""
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """The distance of vectors along the last axis.
+
+    >>> nn.PairwiseDistance()(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
+    tensor([5.0000])
+    """
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Measure."""
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -1,0 +1,81 @@
+"""More distributions to overwrite a tensor with, each a function of uniform or normal numbers."""
+
+from __future__ import annotations
+
+import math
+
+from .. import dtypes
+from ..core.methods import as_method
+from ..core.tensor import Tensor
+from .random import Generator, _fill, rand, randn
+
+
+def _uniform(input: Tensor, generator: Generator | None) -> Tensor:
+    """Numbers in (0, 1], whose logarithm is finite; in float32 at least, for their tails."""
+    kind = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
+    return 1 - rand(*input.shape, dtype=kind, device=input.device, generator=generator)
+
+
+def _positive(name: str, what: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name}: {what} must be greater than 0, got {value}")
+
+
+@as_method
+def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with waiting times, exponentially distributed: p(x) = λ exp(-λx).
+
+    Raises: ValueError: lambd is not positive.
+
+    >>> (exponential_(zeros(4)) >= 0).all()
+    tensor(True)
+    """
+    _positive("exponential_", "lambd", lambd)
+    return _fill(input, "exponential_", -_uniform(input, generator).log() / lambd)
+
+
+@as_method
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with how many tries the first success takes, each with probability p.
+
+    Raises: ValueError: p is not in (0, 1).
+
+    >>> (geometric_(zeros(4), 0.5) >= 1).all()
+    tensor(True)
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"geometric_: p must be between 0 and 1, got {p}")
+    tries = (_uniform(input, generator).log() / math.log1p(-p)).ceil().clamp(min=1)
+    return _fill(input, "geometric_", tries)
+
+
+@as_method
+def cauchy_(
+    input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with Cauchy numbers: so wide that they have no mean.
+
+    Raises: ValueError: sigma is not positive.
+
+    >>> cauchy_(zeros(4)).shape
+    torch.Size([4])
+    """
+    _positive("cauchy_", "sigma", sigma)
+    angle = math.pi * (_uniform(input, generator) - 0.5)
+    return _fill(input, "cauchy_", median + sigma * angle.tan())
+
+
+@as_method
+def log_normal_(
+    input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with numbers whose logarithm is normal, of this mean and deviation.
+
+    Raises: ValueError: std is not positive.
+
+    >>> (log_normal_(zeros(4)) > 0).all()
+    tensor(True)
+    """
+    _positive("log_normal_", "std", std)
+    drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    return _fill(input, "log_normal_", (drawn * std + mean).exp())

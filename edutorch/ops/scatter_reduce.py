@@ -1,0 +1,187 @@
+"""Putting along an axis where many numbers share one place: they are combined there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.shapes import normal_dim
+from .along import along, check_range, gather, positions, scatter, scatter_add, spread_back, taken
+from .indexing import Index
+
+REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+@op()
+def scatter_reduce(
+    xp: Any, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
+    include_self: bool = True,
+) -> Array:  # fmt: skip
+    """A copy of `input` where all src put at one place are combined: sum, prod, mean, amax, amin.
+
+    With include_self=False the number that was there before does not count.
+
+    >>> scatter_reduce(ones(2), 0, tensor([1, 1]), tensor([5.0, 6.0]), "amax")
+    tensor([1., 6.])
+    """
+    if reduce not in REDUCTIONS:
+        raise ValueError(f"reduce must be one of {', '.join(REDUCTIONS)}, got {reduce!r}")
+    index = positions("scatter_reduce", index)
+    dim = normal_dim("scatter_reduce", dim, input.ndim)
+    if not input.ndim:  # one number is a row of one
+        row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
+        return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
+    check_range("scatter_reduce", index, input.shape[dim])
+    where, src = along(index, dim), taken(src, index.shape)
+    y = input.copy()
+    if not index.size:
+        return y
+    if reduce in ("sum", "mean"):
+        return added(xp, y, where, src, reduce == "mean", include_self)
+    combine = {"prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[reduce]
+    numbers = xp.arange(input.size).reshape(input.shape)[where].reshape(-1)
+    places, values = combined(xp, numbers, src.reshape(-1), combine)
+    flat = y.reshape(-1)
+    flat[places] = combine(flat[places], values) if include_self else values
+    return flat.reshape(input.shape)
+
+
+def added(xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool) -> Array:
+    """Add `src` up at its places; for a mean, divide by how many numbers met there."""
+    counts = xp.ones(y.shape, "int64")
+    if not include_self:
+        y[where] = xp.zeros((), y.dtype)
+        counts[where] = 0
+    backends.of(y).scatter_add(y, where, src)
+    if not average:
+        return y
+    backends.of(y).scatter_add(counts, where, xp.ones(src.shape, "int64"))
+    if y.dtype.kind in "iu":
+        return (y // counts).astype(y.dtype)
+    return (y / counts.astype(y.dtype)).astype(y.dtype)
+
+
+def combined(xp: Any, places: Array, values: Array, combine: Any) -> tuple[Array, Array]:
+    """Combine the values of each place, neighbours in pairs, until one is left of each."""
+    order = xp.argsort(places, kind="stable")
+    places, values = places[order], values[order]
+    while True:
+        new = xp.concatenate([xp.ones(1, "bool"), places[1:] != places[:-1]])
+        if bool(new.all()):
+            return places, values
+        start = xp.nonzero(new)[0][xp.cumsum(new) - 1]
+        first = (xp.arange(places.size) - start) % 2 == 0  # of its pair
+        second = xp.nonzero(xp.logical_not(first))[0]
+        values[second - 1] = combine(values[second - 1], values[second])
+        places, values = places[first], values[first]
+
+
+def as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a rule treat a 0-d tensor as a row of one, as the forward does."""
+
+    @functools.wraps(rule)
+    def for_any(
+        g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+    ) -> Any:
+        if g.ndim:
+            return rule(g, y, input, dim, index, src, reduce, include_self)
+        g, y, input, row = (reshape(each, (-1,)) for each in (g, y, input, src))
+        found = rule(g, y, input, 0, index.reshape(-1), row, reduce, include_self)
+        return reshape(found, ())
+
+    return for_any
+
+
+@as_row
+def self_gradient(
+    g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+) -> Any:
+    """How much of g belongs to the number that was there before."""
+    if not include_self:
+        return scatter(g, dim, index, zeros_like(gather(g, dim, index)))
+    if reduce == "prod":
+        return g * scatter_reduce(ones_like(input), dim, index, src, "prod")
+    if reduce == "mean":
+        return g / met(g, dim, index, True)
+    if reduce == "sum":
+        return g
+    chosen, _, shares = choice(y, input, dim, index, src, True)
+    return g * chosen / shares
+
+
+@as_row
+def source_gradient(
+    g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+) -> Any:
+    """How much of g belongs to each number of src; what the index leaves out gets none."""
+    shape = tuple(src.shape)
+    if reduce == "sum":
+        return spread_back(g, shape, index, dim)
+    if reduce == "mean":
+        return spread_back(g / met(g, dim, index, include_self), shape, index, dim)
+    used = taken(src, tuple(index.shape))
+    if reduce == "prod":
+        part = gather(g, dim, index) * others(input, dim, index, used, include_self)
+    else:
+        _, chosen, shares = choice(y, input, dim, index, used, include_self)
+        part = gather(g / shares, dim, index) * chosen
+    if tuple(part.shape) == shape:
+        return part
+    return place(part, tuple(slice(size) for size in part.shape), shape)
+
+
+def met(like: Any, dim: int, index: Any, include_self: bool) -> Any:
+    """How many numbers were combined at each place; 1 where none was put."""
+    ones = ones_like(like)
+    each = ones_like(gather(like, dim, index))
+    if not include_self:
+        ones = scatter(ones, dim, index, zeros_like(each))
+    return scatter_add(ones, dim, index, each)
+
+
+def choice(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+    """Which of the numbers are the extreme one, as 1 or 0, and how many share the honour."""
+    mine = where(input == y, ones_like(y), zeros_like(y))
+    src = taken(src, tuple(index.shape))
+    theirs = where(src == gather(y, dim, index), ones_like(src), zeros_like(src))
+    if not include_self:
+        mine = scatter(mine, dim, index, zeros_like(theirs))
+    shares = scatter_add(mine, dim, index, theirs)
+    return mine, theirs, where(shares == 0, ones_like(shares), shares)
+
+
+def others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+    """For each number of src: the product of all that it is multiplied by.
+
+    That is product / number. A number that is the only 0 of its place is left out instead;
+    where there are several, each product of others holds another 0.
+    """
+    zero = src == 0
+    ones = ones_like(src)
+    zeros_here = scatter_add(zeros_like(input), dim, index, where(zero, ones, zeros_like(src)))
+    alone = where(zero, gather(zeros_here, dim, index), zeros_like(src)) == 1
+
+    def product(factors: Any) -> Any:
+        total = scatter_reduce(input, dim, index, factors, "prod", include_self=include_self)
+        return gather(total, dim, index)
+
+    return where(alone, product(where(alone, ones, src)), product(src) / where(zero, ones, src))
+
+
+scatter_reduce.vjp(
+    input=self_gradient,
+    src=source_gradient,
+    latex={
+        "input": r"g\,\frac{\partial y}{\partial x}",
+        "src": r"\left(g\,\frac{\partial y}{\partial s}\right)[index]",
+    },
+)
+
+from .comparison import where  # noqa: E402  (rules may use any op)
+from .indexing import place  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
+from .movement import reshape  # noqa: E402
