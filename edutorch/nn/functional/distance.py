@@ -12,7 +12,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """The cosine of the angle between vectors along `dim`: x1 · x2 / (|x1| |x2|).
 
     Args:
-        eps: the least length to divide by.
+        eps: the least length to divide by. A vector shorter than that has the gradient of
+            the formula as written; PyTorch's goes on as if nothing had been clamped.
 
     >>> nn.functional.cosine_similarity(tensor([3.0, 4.0]), tensor([3.0, 0.0]), dim=0)
     tensor(0.6000)
