@@ -39,6 +39,11 @@ def _normal(modes: Modes) -> Modes:
     return PLAIN if modes.grad else QUIET
 
 
+def switch(before: Modes, **changes: Any) -> None:
+    """Put `before`, with some fields changed, in force in this thread from now on."""
+    _CURRENT.set(_normal(replace(before, **changes)))
+
+
 class ModeContext:
     """Changes some modes inside a `with` block or a decorated function.
 
@@ -56,7 +61,7 @@ class ModeContext:
     def __enter__(self) -> Any:
         before = current()
         self._before.append(before)
-        _CURRENT.set(_normal(replace(before, **self.changes(before))))
+        switch(before, **self.changes(before))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -149,7 +154,7 @@ class set_grad_enabled(ModeContext):
         self.mode = bool(mode)
         before = current()
         self._outer = before
-        _CURRENT.set(_normal(replace(before, grad=self.mode)))
+        switch(before, grad=self.mode)
 
     def changes(self, modes: Modes) -> dict[str, Any]:
         return {"grad": self.mode}

@@ -16,7 +16,7 @@ from ..core.autograd import Node
 from ..core.tensor import array_of, wrap
 from ..errors import GradientError
 from ..events import GradientFlowed, OpApplied
-from ..modes import _CURRENT, ModeContext, _normal, current, replace
+from ..modes import ModeContext, current, switch
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -101,7 +101,7 @@ class set_detect_anomaly(detect_anomaly):
         super().__init__(check_nan)
         self.mode = mode
         self._outer = current()
-        _CURRENT.set(_normal(replace(self._outer, **self.changes(self._outer))))
+        switch(self._outer, **self.changes(self._outer))
 
     def changes(self, modes: Any) -> dict[str, Any]:
         if self.mode:
@@ -114,7 +114,7 @@ class set_detect_anomaly(detect_anomaly):
 
     def __exit__(self, *exception: object) -> None:
         self._before.pop()
-        _CURRENT.set(self._outer)
+        switch(self._outer)
 
 
 def is_anomaly_enabled() -> bool:
