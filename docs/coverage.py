@@ -1,32 +1,57 @@
-"""Counts which of PyTorch's public names edutorch has, and writes `docs/coverage.md`.
+"""Says which of PyTorch's public names work here, and writes `docs/coverage.md`.
 
     python docs/coverage.py            (or --print)
 
-PyTorch has to be installed: its own modules are the list. A name that is there is
-tested by `tests/test_every_op.py` or `tests/test_functions.py`; this table only counts.
+PyTorch has to be installed: its own modules are the list. A name *works* if it is here
+with every argument that PyTorch documents for it; it works *partly* if arguments are
+missing, or for a reason written in `PARTLY`. Whether the answers are right is for the
+tests to say: each op is compared with PyTorch by `tests/test_every_op.py`, composed
+functions by the test of their family.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("coverage.md")
 
-NAMESPACES = ("torch", "torch.Tensor", "torch.nn.functional", "torch.linalg", "torch.fft",
-              "torch.special", "torch.nn", "torch.optim", "torch.utils.data", "torch.autograd",
-              "torch.func")  # fmt: skip
+NAMESPACES = (
+    "torch", "torch.Tensor", "torch.linalg", "torch.fft", "torch.special", "torch.nn.functional",
+    "torch.nn", "torch.optim", "torch.utils.data", "torch.utils.checkpoint", "torch.autograd",
+    "torch.autograd.functional", "torch.autograd.graph", "torch.autograd.forward_ad",
+    "torch.func", "torch.distributions", "torch.signal.windows",
+)  # fmt: skip
 
-# What dense tensors on one device do not need, with the reason.
+# Names that are not about dense tensors in eager Python, by what they are about. A name
+# belongs to the first line whose pattern is found in it.
 ELSEWHERE = {
-    "sparse": "sparse tensors", "quantize": "quantized tensors", "quantized": "quantized tensors",
-    "fbgemm": "quantized tensors", "mkldnn": "a backend of PyTorch's", "cudnn": "a backend of "
-    "PyTorch's", "miopen": "a backend of PyTorch's", "jit": "compilers", "Storage": "storages",
-    "sym_": "compilers", "vmap": "transforms, later", "_": "not public",
+    "sparse tensors": r"sparse|coalesce|_indices|crow_|ccol|^hspmm|^hsmm|^dsmm|^smm$|^spmm$|^saddmm|"
+    r"^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
+    "quantized tensors": r"quant|qparams|^q_|^qscheme|^int_repr|^fbgemm|^fused_moving_avg",
+    "one maker's hardware": r"mkldnn|cudnn|miopen|vulkan|ipu$|^xpu|^mtia|^is_(xpu|mtia|maia|mps|xla|"
+    r"vulkan|ipu)$|mps|^hpu|nested_tensor",
+    "compilers and their parts": r"^jit|^import_ir|^parse_|^merge_type|^unify_type|^sym_|^compile$|"
+    r"^cond$|^fork$|^wait$|^export|^while_loop|^scan$|^AliasDb|_script|^profiler_|^classproperty|"
+    r"^thread_safe_generator|^init_num_threads|^set_vital|^read_vitals|^vitals|^dynamo|"
+    r"^handle_torch|^has_torch_function|^boolean_dispatch|^assert_int_or_pair|^grouped_mm|"
+    r"^scaled_|^ScalingType|^SwizzleType|^get_file_path|^prepare_multiprocessing",
+    "halves of a GPU's batch norm": r"^batch_norm_(back|elem|gath|stat|upd)",
+    "mixed precision, a namespace of its own": r"autocast",
+    "type hints": r"^(Callable|DType|Optional|Tensor|Any|Union|List|Dict)$",
+    "removed from PyTorch": r"^(eig|lstsq|matrix_rank|solve|symeig|reinforce|volatile|storage_type)$",
+    "files and processes of storages": r"Storage|_shared_memory|share_memory|^is_shared|^from_file",
 }  # fmt: skip
+REMOVED_ONLY_IN = ("torch", "torch.Tensor")  # linalg has its own eig, lstsq, solve
+
+PARTLY: dict[str, str] = {
+    "torch.Tensor.cuda": "no stream of its own is waited for",
+}
+"""What works only in part, for reasons that arguments do not show."""
 
 
 def find(library: str, namespace: str) -> Any:
@@ -40,6 +65,16 @@ def find(library: str, namespace: str) -> Any:
         return None
 
 
+def subject(namespace: str, name: str) -> str | None:
+    """Return what a name is about if it is not about dense tensors."""
+    for reason, pattern in ELSEWHERE.items():
+        if reason.startswith("removed") and namespace not in REMOVED_ONLY_IN:
+            continue
+        if re.search(pattern, name):
+            return reason
+    return None
+
+
 def public_names(namespace: str) -> list[str]:
     """Return PyTorch's public functions, classes, methods and properties of a namespace."""
     theirs = find("torch", namespace)
@@ -47,7 +82,7 @@ def public_names(namespace: str) -> list[str]:
     return sorted(
         name
         for name in names
-        if not any(part in name if part != "_" else name.startswith("_") for part in ELSEWHERE)
+        if not name.startswith("_")
         and not (namespace == "torch" and name[0].isupper())  # classes and their machinery
         and not inspect.ismodule(getattr(theirs, name, None))
         and (namespace == "torch.Tensor" or callable(getattr(theirs, name, None)))
@@ -55,23 +90,117 @@ def public_names(namespace: str) -> list[str]:
     )
 
 
+# Arguments -------------------------------------------------------------------------------
+
+SELF = {"self", "input", "/", "*", ""}
+
+
+def names_in(text: str) -> set[str]:
+    """Return the parameter names in the text of a signature."""
+    flat = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", text)
+    words = (part.split("=")[0].split(":")[0].strip().split(" ")[-1] for part in flat.split(","))
+    return {word for word in words if word.isidentifier()}
+
+
+def arguments_of_theirs(function: Any, name: str) -> set[str]:
+    """Return the arguments that PyTorch documents, over all forms of a function."""
+    lines = (getattr(function, "__doc__", None) or "").splitlines()[:40]
+    found = (re.match(rf"(?:torch\.)?(?:\w+\.)*{re.escape(name)}\((.*)\)", s.strip()) for s in lines)
+    texts = [match.group(1) for match in found if match and "..." not in match.group(1)]
+    if texts:
+        return set[str]().union(*map(names_in, texts))
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {each.name for each in parameters if each.kind in named}
+
+
+def arguments_of_ours(function: Any) -> set[str] | None:
+    """Return the arguments of ours, None if it takes any."""
+    op = getattr(function, "op", None)
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        return None
+    extra = {"out"} if getattr(op, "has_out", False) or hasattr(function, "takes_out") else set()
+    return set(parameters) | extra | {"axis", "keepdims"}
+
+
+# Arguments that mean nothing where every tensor is dense, eager and unnamed.
+MEANINGLESS = {"names", "generator_", "async", "track_dynamic_shape"}
+
+
+def missing_arguments(theirs: Any, ours: Any, name: str, method: bool) -> list[str]:
+    """Return the arguments that PyTorch documents and ours has not."""
+    if inspect.isclass(theirs) or not callable(theirs) or not callable(ours):
+        return []
+    have = arguments_of_ours(ours)
+    if have is None:
+        return []
+    want = arguments_of_theirs(theirs, name) - SELF - MEANINGLESS
+    if method:
+        want -= {"out"}
+    return sorted(want - have)
+
+
+# The page ---------------------------------------------------------------------------------
+
+
+def state(namespace: str, name: str) -> str | None:
+    """Return '' if a name works, the reason if it works partly, None if it is absent."""
+    theirs, ours = find("torch", namespace), find("edutorch", namespace)
+    if not hasattr(ours, name):
+        return None
+    if f"{namespace}.{name}" in PARTLY:
+        return PARTLY[f"{namespace}.{name}"]
+    method = namespace == "torch.Tensor"
+    lacking = missing_arguments(getattr(theirs, name), getattr(ours, name), name, method)
+    return f"no {', '.join(lacking)}" if lacking else ""
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
 def table() -> str:
     """Return the page as Markdown."""
     rows, lists = [], []
+    outside: dict[str, set[str]] = {}
     for namespace in NAMESPACES:
-        ours, names = find("edutorch", namespace), public_names(namespace)
-        there = [name for name in names if hasattr(ours, name)]
-        absent = [name for name in names if name not in there]
-        share = len(there) / len(names)
-        rows.append(f"| `{namespace}` | {len(names)} | {len(there)} | {share:.0%} |")
-        lists.append(f"## `{namespace}`: absent\n\n{', '.join(f'`{name}`' for name in absent)}\n")
-    head = (
+        names = []
+        for name in public_names(namespace):
+            about = subject(namespace, name)
+            if about:
+                outside.setdefault(about, set()).add(name)
+            else:
+                names.append(name)
+        states = {name: state(namespace, name) for name in names}
+        partly = {name: reason for name, reason in states.items() if reason}
+        absent = [name for name, found in states.items() if found is None]
+        works = len(names) - len(partly) - len(absent)
+        share = (works + len(partly)) / len(names)
+        rows.append(
+            f"| `{namespace}` | {len(names)} | {works} | {len(partly)} | {len(absent)} | {share:.0%} |"
+        )
+        reasons = "\n".join(f"- `{name}`: {reason}" for name, reason in partly.items())
+        lists.append(
+            f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\nAbsent: {listed(absent)}\n"
+        )
+    elsewhere = "\n".join(f"- {about}: {listed(sorted(names))}" for about, names in outside.items())
+    return (
         "# PyTorch's names in edutorch\n\n"
-        "Written by `python docs/coverage.py`; not counted are names of sparse and quantized\n"
-        "tensors, of compilers and of PyTorch's own backends.\n\n"
-        "| namespace | public names | there | share |\n|:--|--:|--:|--:|\n"
+        "Written by `python docs/coverage.py`, which says what the words mean. The share is of\n"
+        "the names that are here, in full or in part.\n\n"
+        "| namespace | public names | works | partly | absent | here |\n|:--|--:|--:|--:|--:|--:|\n"
+        + "\n".join(rows)
+        + "\n\n"
+        + "\n".join(lists)
+        + f"\n## Not counted, by what they are about\n\n{elsewhere}\n"
     )
-    return head + "\n".join(rows) + "\n\n" + "\n".join(lists)
 
 
 if __name__ == "__main__":

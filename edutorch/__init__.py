@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, func, linalg, nn, optim, random, utils
+from . import autograd, cuda, fft, func, linalg, nn, optim, random, signal, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -30,8 +30,14 @@ from .dtypes import (
 )  # fmt: skip
 from .dtypes import bool as bool
 from .dtypes import result_type
+from .memory_format import (
+    channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
+    strided,
+)  # fmt: skip
 from .ops import *
 from .serialization import load, save
+from .settings import *
+from .signal.spectrogram import istft, stft
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,36 +1,58 @@
-"""Linear algebra: what a student of matrices needs, differentiable twice.
+"""Linear algebra: what a student of matrices needs, real and complex, differentiable twice.
 
     x = linalg.solve(A, b)
     U, S, Vh = linalg.svd(A, full_matrices=False)
 
-The functions live in ops/: norms.py, decompositions.py, solving.py.
+The functions live in ops/: products and norms in linalg.py, norms.py, matrix_functions.py;
+factors in decompositions.py, eigen.py, cholesky.py, lu.py, ldl.py, householder.py; what is
+solved with them in solving.py, triangular.py, least_squares.py.
 """
 
 from __future__ import annotations
 
+from .core.out import takes_out
 from .core.tensor import Tensor
-from .errors import LinAlgError
+from .errors import LinAlgError, ShapeError
 from .ops import cross as _cross
 from .ops import diagonal as _diagonal
 from .ops import matmul
-from .ops.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
+from .ops.cholesky import cholesky, cholesky_ex
+from .ops.decompositions import eigh, eigvalsh, qr, svd, svdvals
+from .ops.eigen import eig, eigvals
+from .ops.householder import householder_product
+from .ops.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from .ops.least_squares import cond, lstsq, matrix_rank, pinv
+from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from .ops.matrix_functions import (
+    matrix_exp, matrix_power, multi_dot, tensorinv, tensorsolve, vander, vecdot,
+)  # fmt: skip
 from .ops.norms import matrix_norm, norm
-from .ops.solving import det, inv, lstsq, matrix_power, multi_dot, pinv, slogdet, solve
+from .ops.solving import det, inv, inv_ex, slogdet, solve, solve_ex
 from .ops.statistics import vector_norm
+from .ops.triangular import solve_triangular
 
 __all__ = [
-    "LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq",
-    "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
-    "svd", "svdvals", "vector_norm",
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
+    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex",
+    "ldl_solve", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
+    "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
+@takes_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
 
     >>> edutorch.linalg.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    if input.ndim != other.ndim:
+        raise ShapeError(
+            "linalg.cross", "inputs must have the same number of dimensions",
+            {"input": tuple(input.shape), "other": tuple(other.shape)},
+        )  # fmt: skip
     return _cross(input, other, dim)
 
 

@@ -19,11 +19,15 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Modes:
     """`grad`: record the graph; `inference`: mark results as never recordable;
-    `listeners`: callables that receive every event (see `events.py`)."""
+    `listeners`: callables that receive every event (see `events.py`); `levels`: open
+    levels of forward mode, the outermost first (see `core/forward.py`); `saving`: what
+    is done to values saved for backward, or why nothing may be (see `core/saving.py`)."""
 
     grad: bool = True
     inference: bool = False
     listeners: tuple[Callable[[Any], None], ...] = ()
+    levels: tuple[Any, ...] = ()
+    saving: Any = None
 
 
 PLAIN = Modes()
@@ -34,7 +38,7 @@ current = _CURRENT.get
 
 def _normal(modes: Modes) -> Modes:
     """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
-    if modes.inference or modes.listeners:
+    if modes.inference or modes.listeners or modes.levels or modes.saving is not None:
         return modes
     return PLAIN if modes.grad else QUIET
 
@@ -213,6 +217,21 @@ class listening(ModeContext):
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
         return listening(self.listener)
+
+
+class changed(ModeContext):
+    """Put some fields of the modes in force inside the block: `changed(listeners=())`."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def changes(self, modes: Modes) -> dict[str, Any]:
+        return self.fields
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same fields."""
+        return changed(**self.fields)
 
 
 def is_grad_enabled() -> bool:

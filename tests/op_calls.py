@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import edutorch
-import tests.op_cases_combining
-import tests.op_cases_linalg
-import tests.op_cases_nn  # noqa: F401  (both add their cases)
 from edutorch.core.op import REGISTRY, Op
 from edutorch.core.tensor import Tensor
 from tests.op_cases import CASES, Case
 from tests.op_oracles import OURS, theirs
 from tests.oracle import require_torch
 
+for _file in sorted(Path(__file__).parent.glob("op_cases_*.py")):
+    import_module(f"tests.{_file.stem}")  # each adds the cases of its family
+
 DEVICES = ("cpu", "strict")
-TYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
-TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}
+TYPES = (
+    "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "uint8", "bool",
+)  # fmt: skip
+TOLERANCE = {
+    "float64": 1e-10, "float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2,
+    "complex128": 1e-10, "complex64": 1e-5,
+}  # fmt: skip
 
 
 def ops(wanted: Callable[[Op], Any] = lambda op: True) -> pytest.MarkDecorator:
@@ -41,15 +48,27 @@ def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
     return value
 
 
+def with_imaginary_part(array: np.ndarray) -> np.ndarray:
+    """Return complex numbers with these real parts, and others of them as imaginary parts."""
+    imaginary = np.where(np.isfinite(array), np.roll(array, 1), 0)
+    made = np.array(array, np.complex128)
+    made.imag = 0.5 * np.where(np.isfinite(imaginary), imaginary, 0)
+    return made
+
+
 def arguments(
     op: Op, case: Case, device: str = "cpu", dtype: str = "float64", grad: bool = False
 ) -> dict[str, Any]:
     """Make our arguments of a case."""
 
     def make(array: np.ndarray) -> Tensor:
+        if array.dtype == np.complex128:
+            kind = edutorch.complex64 if dtype == "float32" else edutorch.complex128
+            return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
         if array.dtype != np.float64:
             return edutorch.tensor(array, device=device)
         kind = getattr(edutorch, dtype)
+        array = with_imaginary_part(array) if kind.is_complex else array
         return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
 
     given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
@@ -67,8 +86,13 @@ def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) ->
     torch = require_torch()
 
     def make(array: np.ndarray) -> Any:
-        made = torch.from_numpy(array.copy())
-        return made.to(getattr(torch, dtype)) if array.dtype == np.float64 else made
+        numbers = array.dtype == np.float64
+        made = torch.from_numpy(
+            with_imaginary_part(array) if numbers and "complex" in dtype else array.copy()
+        )
+        if array.dtype == np.complex128 and dtype == "float32":
+            return made.to(torch.complex64)
+        return made.to(getattr(torch, dtype)) if numbers else made
 
     given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
     if "dtype" in given:
@@ -109,7 +133,7 @@ def differentiable(op: Op, case: Case) -> list[str]:
         for name in op.rules
         for value in [case.get(name)]
         for first in [value[0] if isinstance(value, list) else value]
-        if isinstance(first, np.ndarray) and first.dtype == np.float64
+        if isinstance(first, np.ndarray) and first.dtype in (np.float64, np.complex128)
     ]
 
 

@@ -325,7 +325,7 @@ CASES["log_softmax"] = CASES["softmax"]
 EXCLUDED: dict[str, str] = {}
 """Ops without cases, each with its reason."""
 
-LAYOUT_MATTERS = {"as_strided", "as_strided_scatter", "view"}
+LAYOUT_MATTERS = {"as_strided", "as_strided_scatter", "view", "view_as_complex"}
 """What these answer depends on how the numbers lie in memory."""
 
 INTERNAL: set[str] = set()
@@ -338,3 +338,21 @@ OTHER_TYPES: dict[tuple[str, str], str] = {
     ("einsum_of", "int"): "in PyTorch the type of integers depends on the equation",
 }
 """Ops whose results for integers and bools are not PyTorch's, on purpose."""
+
+WIDER: dict[tuple[str, str], str] = {
+    **{("lerp", kind): "integers with a floating weight give floating numbers"
+       for kind in ("int64", "int32", "uint8", "bool")},
+    **{("round", kind): "integers to some decimals are themselves"
+       for kind in ("int64", "int32", "uint8")},
+    ("div", "bool"): "as of 0 and 1",
+    ("pow", "bool"): "as of 0 and 1",
+    ("scatter_reduce", "complex64"): "sum, mean and prod are defined",
+    ("scatter_reduce", "complex128"): "as for complex64",
+    ("einsum_of", "bool"): "the sum of products of bools is what bools are for here",
+    ("conv2d", "int32"): "PyTorch has only some of the strides for integers",
+    ("conv2d", "uint8"): "as for int32",
+    ("avg_pool2d", "int32"): "PyTorch has it for int64 only",
+    ("avg_pool2d", "uint8"): "as for int32",
+    ("scatter_reduce", "bool"): "PyTorch refuses the mean of bools, but not their sum",
+}
+"""Types of numbers that PyTorch refuses and we take."""

@@ -32,8 +32,15 @@ def _extreme(torch: Any) -> Callable[..., Any]:
     return find
 
 
+THEIRS: dict[str, Callable[[Any], Callable[..., Any]]] = {}
+"""For an op, a function of the module `torch` that returns what does the same there.
+The files `op_cases_<family>.py` add those of their ops."""
+
+
 def theirs(torch: Any, name: str) -> Callable[..., Any]:
     """Return the function of PyTorch that does what our op `name` does."""
+    if name in THEIRS:
+        return THEIRS[name](torch)
     special: dict[str, Callable[..., Any]] = {
         "getitem": lambda input, index: input[index],
         "setitem": _set,

@@ -32,7 +32,9 @@ from tests.op_calls import (
     oracle,
     same,
 )  # fmt: skip
-from tests.op_cases import CASES, EXCLUDED, INTERNAL, LAYOUT_MATTERS, OTHER_TYPES, Case, some
+from tests.op_cases import (
+    CASES, EXCLUDED, INTERNAL, LAYOUT_MATTERS, OTHER_TYPES, WIDER, Case, some,
+)  # fmt: skip
 from tests.op_oracles import NUMBERS
 
 
@@ -45,6 +47,9 @@ def _warnings_are_errors() -> Iterator[None]:
         warnings.filterwarnings("ignore", "var.*degrees of freedom")  # said by PyTorch
         yield
 
+
+FINE = (edutorch.float64, edutorch.complex128)
+"""The types in which differences are a good derivative."""
 
 # The registry ------------------------------------------------------------------------------
 
@@ -121,6 +126,22 @@ def test_types(op, device, dtype):
         same(call(op, arguments(op, case, device, dtype)), expected, tolerance)
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", TYPES)
+@ops(lambda op: op.name not in INTERNAL)
+def test_refusals(op, dtype):
+    """What PyTorch refuses for its type, we refuse in words that name the op."""
+    if (op.name, dtype) in WIDER:
+        pytest.skip(WIDER[op.name, dtype])
+    for case in CASES[op.name]:
+        try:
+            oracle(op, case, dtype)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            if "not implemented for" in str(error) or "does not support" in str(error):
+                with pytest.raises((TypeError, RuntimeError), match=rf"{op.name}"):
+                    call(op, arguments(op, case, dtype=dtype))
+
+
 # Gradients -----------------------------------------------------------------------------------
 
 
@@ -131,10 +152,10 @@ def test_gradients(op, device):
         given = arguments(op, case, device, grad=True)
         function, numbers = of_numbers(op, given, differentiable(op, case))
         output = function(*numbers)
-        if not output.dtype.is_floating_point:
+        if output.dtype.category < 2:
             assert not output.requires_grad
             continue
-        if output.dtype is not edutorch.float64:
+        if output.dtype not in FINE:
             continue  # differences of float32 are too coarse
         assert edutorch.autograd.gradcheck(function, numbers)
         output.backward(edutorch.ones_like(output))
@@ -149,7 +170,25 @@ def test_second_derivatives(op, device):
     for case in cases_with_numbers(op):
         given = arguments(op, case, device, grad=True)
         function, numbers = of_numbers(op, given, differentiable(op, case))
-        if function(*numbers).dtype is edutorch.float64:
+        if function(*numbers).dtype in FINE:
+            assert edutorch.autograd.gradgradcheck(function, numbers)
+
+
+@pytest.mark.oracle
+@ops(lambda op: op.rules)
+def test_complex_gradients(op):
+    """Where PyTorch takes complex numbers, their gradients agree with differences, too."""
+    for case in cases_with_numbers(op):
+        try:
+            if op.name not in INTERNAL:
+                oracle(op, case, "complex128")
+            given = arguments(op, case, dtype="complex128", grad=True)
+            function, numbers = of_numbers(op, given, differentiable(op, case))
+            output = function(*numbers)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            continue  # PyTorch refuses, and so do we: see `test_refusals`
+        if output.dtype in FINE:
+            assert edutorch.autograd.gradcheck(function, numbers)
             assert edutorch.autograd.gradgradcheck(function, numbers)
 
 
@@ -159,8 +198,8 @@ def test_forward_mode(op):
     for case in cases_with_numbers(op):
         given = arguments(op, case, grad=True)
         function, numbers = of_numbers(op, given, differentiable(op, case))
-        tangents = [edutorch.tensor(some(*each.shape, seed=9)) for each in numbers]
-        if function(*numbers).dtype is not edutorch.float64:
+        tangents = [direction(each, seed=9) for each in numbers]
+        if function(*numbers).dtype not in FINE:
             continue
         pushed = forward_mode(op, given, differentiable(op, case), tangents)
         with edutorch.no_grad():
@@ -169,11 +208,19 @@ def test_forward_mode(op):
             behind = function(*(x - step * v for x, v in zip(numbers, tangents, strict=True)))
         np.testing.assert_allclose(array(pushed), array((ahead - behind) / (2 * step)), 1e-5, 1e-7)
         output = function(*numbers)
-        weights = edutorch.tensor(some(*output.shape, seed=8))
+        weights = direction(output, seed=8)
         pulled = edutorch.autograd.grad(output, numbers, weights)
-        there = (weights * pushed).sum().item()
-        back = sum((g * v).sum().item() for g, v in zip(pulled, tangents, strict=True))
+        there = (weights.conj() * pushed).real.sum().item()
+        pairs = zip(pulled, tangents, strict=True)
+        back = sum((g.conj() * v).real.sum().item() for g, v in pairs)
         assert there == pytest.approx(back, rel=1e-9, abs=1e-12)
+
+
+def direction(like: Tensor, seed: int) -> Tensor:
+    """Some numbers of the shape and the kind of a tensor's."""
+    values = some(*like.shape, seed=seed)
+    turned = values * (1 - 0.5j) if like.is_complex() else values
+    return edutorch.tensor(np.asarray(turned))
 
 
 def forward_mode(op: Op, given: dict[str, Any], names: list[str], tangents: list[Tensor]) -> Any:

@@ -18,20 +18,33 @@ from ..ops import tensor
 def numeric_gradient(
     function: Callable[..., Tensor], inputs: Sequence[Tensor], which: int, weights: Any, eps: float
 ) -> np.ndarray:
-    """Return d(Σ weights · output)/d(input) by central differences, number by number."""
+    """Return the gradient of Re Σ weights* · output by central differences, number by number.
+
+    A complex number is moved in both directions of its plane: the parts of the gradient
+    are the slopes there.
+    """
     given = [each.detach().clone() for each in inputs]
     values = given[which].numpy(force=True).copy()
     result = np.zeros_like(values)
+    directions = (1, 1j) if values.dtype.kind == "c" else (1,)
     for index in np.ndindex(values.shape):
-        sides = []
-        for step in (eps, -eps):
-            moved = values.copy()
-            moved[index] += step
-            given[which] = tensor(moved, device=inputs[which].device)
-            output = function(*given).numpy(force=True)
-            sides.append((output * weights).sum())
-        result[index] = (sides[0] - sides[1]) / (2 * eps)
+        for direction in directions:
+            sides = []
+            for step in (eps, -eps):
+                moved = values.copy()
+                moved[index] += step * direction
+                given[which] = tensor(moved, device=inputs[which].device)
+                output = function(*given).numpy(force=True)
+                sides.append((output * weights.conj()).sum().real)
+            result[index] += direction * (sides[0] - sides[1]) / (2 * eps)
     return result
+
+
+def random_weights(shape: Sequence[int], like: Tensor, seed: int) -> np.ndarray:
+    """Return fixed random numbers between 0.5 and 1.5, of the kind of a tensor's."""
+    draw = np.random.default_rng(seed).uniform
+    weights = draw(0.5, 1.5, tuple(shape))
+    return weights + 1j * draw(0.5, 1.5, tuple(shape)) if like.is_complex() else weights
 
 
 def gradcheck(
@@ -49,7 +62,7 @@ def gradcheck(
 
     Args:
         func: takes the inputs, returns a tensor (or several).
-        inputs: float64 tensors; float32 is too coarse for the differences.
+        inputs: float64 or complex128 tensors; float32 is too coarse for the differences.
 
     Raises: GradientError: they do not agree (or returns False, if asked not to raise).
 
@@ -67,11 +80,11 @@ def gradcheck(
     def flat(*values: Tensor) -> list[Tensor]:
         results = func(*values)
         results = [results] if isinstance(results, Tensor) else list(results)
-        return [each for each in results if each.dtype.is_floating_point]
+        return [each for each in results if each.dtype.category >= 2]
 
     outputs = flat(*given)
     for number, output in enumerate(outputs):
-        weights = np.random.default_rng(number).uniform(0.5, 1.5, tuple(output.shape))
+        weights = random_weights(output.shape, output, number)
         start = tensor(weights, dtype=output.dtype, device=output.device)
         found: Sequence[Tensor | None] = [None] * len(wanted)  # not recorded: must be constant
         if output._node is not None:
@@ -118,14 +131,10 @@ def gradgradcheck(
                 each if each._node not in (None, LEAF) or not was._node else each.requires_grad_()
                 for each, was in zip(values, given, strict=True)
             ]
-            outputs = [each for each in listed(func(*leaves)) if each.dtype.is_floating_point]
+            outputs = [each for each in listed(func(*leaves)) if each.dtype.category >= 2]
             wanted = [each for each in leaves if each._node is not None]
             starts = [
-                tensor(
-                    np.random.default_rng(7).uniform(0.5, 1.5, tuple(each.shape)),
-                    device=each.device,
-                )
-                for each in outputs
+                tensor(random_weights(each.shape, each, 7), device=each.device) for each in outputs
             ]
             return grad(outputs, wanted, starts, create_graph=True, materialize_grads=True)
 

@@ -15,7 +15,7 @@ from weakref import ref
 
 from .. import backends, dtypes
 from ..core.autograd import LEAF, Node, clock, edge_of
-from ..core.engine import Parts
+from ..core.engine import Parts, conjugated, each_conjugated
 from ..core.methods import refuse_leaf, set_history
 from ..core.tensor import Tensor, wrap
 from ..errors import GradientError
@@ -181,7 +181,9 @@ class FunctionNode(Node):
         with enable_grad() if recording else no_grad():
             returned = self.function.backward(self.ctx, *gradients)
         results = self.checked(returned if isinstance(returned, tuple | list) else (returned,))
-        return results if recording else [each if each is None else each._array for each in results]
+        if not recording:
+            results = [each if each is None else each._array for each in results]
+        return each_conjugated(results, recording)
 
     def maker(self, index: int, array: Any) -> Node:
         """Return the node of an output again whose own has died with its tensor."""
@@ -191,6 +193,7 @@ class FunctionNode(Node):
         """Return the gradient of one output as backward gets it."""
         g, made = by_output.get(index), self.shapes[index]
         if g is not None:
+            g = conjugated(g, recording)
             return g if recording else wrap(g)
         if made is None or not self.ctx._materialize:
             return None

@@ -159,6 +159,18 @@ class CupyBackend(Backend):
         memory = array.data + offset
         return self.xp.ndarray(tuple(shape), array.dtype, memory, tuple(strides))
 
+    def storage(self, array: Array) -> tuple[int, int]:
+        memory = array.data.mem  # CuPy rounds its size up
+        return memory.ptr, memory.size
+
+    def memory(self, array: Array) -> Array:
+        memory = array.data.mem
+        start = self.xp.cuda.MemoryPointer(memory, 0)
+        return self.xp.ndarray((memory.size,), np.uint8, start)
+
+    def shares_memory(self, view: Array, of: Array) -> bool:
+        return view.data.mem is of.data.mem  # a view made by `as_strided` has no `base` there
+
     def address(self, array: Array) -> int:
         return array.data.ptr
 

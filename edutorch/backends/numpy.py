@@ -47,8 +47,24 @@ class Backend:
     def as_strided(
         self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> Array:
-        """View the memory of `array` with other strides, `offset` bytes after its start."""
+        """View the memory that `array` lies in with other strides.
+
+        The view begins `offset` bytes after the array's first element (or before, if negative).
+        """
         raise NotImplementedError
+
+    def storage(self, array: Array) -> tuple[int, int]:
+        """Return the address and the bytes of the memory that `array` lies in."""
+        raise NotImplementedError
+
+    def memory(self, array: Array) -> Array:
+        """Return the memory that `array` lies in, as an array of bytes (uint8)."""
+        raise NotImplementedError
+
+    def shares_memory(self, view: Array, of: Array) -> bool:
+        """Say whether `view`, made from `of` by moving numbers around, shows its memory."""
+        base = view.base
+        return base is not None and (base is of or base is of.base)
 
     def broadcast_to(self, array: Array, shape: tuple[int, ...]) -> Array:
         """Stretch axes of size 1 without copying; the result may be read-only.
@@ -121,6 +137,19 @@ class NumpyRandom:
         self._generator.bit_generator.state = state
 
 
+def owner(array: np.ndarray) -> np.ndarray:
+    """Return the array at the end of the chain of views: the one that holds the memory."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def in_a_row(array: np.ndarray) -> np.ndarray:
+    """View an array with its axes in the order in which they lie in memory."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return array.transpose(order)
+
+
 class NumpyBackend(Backend):
     """The reference: every other backend is compared with this one."""
 
@@ -140,8 +169,21 @@ class NumpyBackend(Backend):
     def as_strided(
         self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> np.ndarray:
+        if array.base is not None or not array.flags.c_contiguous:
+            whole = owner(array)
+            offset += self.address(array) - self.address(whole)
+            array, kind = in_a_row(whole), array.dtype
+        else:
+            kind = array.dtype
         memory = array.reshape(-1).view(np.uint8)  # bytes, because bfloat16 makes no buffer
-        return np.ndarray(shape, array.dtype, memory, offset, strides)
+        return np.ndarray(shape, kind, memory, offset, strides)
+
+    def storage(self, array: np.ndarray) -> tuple[int, int]:
+        whole = owner(array)
+        return whole.ctypes.data, whole.nbytes
+
+    def memory(self, array: np.ndarray) -> np.ndarray:
+        return in_a_row(owner(array)).reshape(-1).view(np.uint8)
 
     def broadcast_to(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         # The gradient of every sum comes by here, and NumPy's function takes 1.5 µs in Python.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import cupy_names
-from .numpy import Backend, NumpyRandom
+from .numpy import Backend, NumpyRandom, in_a_row
 from .strict_array import (
     WAITING,
     StrictArray,
@@ -166,6 +166,14 @@ class StrictBackend(Backend):
         start = self.address(array) - memory.ctypes.data + offset
         view = np.ndarray(shape, array.dtype, flat.data, start, strides)
         return StrictArray(view, array if array.base is None else array.base)
+
+    def storage(self, array: StrictArray) -> tuple[int, int]:
+        whole = owner(array._values)
+        return whole.ctypes.data, whole.nbytes
+
+    def memory(self, array: StrictArray) -> StrictArray:
+        flat = in_a_row(owner(array._values)).reshape(-1).view(np.uint8)
+        return StrictArray(flat, array if array.base is None else array.base)
 
     def diagonal(self, array: StrictArray, offset: int, axis1: int, axis2: int) -> StrictArray:
         y = xp.diagonal(array, offset, axis1, axis2)

@@ -15,8 +15,11 @@ import numpy as np
 from .. import backends, dtypes
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied
+from ..lines import Place, users_place
 from ..modes import current
 from .autograd import Writes, second_backward, stale_value
+from .forward import propagate
+from .saving import Packed
 from .shapes import explain, reduced_dims, shape_of
 from .tensor import Tensor, array_of, link_view, wrap
 
@@ -34,7 +37,7 @@ class InferenceWrites(Writes):
 
     time = float("inf")
 
-    def happened(self) -> None:
+    def happened(self, place: Place | None = None) -> None:
         self.count += 1
 
 
@@ -48,22 +51,29 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
         given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
     backend = common_backend(op, given, tensors)
-    arrays = promote(op, [as_operand(op, each, backend) for each in given], settings, backend)
+    operands = [as_operand(op, each, backend) for each in given]
+    arrays = promote(op, operands, settings, backend)
+    if op.takes != "bifc" and settings.get("dtype") is None:
+        refuse_types(op, operands if op.promotion == "float" else arrays)
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
     outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
     modes = current()
-    if op.family == "movement" and shares_memory(output._array, tensors[0]._array):
+    if op.family == "movement" and backend.shares_memory(output._array, tensors[0]._array):
         link_view(output, tensors[0])
     if modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE:
         if any(tensor._node is not None for tensor in tensors):
             record(op, outputs, given, settings)
     elif modes.inference and output._writes is None:
         output._writes = InferenceWrites()
+    if modes.levels:
+        propagate(op, given, settings, output)
     result = outputs if len(op.outputs) > 1 else write_out(op, out, output)
     if modes.listeners:
+        if output._node is not None:
+            output._node.notes["place"] = users_place()
         event = OpApplied(op, given, settings, result, output._node)
         for listener in modes.listeners:
             listener(event)
@@ -80,6 +90,9 @@ def record(
     values = (settings[name] for name in op.settings)
     arguments = (given,) if op.variadic else given
     op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
+    saving = current().saving
+    if saving.__class__ is tuple:
+        output._node.saved = Packed(output._node, saving)
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
@@ -180,6 +193,28 @@ def promote(
     return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
 
 
+KINDS = {0: "b", 1: "i", 2: "f", 3: "c"}
+REFUSED = {
+    "b": ("bools", "x.int() computes with 0 and 1"),
+    "i": ("integers", "convert them first, for example with x.float()"),
+    "f": ("floating numbers", "convert them first, for example with x.long()"),
+    "c": ("complex numbers", "they have no order; compute with z.abs(), z.real or z.imag"),
+}
+
+
+def refuse_types(op: Op, operands: Sequence[Any]) -> None:
+    """Raise DTypeError if the op is not defined for these numbers."""
+    kind = dtypes.of(next(each.dtype for each in operands if hasattr(each, "dtype")))
+    if KINDS[kind.category] not in op.takes:
+        what, hint = REFUSED[KINDS[kind.category]]
+        rows = {
+            name: f"{shape_of(each)} {dtypes.of(each.dtype)}"
+            for name, each in zip(op.inputs, operands, strict=False)
+            if hasattr(each, "dtype")
+        }
+        raise DTypeError(op.name, f"not implemented for {what}", rows, hint)
+
+
 def same_type(op: Op, operands: list[Any]) -> list[Any]:
     """Raise DTypeError unless all operands have one type: products do not convert."""
     if len({each.dtype for each in operands}) > 1:
@@ -218,17 +253,11 @@ def rounded(y: Any, arrays: Sequence[Any]) -> Any:
     return y
 
 
-def shares_memory(view: Any, of: Any) -> bool:
-    """Say whether `view`, made from `of` by moving numbers around, shows its memory."""
-    base = view.base
-    return base is not None and (base is of or base is of.base)
-
-
 def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
     """Put the result into `out=`, if there is one."""
     if out is None:
         return output
-    if output._node is not None or out._node is not None:
+    if output._node is not None or out._node is not None or "_tangents" in output.__dict__:
         raise GradientError(
             op.name, "out=... arguments don't support automatic differentiation",
             hint="use the returned tensor, or wrap the call in no_grad()",

@@ -13,10 +13,12 @@ Two things follow from that one number:
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GradientError, StaleValueError
+from ..lines import Place, Source, read_line
 
 if TYPE_CHECKING:
     from .op import Op
@@ -41,13 +43,20 @@ class Writes:
 
     time: float = 0
     count = 0
+    place: Place | None = None  # of the user's line that wrote last
     views: Any = ()  # weak references; a list from the first view on
     room = 0
 
-    def happened(self) -> None:
-        """Note a write that happens now."""
+    def happened(self, place: Place | None = None) -> None:
+        """Note a write that happens now, and where (found out here, unless it is given)."""
         self.time = clock()
         self.count += 1
+        if place is None:  # written out: each optimizer step comes through here
+            frame: Any = sys._getframe(1)
+            while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
+                frame = frame.f_back
+            place = frame.f_code, frame.f_lasti
+        self.place = place
 
 
 class Hooks:
@@ -71,7 +80,9 @@ class Node:
     the output's. `saved` is emptied once backward has used it, if it `holds` arrays.
     """
 
-    __slots__ = ("__weakref__", "_order", "dtype", "edges", "hooks", "saved", "shape", "writes")
+    __slots__ = (
+        "__weakref__", "_notes", "_order", "dtype", "edges", "hooks", "saved", "shape", "writes",
+    )  # fmt: skip
 
     op: Op
     holds = False
@@ -83,6 +94,7 @@ class Node:
     dtype: Any
     hooks: Hooks | None
     writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
+    _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Turn the gradient of the output into one gradient per edge (None where edge is)."""
@@ -104,6 +116,42 @@ class Node:
             else (None if edge is None else AccumulateGrad(edge), 0)
             for edge in self.edges
         )  # fmt: skip
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is known of this node beyond the graph: its line, its tangents, …"""
+        try:
+            return self._notes
+        except AttributeError:
+            self._notes = {}
+            return self._notes
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for whatever the user wants to remember about this node."""
+        return self.notes.setdefault("metadata", {})
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that computed it: (file, line, text), if somebody was listening."""
+        place = self.notes.get("place")
+        return None if place is None else read_line(place)
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """The LaTeX of its derivative rules, by input."""
+        return self.op.formulas
+
+    def _sequence_nr(self) -> int:
+        """Return its number in the order of recording."""
+        return self._order
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from .saving import saved_value
+
+        return saved_value(self, name.removeprefix("_saved_"))
 
     def hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook of one of the kinds of `Hooks`."""
@@ -199,11 +247,17 @@ def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
             hint="make it outside inference_mode(), or use x.clone() of it",
         )
     what = name if name == "the result" else f"its input `{name}`"
+    forward = node.source
     return StaleValueError(
         node.op.name,
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
-        hint="write x = x + 1 instead of x += 1, or write into a copy, x.clone()",
+        {
+            "saved": forward or "at a line that was not recorded",
+            "overwritten": read_line(writes.place),
+        },
+        "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
+        + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),
     )
 
 

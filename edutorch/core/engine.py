@@ -2,6 +2,13 @@
 
 It holds the gradients that wait for their node, and always runs the youngest node:
 whatever its output was used for is younger still, and has run already.
+
+Complex numbers. What flows through the graph is the g in dL = Re(g · dz). By it a
+rule of real calculus is right for complex numbers as it stands: y = f(z) gives
+g · f'(z). What users see is PyTorch's gradient, the direction in which L grows
+fastest, and that is its conjugate: so `conjugated` stands wherever a gradient enters
+or leaves the graph. Only an op that treats z and its conjugate differently (abs, real,
+conj, …) has a rule that speaks of conjugates.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from typing import Any
 from .. import dtypes
 from ..errors import GradientError
 from ..events import GradientAccumulated, GradientFlowed, emit
-from ..modes import current, enable_grad
+from ..modes import changed, current
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
@@ -47,6 +54,19 @@ def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> An
     if have.kind == "c" and array_dtype.kind != "c":
         g = public("real")(g)
     return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
+
+
+def conjugated(g: Any, recording: bool) -> Any:
+    """Turn what flows into what users see, or back; for real numbers they are the same."""
+    array = g._array if recording else g
+    if array.__class__ is Parts:
+        shown = {index: conjugated(each, recording) for index, each in array.by_output.items()}
+        return Parts(array.node, shown)
+    return g if array.dtype.kind != "c" else public("conj_physical")(g)
+
+
+def each_conjugated(gradients: Sequence[Any], recording: bool) -> list[Any]:
+    return [each if each is None else conjugated(each, recording) for each in gradients]
 
 
 # The engine --------------------------------------------------------------------------
@@ -146,14 +166,16 @@ class Engine:
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
         hooks, recording = node.hooks, self.recording
+        shown = conjugated(g, recording)
         if hooks:
-            g = run_hooks(hooks.gradient, g, recording)
+            shown = run_hooks(hooks.gradient, shown, recording)
         if node in self.captured:
-            self.captured[node] = g
+            self.captured[node] = shown
         if self.wanted is not None:
             edges = tuple(edge if edge in self.wanted else None for edge in edges)
         if hooks:
-            g = before(hooks, run_hooks(hooks.kept, g, recording), recording)
+            shown = before(hooks, run_hooks(hooks.kept, shown, recording), recording)
+            g = conjugated(shown, recording)
         partials = node.backward(g, edges, recording)
         if hooks and hooks.after:
             partials = after(hooks, partials, edges, g, recording)
@@ -165,7 +187,7 @@ class Engine:
             if partial.__class__ is Parts:
                 (partial,) = partial.by_output.values()
             if partial is not None:
-                emit(GradientFlowed(node, index, partial))
+                emit(GradientFlowed(node, index, conjugated(partial, self.recording)))
 
     def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
         """Note a leaf's first gradient, and whether other tensors may use that array."""
@@ -178,6 +200,7 @@ class Engine:
         g = self.waiting.pop(leaf)
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
+        g = conjugated(g, self.recording)
         return run_hooks(leaf._hooks.gradient, g, self.recording) if leaf._hooks else g
 
 
@@ -235,11 +258,12 @@ def after(
             found.append(fit(partial, target.shape, target.dtype, recording))
         else:
             found.append(None)
+    outputs = tuple(listed_outputs(conjugated(g, recording), recording))
+    found = each_conjugated(found, recording)
     for hook in tuple(hooks.after.values()):
         shown = found if recording else [each if each is None else wrap(each) for each in found]
-        outputs = tuple(listed_outputs(g, recording))
         found = replacement(hook(tuple(shown), outputs), shown, recording) or found
-    return found
+    return each_conjugated(found, recording)
 
 
 def replacement(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
@@ -280,21 +304,22 @@ def run_backward(
         wanted = on_the_way(edges, targets)
         edges = tuple(edge if edge in wanted else None for edge in edges)
     captured = dict.fromkeys(targets or ())
-    engine = Engine(create_graph, retain_graph, wanted, captured)
-    if create_graph:
-        with enable_grad():
-            engine.run(edges, gradients)
+    recording = create_graph or bool(current().levels)  # gradients may have tangents
+    engine = Engine(recording, retain_graph, wanted, captured)
+    if recording:
+        with changed(grad=create_graph):
+            engine.run(edges, each_conjugated(gradients, True))
     else:
-        engine.run(edges, [gradient._array for gradient in gradients])
+        engine.run(edges, each_conjugated([each._array for each in gradients], False))
     for leaf in engine.leaves:
         g = engine.arrived(leaf)
         if targets is None:
             hooks = leaf._hooks
             if hooks:
-                g = before(hooks, g, create_graph)
-            accumulate(leaf, g, create_graph)
+                g = before(hooks, g, recording)
+            accumulate(leaf, g, recording)
             if hooks:
-                after(hooks, (), (), g, create_graph)
+                after(hooks, (), (), g, recording)
         elif leaf in captured:
             captured[leaf] = g
     return captured

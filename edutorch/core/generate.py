@@ -27,16 +27,15 @@ if TYPE_CHECKING:
 
 def call_source(op: Op) -> str:
     """The public function: fast path, plain-array path, general path."""
-    parameters = list(op.signature.parameters.values())
+    parameters, body = _with_aliases(op)
     if op.has_out:
-        parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+        parameters.append(inspect.Parameter("out", KEYWORD_ONLY, default=None))
     header = ", ".join(_parameter_texts(parameters))
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
-    body = ""
     if op.inputs and op.fast and not op.keep and len(op.outputs) == 1:
-        body = _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
+        body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
     return (
         f"def {op.name}({header}):\n"
         + textwrap.indent(body, "    ")
@@ -44,10 +43,39 @@ def call_source(op: Op) -> str:
     )
 
 
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+ALIASES = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names for two settings, which PyTorch takes as well."""
+
+
+def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
+    """Return the parameters with NumPy's names added, and the code that obeys those.
+
+    A required parameter may then be left out, and so may those behind it: the code looks.
+    """
+    parameters, lines = [], []
+    added = {alias: name for alias, name in ALIASES.items() if name in op.settings}
+    lines += [f"if {alias} is not None:\n    {name} = {alias}" for alias, name in added.items()]
+    left_out = False
+    for each in op.signature.parameters.values():
+        required = each.default is inspect.Parameter.empty and each.kind is not KEYWORD_ONLY
+        left_out = left_out or each.name in added.values()
+        if left_out and required:
+            each = each.replace(default=None)
+            lines.append(f"if {each.name} is None:\n    raise missing(OP, {each.name!r})")
+        parameters.append(each)
+    parameters += [inspect.Parameter(alias, KEYWORD_ONLY, default=None) for alias in added]
+    return parameters, "".join(f"{line}\n" for line in lines)
+
+
+def missing(op: Op, name: str) -> TypeError:
+    return TypeError(f"{op.name}() missing 1 required positional argument: '{name}'")
+
+
 def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
     texts, star = [], False
     for parameter in parameters:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star:
+        if parameter.kind is KEYWORD_ONLY and not star:
             texts.append("*")
             star = True
         has_default = parameter.default is not inspect.Parameter.empty
@@ -71,7 +99,7 @@ def _fast_path(op: Op) -> str:
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
     ]
-    plain = f"a_{first}.__class__ is ndarray" + _and_floating(op, first)
+    plain = f"a_{first}.__class__ is ndarray" + _and_taken(op, first)
     if others or op.contract is not None:
         lines += [f"    plain = {plain}"]
         plain = "plain"
@@ -200,8 +228,13 @@ def floating(op: Op) -> bool:
     return op.promotion == "float" or callable(op.promotion)
 
 
-def _and_floating(op: Op, name: str) -> str:
-    return f" and a_{name}.dtype.kind == 'f'" if floating(op) else ""
+def _and_taken(op: Op, name: str) -> str:
+    """The test that a type needs no conversion and is none that the op refuses."""
+    if floating(op):
+        return f" and a_{name}.dtype.kind == 'f'"
+    if op.takes == "bifc":
+        return ""
+    return f" and a_{name}.dtype.kind in {op.takes.replace('i', 'iu')!r}"
 
 
 def _other_input(op: Op, name: str, first: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import current
 from .apply import understood
-from .autograd import LEAF, Writes, clock
-from .registry import REGISTRY
+from .autograd import LEAF
+from .follow import same_past, set_history
+from .forward import written
+from .generate import ALIASES
 from .tensor import Tensor, fill
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ OPERATORS = {
     "bitwise_and": ("__and__", "__rand__", "__iand__"),
     "bitwise_or": ("__or__", "__ror__", "__ior__"),
     "bitwise_xor": ("__xor__", "__rxor__", "__ixor__"),
+    "bitwise_left_shift": ("__lshift__", "__rlshift__", "__ilshift__"),
+    "bitwise_right_shift": ("__rshift__", "__rrshift__", "__irshift__"),
     "eq": ("__eq__", None, None),
     "ne": ("__ne__", None, None),
     "lt": ("__lt__", None, None),
@@ -109,8 +114,26 @@ def spread(function: Callable[..., Any]) -> Callable[..., Any]:
 def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a composed function (one without a block of its own) a Tensor method too."""
     name = function.__name__
+    function = with_aliases(function)
     setattr(Tensor, name, spread(function) if name in SPREAD else function)
     return function
+
+
+def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a composed function take NumPy's names for `dim` and `keepdim`, as an op does."""
+    parameters = inspect.signature(function).parameters
+    added = {alias: name for alias, name in ALIASES.items() if name in parameters}
+    if not added:
+        return function
+
+    @functools.wraps(function)
+    def aliased(*args: Any, **named: Any) -> Any:
+        for alias, name in added.items():
+            if alias in named:
+                named[name] = named.pop(alias)
+        return function(*args, **named)
+
+    return aliased
 
 
 # Writing in place --------------------------------------------------------------------------
@@ -148,13 +171,6 @@ def refuse_leaf(target: Tensor, name: str) -> None:
         )
 
 
-def same_past(target: Tensor) -> Tensor:
-    """Return a second tensor object of the same memory and history."""
-    before = fill(object.__new__(Tensor), target._array)
-    before._node, before._writes, before._base = target._node, target._writes, target._base
-    return before
-
-
 def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None:
     """Write `result` into the memory of `target` and give it the result's history.
 
@@ -174,13 +190,16 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
             hint="convert the tensor first, for example with x.float()",
         )
     node = result._node
-    saved = node.saved if node is not None else ()
+    saved = node.saved if node is not None and current().saving is None else ()
     if saved and any(each is before for each in saved):
         before._array = before._array.copy()  # backward needs the numbers as they were
         before._writes = None
     write(target, name, result._array)
-    if current().grad:
+    modes = current()
+    if modes.grad:
         set_history(target, result)
+    if modes.levels:
+        written(target, result)
 
 
 def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
@@ -198,46 +217,3 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
             "x.clone() the expanded tensor first",
         ) from None
     target._bump()
-
-
-def set_history(target: Tensor, result: Tensor) -> None:
-    """After a recorded write: `target` now comes from the result's node.
-
-    If it is a view, its base has changed too: in one region it comes from the
-    result, elsewhere from what it was. All views of the base follow.
-    """
-    if result._node is None and target._node is None:
-        return
-    if result._node is not None:
-        result._node._order = clock()  # younger than the write itself
-    base = target._base
-    if base is None:
-        target._node = result._node
-        base = target
-    else:
-        geometry = geometry_in(base, target)
-        REGISTRY["as_strided_scatter"].record(base, base._array, same_past(base), result, *geometry)
-    follow(base)
-
-
-def follow(base: Tensor) -> None:
-    """Give each living view of `base` a history that starts at the base's new node."""
-    writes = base._writes or Writes()
-    for reference in writes.views:
-        view = reference()
-        if view is not None and view is not base and view._base is base:
-            if base._node is None:
-                view._node = None
-            else:
-                REGISTRY["as_strided"].record(view, view._array, base, *geometry_in(base, view))
-
-
-def geometry_in(base: Tensor, view: Tensor) -> tuple[Any, Any, int]:
-    """Return size, stride and offset (in elements) of a view within its base."""
-    if not base.is_contiguous():
-        raise GradientError(
-            "in-place", "cannot follow a write through a view of memory that is not contiguous",
-            hint="call .contiguous() on the tensor before viewing it",
-        )  # fmt: skip
-    offset = (view.data_ptr() - base.data_ptr()) // base._array.dtype.itemsize
-    return tuple(view._array.shape), view.stride(), offset

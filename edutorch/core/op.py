@@ -69,7 +69,8 @@ class Op:
     (to a floating one) or "compare" (common one in, bool out), or asks the
     settings which; inputs in `keep` are left out of it. `method=False` is for half
     of another op, which is no method of Tensor. `fast=False` leaves the
-    everyday path out, for an op whose result is not an array of NumPy.
+    everyday path out, for an op whose result is not an array of NumPy. `takes`
+    says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
     """
 
     def __init__(
@@ -84,12 +85,13 @@ class Op:
         keep: tuple[str, ...] = (),
         method: bool = True,
         fast: bool = True,
+        takes: str = "bifc",
     ) -> None:
         self.forward = forward
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
         self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
-        self.keep, self.is_method, self.fast = keep, method, fast
+        self.keep, self.is_method, self.fast, self.takes = keep, method, fast, takes
         self.contract = Contract(self.name, contract) if contract else None
         parameters = list(inspect.signature(forward).parameters.values())[1:]
         self.signature = inspect.Signature(parameters)
@@ -175,7 +177,7 @@ class Op:
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
+            "missing": generate.missing, "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
             "result_again": result_again, "second_backward": autograd.second_backward,
             "stale_value": autograd.stale_value, "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,

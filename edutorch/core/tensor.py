@@ -11,7 +11,10 @@ import numpy as np
 from .. import backends, dtypes
 from ..device import Device
 from ..errors import GradientError, ShapeError
+from ..lines import Place
+from ..modes import current
 from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
+from .memory_members import MemoryMembers
 from .numbers_out import NumbersOut
 from .shapes import Size
 
@@ -19,7 +22,7 @@ PLAIN_TENSORS: set[type] = set()
 """The classes whose ops need no special care: Tensor and Parameter."""
 
 
-class Tensor(NumbersOut):
+class Tensor(NumbersOut, MemoryMembers):
     """A multi-dimensional array that can record how it was computed.
 
     Make one with `tensor(...)`, `zeros(...)`, … rather than with this class.
@@ -107,15 +110,6 @@ class Tensor(NumbersOut):
         """Return the bytes per number."""
         return self._array.dtype.itemsize
 
-    def stride(self, dim: int | None = None) -> Any:
-        """Return the step in memory, in elements, of each dimension (or of one)."""
-        steps = tuple(step // self._array.dtype.itemsize for step in self._array.strides)
-        return steps if dim is None else steps[dim]
-
-    def is_contiguous(self) -> bool:
-        """Say whether the numbers lie in memory row by row, without gaps."""
-        return bool(self._array.flags.c_contiguous)
-
     def is_floating_point(self) -> bool:
         """Say whether the numbers are real floating ones."""
         return self.dtype.is_floating_point
@@ -123,10 +117,6 @@ class Tensor(NumbersOut):
     def is_complex(self) -> bool:
         """Say whether the numbers are complex."""
         return self.dtype.is_complex
-
-    def data_ptr(self) -> int:
-        """Return the address of the first number."""
-        return backends.of(self._array).address(self._array)
 
     # What the graph knows ---------------------------------------------------------------
 
@@ -206,9 +196,9 @@ class Tensor(NumbersOut):
     def _version(self) -> int:
         return 0 if self._writes is None else self._writes.count
 
-    def _bump(self) -> None:
-        """Note that the memory was written to."""
-        writes_of(self).happened()
+    def _bump(self, place: Place | None = None) -> None:
+        """Note that the memory was written to (and where, unless that is to be found out)."""
+        writes_of(self).happened(place)
 
     def is_inference(self) -> bool:
         """Say whether it was made in inference mode."""
@@ -357,4 +347,6 @@ def result_again(node: Node, y: Any) -> Tensor:
     tensor = wrap(y)
     tensor._node = node
     writes_of(tensor)
+    if current().levels and "tangents" in node.notes:  # the result moves
+        tensor.__dict__["_tangents"] = node.notes["tangents"]
     return tensor

@@ -8,8 +8,11 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from ..core.tensor import Tensor as _Tensor
-from .creation import arange, empty, eye, full, linspace, logspace, ones, zeros
-from .from_data import as_tensor, from_numpy, tensor
+from .creation import (
+    arange, empty, empty_permuted, empty_strided, eye, full, linspace, logspace, ones, range,
+    scalar_tensor, zeros,
+)  # fmt: skip
+from .from_data import as_tensor, asarray, from_file, from_numpy, frombuffer, tensor
 from .like import empty_like, full_like, ones_like, zeros_like
 from .elementwise import (
     abs, exp, exp2, expm1, log, log1p, log2, log10, logit, neg, positive, reciprocal, relu, rsqrt,
@@ -29,13 +32,18 @@ from .comparison import (
     isfinite, isinf, isnan, isneginf, isposinf, le, logical_and, logical_not, logical_or,
     logical_xor, lt, ne, signbit,
 )  # fmt: skip
+from .more_arithmetic import float_power, logaddexp2, rsub
+from .choosing import clamp_max, clamp_min, fmax, fmin, heaviside
+from .float_parts import copysign, frexp, ldexp, nextafter
+from .integers import bitwise_left_shift, bitwise_right_shift, gcd, lcm
 from .reduction import (
     all, amax, amin, any, argmax, argmin, count_nonzero, logsumexp, mean, prod, sum,
 )  # fmt: skip
-from .statistics import (
-    aminmax, median, nanmean, nansum, norm, quantile, std, std_mean, var, var_mean,
-)  # fmt: skip
-from .running import cumprod, cumsum, diff, logcumsumexp
+from .statistics import aminmax, nanmean, nansum, norm
+from .spread import std, std_mean, var, var_mean
+from .quantiles import median, nanmedian, nanquantile, quantile
+from .running import cumprod, cumsum, logcumsumexp
+from .calculus import cumulative_trapezoid, diff, gradient, trapezoid
 from .movement import (
     as_strided, as_strided_scatter, diagonal, narrow, permute, reshape, select, squeeze, t,
     transpose, unsqueeze,
@@ -52,17 +60,28 @@ from .axes import (
     unflatten,
 )
 from .arrange import (
-    broadcast_tensors, diag, diag_embed, flip, fliplr, flipud, meshgrid, repeat_interleave, roll,
+    broadcast_tensors, diag, diag_embed, diagflat, flip, fliplr, flipud, meshgrid, repeat_interleave, roll,
     rot90, tile, tril, tril_indices, triu, triu_indices,
 )  # fmt: skip
 from .joining import (
-    cat, chunk, column_stack, dstack, hstack, split, stack, tensor_split, unbind, vstack,
+    cat, chunk, column_stack, dsplit, dstack, hsplit, hstack, split, split_with_sizes, stack,
+    tensor_split, unbind, unsafe_chunk, unsafe_split, unsafe_split_with_sizes, vsplit, vstack,
 )  # fmt: skip
 from . import indexing, random_fill
 from .along import (
-    gather, index_add, index_copy, index_fill, index_put, index_select, scatter, scatter_add, take,
+    gather, index_add, index_copy, index_fill, index_put, index_select, scatter_add, take,
     take_along_dim,
 )  # fmt: skip
+from .writes import (
+    fill_diagonal_, index_put_, index_reduce, masked_scatter, put, scatter,
+)  # fmt: skip
+from .copies import (
+    alias_copy, as_strided_copy, detach, detach_, detach_copy, diagonal_copy, diagonal_scatter,
+    expand_copy, narrow_copy, permute_copy, select_copy, select_scatter, slice_copy, slice_inverse,
+    slice_scatter, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
+    unbind_copy, unfold_copy, unsqueeze_copy, view_as_complex_copy, view_as_real_copy, view_copy,
+)  # fmt: skip
+from .memory import as_strided_, resize_as_
 from .masks import argwhere, isin, masked_fill, masked_select, nonzero, where
 from .linalg import (
     addmm, addmv, baddbmm, bmm, cdist, cross, dot, inner, kron, matmul, mm, mv, outer, tensordot,
@@ -73,14 +92,27 @@ from .softmax import log_softmax, softmax
 from .sorting import argsort, kthvalue, max, min, msort, sort, topk
 from .counting import bincount, bucketize, histc, searchsorted
 from .distinct import unique, unique_consecutive
-from .extremes import cummax, cummin, mode, nanmedian
+from .extremes import cummax, cummin, mode
+from .histograms import histogram, histogramdd
+from .combinatorics import cartesian_prod, combinations, nonzero_static, unravel_index
 from .scatter_reduce import scatter_reduce
-from .conversion import clone, fill, real
-from .about import is_complex, is_floating_point, is_nonzero, is_tensor, numel
+from .conversion import clone, fill
+from .complex import (
+    angle, complex, conj, conj_physical, imag, is_conj, is_neg, isreal, polar, real, resolve_conj,
+    resolve_neg, sgn, view_as_complex, view_as_real,
+)  # fmt: skip
+from .windows import (
+    bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
+)  # fmt: skip
+from .about import (
+    get_device, is_complex, is_distributed, is_floating_point, is_nonzero, is_same_size, is_signed,
+    is_tensor, numel,
+)  # fmt: skip
 from .random import (
     Generator, bernoulli, initial_seed, manual_seed, multinomial, normal, rand, rand_like, randint,
-    randn, randn_like, randperm,
+    randint_like, randn, randn_like, randperm, seed,
 )  # fmt: skip
+from .random_counts import binomial, poisson
 from .random_state import get_rng_state, set_rng_state
 
 # PyTorch's second names for the same functions; those of methods are methods too.
@@ -98,7 +130,7 @@ greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 swapaxes = swapdims = transpose
 moveaxis, clip, fix = movedim, clamp, trunc
 concat = concatenate = cat
-row_stack, asarray = vstack, as_tensor
+row_stack, trapz = vstack, trapezoid
 
 for _name in (
     "multiply", "divide", "true_divide", "subtract", "negative", "absolute", "arctan", "arcsin",
@@ -106,6 +138,8 @@ for _name in (
     "less_equal", "not_equal", "swapaxes", "swapdims", "moveaxis", "clip", "fix",
 ):  # fmt: skip
     setattr(_Tensor, _name, globals()[_name])
+    if hasattr(globals()[_name], "in_place"):
+        setattr(_Tensor, f"{_name}_", globals()[_name].in_place)
 
 __all__ = [
     _name

@@ -57,3 +57,39 @@ def is_nonzero(input: Tensor) -> bool:
     if input.numel() != 1:
         raise ShapeError("is_nonzero", "needs a single number", {"input": tuple(input.shape)})
     return bool(input)
+
+
+def is_signed(input: Tensor) -> bool:
+    """Say whether the type of the numbers has negative ones.
+
+    >>> is_signed(tensor([1])), is_signed(tensor([True]))
+    (True, False)
+    """
+    return input.is_signed()
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Say whether two tensors have the same shape.
+
+    >>> is_same_size(zeros(2, 3), ones(2, 3))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Say whether the numbers are spread over processes: never.
+
+    >>> is_distributed(ones(2))
+    False
+    """
+    return input.is_distributed()
+
+
+def get_device(input: Tensor) -> int:
+    """Return the number of the GPU that the numbers are on, -1 for the CPU.
+
+    >>> get_device(ones(2, device="cpu"))
+    -1
+    """
+    return input.get_device()

@@ -108,7 +108,7 @@ div.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="if")
 def floor_divide(xp: Any, input: Array, other: Array) -> Array:
     """The quotient rounded down: y = ⌊input / other⌋.
 
@@ -126,7 +126,7 @@ def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
         raise ZeroDivisionError(f"{name}: integer division by zero; use / for inf, or x.float()")
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="if")
 def remainder(xp: Any, input: Array, other: Array) -> Array:
     """What is left after dividing, with the sign of the divisor: y = a - b · ⌊a / b⌋.
 
@@ -185,7 +185,7 @@ pow.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="bif")
 def maximum(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; where they are equal, each gets half of the gradient.
 
@@ -202,7 +202,7 @@ maximum.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="bif")
 def minimum(xp: Any, input: Array, other: Array) -> Array:
     """The smaller of two; where they are equal, each gets half of the gradient.
 
@@ -224,7 +224,7 @@ def share(wins: Any, ties: Any) -> Any:
     return where(ties, 0.5, where(wins, 1.0, 0.0))
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", takes="bif")
 def atan2(xp: Any, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
 
@@ -241,7 +241,7 @@ atan2.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="fc")
 def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     """Part of the way from one to the other: y = input + weight · (end - input).
 
@@ -259,7 +259,7 @@ lerp.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="if")
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
 
@@ -284,7 +284,7 @@ clamp.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="ifc")
 def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 · tensor2.
 
@@ -302,7 +302,7 @@ addcmul.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="ifc")
 def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 / tensor2, for floating numbers.
 
@@ -322,7 +322,7 @@ addcdiv.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="if")
 def fmod(xp: Any, input: Array, other: Array) -> Array:
     """What is left after dividing, with the sign of the dividend: y = a - b · trunc(a / b).
 
@@ -340,7 +340,7 @@ fmod.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="f")
 def hypot(xp: Any, input: Array, other: Array) -> Array:
     """The long side of a right triangle: y = √(a² + b²), without overflow.
 
@@ -357,14 +357,17 @@ hypot.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="fc")
 def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
     >>> logaddexp(tensor([100.0]), tensor([100.0]))
     tensor([100.6931])
     """
-    return xp.logaddexp(input, other)
+    if input.dtype.kind != "c":
+        return xp.logaddexp(input, other)
+    peak = xp.maximum(xp.real(input), xp.real(other))
+    return xp.log(xp.exp(input - peak) + xp.exp(other - peak)) + peak
 
 
 logaddexp.vjp(

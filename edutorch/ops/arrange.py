@@ -187,7 +187,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
 
-    They show the memory of a contiguous input; any other is copied first.
+    They show the memory of the input, so that windows may overlap.
 
     >>> unfold(arange(5), 0, 3, 2)
     tensor([[0, 1, 2],
@@ -200,14 +200,13 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
             "unfold", f"windows of {size}, {step} apart, do not fit into axis {dim}",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    rows = input.contiguous()
     if not input.ndim:
-        return as_strided(rows, (size,), (1,))
-    shape, steps = list(rows.shape), list(rows.stride())
+        return as_strided(input, (size,), (1,))
+    shape, steps = list(input.shape), list(input.stride())
     shape[dim] = (room - size) // step + 1
     steps.append(steps[dim])
     steps[dim] *= step
-    return as_strided(rows, (*shape, size), steps)
+    return as_strided(input, (*shape, size), steps)
 
 
 # Diagonals and grids ---------------------------------------------------------------------
@@ -248,6 +247,17 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if input.ndim != 2:
         raise ShapeError("diag", "expects a vector or a matrix", {"input": tuple(input.shape)})
     return input.diagonal(diagonal).clone()
+
+
+@as_method
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix of zeros with all numbers of a tensor on one of its diagonals.
+
+    >>> diagflat(tensor([[1], [2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(input.reshape(-1), offset)
 
 
 def _triangle(keep: str, row: int, col: int, offset: int, device: Any) -> Tensor:
@@ -309,10 +319,5 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 from .indexing import place  # noqa: E402  (rules may use any op)
-from .movement import (  # noqa: E402
-    as_strided,
-    diagonal,
-    diagonal_index,
-    reshape,
-)
+from .movement import as_strided, diagonal, diagonal_index, reshape  # noqa: E402
 from .reduction import sum  # noqa: E402

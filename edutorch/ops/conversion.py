@@ -10,16 +10,30 @@ from ..core.methods import as_method, overwrite, refuse_leaf, same_past
 from ..core.op import op
 from ..core.tensor import Tensor, wrap
 from ..device import Device, backend_for
+from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
+
+
+def copied(xp: Any, input: Array, format: memory_format | None) -> Array:
+    """A copy of an array with its numbers in this order in memory; None: as they are."""
+    if format is None or format is preserve_format:
+        order = kept_order(input)
+    else:
+        order = format.order_of("clone", input.ndim)
+    if order is None:
+        return input.copy()
+    y = laid_out(lambda shape: xp.empty(shape, input.dtype), input.shape, order)
+    y[...] = input
+    return y
 
 
 @op(linear=True)
-def clone(xp: Any, input: Array) -> Array:
-    """A copy that stays in the graph.
+def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) -> Array:
+    """A copy that stays in the graph; as the numbers lie in memory, unless told otherwise.
 
     >>> x = tensor([1.0]); y = clone(x); y[0] = 5; x
     tensor([1.])
     """
-    return input.copy()
+    return copied(xp, input, memory_format)
 
 
 clone.vjp(input=lambda g: g, latex=r"g")
@@ -52,19 +66,6 @@ def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
 to_device.vjp(input=lambda g, device, source: to_device(g, source, device), latex=r"g")
 
 
-@op(linear=True)
-def real(xp: Any, input: Array) -> Array:
-    """The real part of complex numbers.
-
-    >>> real(tensor([1.0, 2.0]))
-    tensor([1., 2.])
-    """
-    return xp.real(input)
-
-
-real.vjp(input=lambda g: g, latex=r"g")
-
-
 @as_method
 def to(
     input: Tensor,
@@ -73,6 +74,7 @@ def to(
     device: Any = None,
     copy: bool = False,
     non_blocking: bool = False,
+    memory_format: memory_format = preserve_format,
 ) -> Tensor:
     """The tensor as another type or on another device; itself if nothing changes.
 
@@ -93,7 +95,10 @@ def to(
         output = as_type(output, dtype)
     if device is not None and backend_for(device) is not backends.of(output._array):
         output = to_device(output, Device(device), output.device)
-    return clone(output) if copy and output is input else output
+    in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
+    if (copy and output is input) or not in_order:
+        return clone(output, memory_format=memory_format)
+    return output
 
 
 def _converter(name: str, kind: dtypes.dtype) -> None:
@@ -161,13 +166,17 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @as_method
-def contiguous(input: Tensor) -> Tensor:
+def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor with its numbers in memory row by row (itself, if they are already).
+
+    With channels_last the channels come last in memory, and nothing else changes.
 
     >>> contiguous(tensor([[1, 2], [3, 4]]).T).stride()
     (2, 1)
     """
-    return input if input.is_contiguous() else clone(input)
+    if input.is_contiguous(memory_format):
+        return input
+    return clone(input, memory_format=memory_format)
 
 
 # Whole tensors overwritten -----------------------------------------------------------------

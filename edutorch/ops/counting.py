@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import backends
 from ..core.methods import as_method
+from ..core.out import takes_out
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ShapeError
 
@@ -25,15 +27,21 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )  # fmt: skip
     if array.size and int(array.min()) < 0:
         raise ShapeError("bincount", "negative numbers cannot be counted")
+    if minlength < 0:
+        raise ValueError(f"bincount: minlength cannot be negative, got {minlength}")
     xp = backends.of(array).xp
     if weights is None:
         return wrap(xp.bincount(array, minlength=minlength).astype("int64"))
     heavy = weights._array
+    if heavy.shape != array.shape:
+        rows = {"input": array.shape, "weights": heavy.shape}
+        raise ShapeError("bincount", "needs one weight for each number", rows)
     counted = xp.bincount(array, weights=heavy, minlength=minlength)
     return wrap(counted.astype(heavy.dtype if heavy.dtype == "float32" else "float64"))
 
 
 @as_method
+@takes_out
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many numbers fall into each of `bins` equal parts of [min, max].
 
@@ -42,48 +50,88 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> histc(tensor([1.0, 2.0, 1.0]), 4, 0, 3)
     tensor([0., 2., 1., 0.])
     """
+    if not input.is_floating_point():
+        raise DTypeError("histc", "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+    if bins < 1 or min > max:
+        raise ValueError(f"histc: needs bins > 0 and min <= max, got {bins}, {min} and {max}")
     xp, array = backends.of(input._array).xp, input._array.reshape(-1)
     if min == max and array.size:
         min, max = float(array.min()), float(array.max())
     if min == max:
         min, max = min - 1, max + 1
+    if not math.isfinite(max - min):
+        raise ValueError(f"histc: the range [{min}, {max}] is not finite")
     array = array[xp.logical_and(array >= min, array <= max)]
     place = xp.floor((array - min) * (bins / (max - min))).astype("int64")
     place = xp.minimum(place, bins - 1)  # the last part has both its ends
     return wrap(xp.bincount(place, minlength=bins).astype(input._array.dtype))
 
 
+@takes_out
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, right: bool = False, side: str | None = None
-) -> Tensor:
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Where numbers would be inserted into an ordered row (each row by itself).
 
-    Equal numbers: before them, or with `right` behind them.
+    Equal numbers: before them, or with `right` (`side="right"`) behind them.
+
+    Args:
+        sorter: the order of `sorted_sequence`, if it is not in order itself.
+        out_int32: give the places as int32.
+
+    Raises: ShapeError: rows do not fit. ValueError: `side` and `right` contradict.
 
     >>> searchsorted(tensor([1, 3, 5]), tensor([3, 6]))
     tensor([1, 3])
     """
+    if side not in (None, "left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    if right and side == "left":
+        raise ValueError("searchsorted: side='left' and right=True contradict each other")
+    if sorter is not None:
+        if tuple(sorter.shape) != tuple(sorted_sequence.shape):
+            rows = {"sorted_sequence": sorted_sequence.shape, "sorter": sorter.shape}
+            raise ShapeError("searchsorted", "`sorter` must have the shape of the rows", rows)
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
     rows = sorted_sequence._array
     xp = backends.of(rows).xp
     wanted = input._array if isinstance(input, Tensor) else xp.asarray(input)
-    side = side or ("right" if right else "left")
-    if rows.ndim < 2:
-        found = xp.searchsorted(rows, wanted.reshape(-1), side).reshape(wanted.shape)
-        return wrap(found.astype("int64"))
+    return wrap(insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32))
+
+
+def insertion_places(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
+    """The places of numbers in one row, or of those of each row in its own."""
+    kind = "int32" if short else "int64"
+    if not rows.ndim:
+        raise ShapeError("searchsorted", "the ordered numbers must be a vector or rows of them")
+    if rows.ndim == 1:
+        found = xp.searchsorted(rows, wanted.reshape(-1), side)
+        return found.reshape(wanted.shape).astype(kind)
     if rows.shape[:-1] != wanted.shape[:-1]:
         raise ShapeError(
             "searchsorted", "the axes before the last must agree",
             {"sorted_sequence": rows.shape, "input": wanted.shape},
         )  # fmt: skip
+    if not wanted.size:
+        return xp.zeros(wanted.shape, kind)
     pairs = zip(rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1]), strict=True)
     found = xp.stack([xp.searchsorted(row, some, side) for row, some in pairs])
-    return wrap(found.reshape(wanted.shape).astype("int64"))
+    return found.reshape(wanted.shape).astype(kind)
 
 
-def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+@takes_out
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     """Between which boundaries numbers fall: `searchsorted` with the arguments exchanged.
 
     >>> bucketize(tensor([0, 4]), tensor([1, 3]))
     tensor([0, 2])
     """
-    return searchsorted(boundaries, input, right=right)
+    if boundaries.ndim != 1:
+        raise ShapeError("bucketize", "boundaries must be a vector", {"boundaries": boundaries.shape})
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+from .along import gather  # noqa: E402

@@ -6,8 +6,10 @@ them share: `dtype`, `device`, `requires_grad`, and sizes one by one or as a tup
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,9 +19,11 @@ import numpy as np
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.apply import InferenceWrites
+from ..core.out import into
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
+from ..memory_format import laid_out, strided
 from ..modes import current
 
 CREATIONS: dict[str, Callable[..., Tensor]] = {}
@@ -47,6 +51,19 @@ def sizes(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     return shape
 
 
+def strided_only(op: str, asked: Any) -> None:
+    """Raise ValueError for a `layout` other than the one that tensors have here."""
+    if asked is not None and asked is not strided:
+        raise ValueError(f"{op}: tensors here are strided ones, got layout={asked!r}")
+
+
+OPTIONS = {
+    "out": None, "dtype": None, "layout": None, "device": None, "requires_grad": False,
+    "pin_memory": False,
+}  # fmt: skip
+"""What every creation function takes besides its own arguments."""
+
+
 def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     """Make a public creation function from `forward(xp, …, dtype)`."""
     name = forward.__name__
@@ -55,23 +72,31 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
 
     @functools.wraps(forward)
     def function(
-        *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any
-    ) -> Tensor:
+        *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+        out: Any = None, layout: Any = None, pin_memory: bool = False, **named: Any,
+    ) -> Tensor:  # fmt: skip
         if takes_sizes:
             args = sizes(name, (named.pop("size"),) if "size" in named else args)
+        if layout is not None:
+            strided_only(name, layout)
+        if out is not None:
+            dtype, device = out.dtype if dtype is None else dtype, out.device
         kind = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
-        return created(
-            backend.asarray(forward(backend.xp, *args, dtype=kind, **named)), requires_grad
-        )
+        made = backend.asarray(forward(backend.xp, *args, dtype=kind, **named))
+        return created(made, requires_grad) if out is None else into(name, out, wrap(made))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    extra = [inspect.Parameter(each, keyword, default=None) for each in ("dtype", "device")]
-    extra.append(inspect.Parameter("requires_grad", keyword, default=False))
+    extra = [inspect.Parameter(each, keyword, default=value) for each, value in OPTIONS.items()]
     kept = [each for each in parameters if each.name != "dtype"]
     function.__signature__ = inspect.Signature([*kept, *extra])  # type: ignore[attr-defined]
     CREATIONS[name] = function
     return function
+
+
+def number_of(value: Any) -> Any:
+    """Return the number in a 0-d tensor; a number is returned as it is."""
+    return value.item() if isinstance(value, Tensor) else value
 
 
 def _float(dtype: Any) -> Any:
@@ -100,13 +125,15 @@ def ones(xp: Any, *size: int, dtype: Any = None) -> Array:
 
 
 @creation
-def empty(xp: Any, *size: int, dtype: Any = None) -> Array:
+def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> Array:
     """A tensor whose numbers are whatever was in memory: write before you read.
 
     >>> empty(2, 0).shape
     torch.Size([2, 0])
     """
-    return xp.empty(size, _float(dtype))
+    kind = _float(dtype)
+    order = None if memory_format is None else memory_format.order_of("empty", len(size))
+    return laid_out(lambda shape: xp.empty(shape, kind), size, order)
 
 
 @creation
@@ -116,7 +143,7 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
     >>> full((2,), 7)
     tensor([7, 7])
     """
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    fill_value = number_of(fill_value)
     kind = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
     return xp.full(sizes("full", (size,)), fill_value, kind)
 
@@ -133,19 +160,15 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
 
 
 @creation
-def arange(xp: Any, start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
+def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
     """The numbers start, start + step, … up to but without end.
+
+    Raises: ShapeError: `end` cannot be reached in such steps.
 
     >>> arange(3), arange(1, 2, 0.5)
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
-    start, end, step = (
-        each.item() if isinstance(each, Tensor) else each for each in (start, end, step)
-    )
-    if end is None:
-        start, end = 0, start
-    if step == 0 or (end - start) * step < 0:
-        raise ShapeError("arange", f"from {start} to {end} cannot be reached in steps of {step}")
+    start, end, step = bounds("arange", start, end, step)
     if dtype is None:
         whole = all(isinstance(each, int) for each in (start, end, step))
         dtype = np.dtype(np.int64) if whole else _float(None)
@@ -153,22 +176,125 @@ def arange(xp: Any, start: Any, end: Any = None, step: Any = 1, *, dtype: Any = 
 
 
 @creation
-def linspace(xp: Any, start: float, end: float, steps: int, *, dtype: Any = None) -> Array:
+def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
+    """The numbers start, start + step, … up to `end`, included. (`arange` is what you want.)
+
+    >>> range(1, 4)
+    tensor([1., 2., 3., 4.])
+    """
+    start, end, step = bounds("range", start, end, step)
+    count = math.floor((end - start) / step) + 1
+    return (start + xp.arange(count) * step).astype(_float(dtype))
+
+
+def bounds(op: str, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """Read the bounds of a range: a single one is where it ends."""
+    start, end, step = (number_of(each) for each in (start, end, step))
+    if end is None:
+        start, end = 0, start
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise ShapeError(op, f"the range from {start} to {end} is not finite")
+    if step == 0 or (end - start) * step < 0:
+        raise ShapeError(op, f"from {start} to {end} cannot be reached in steps of {step}")
+    return start, end, step
+
+
+@creation
+def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
     """`steps` numbers from start to end, both included, at equal distances.
 
     >>> linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    return xp.linspace(start, end, steps).astype(_float(dtype))
+    places, kind = evenly(xp, "linspace", start, end, steps, dtype)
+    return places.astype(kind)
 
 
 @creation
 def logspace(
-    xp: Any, start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None
+    xp: Any, start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None
 ) -> Array:
     """`steps` numbers from base^start to base^end, each the same factor larger than the last.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    return (base ** xp.linspace(start, end, steps)).astype(_float(dtype))
+    places, kind = evenly(xp, "logspace", start, end, steps, dtype)
+    return (base**places).astype(kind)
+
+
+def evenly(
+    xp: Any, op: str, start: Any, end: Any, steps: int, dtype: Any
+) -> tuple[Array, np.dtype]:
+    """Numbers at equal distances in double precision, and the type they shall have."""
+    start, end = number_of(start), number_of(end)
+    if steps < 0:
+        raise ShapeError(op, f"steps cannot be negative, got {steps}")
+    kind = dtypes.get_default_dtype()
+    if isinstance(start, complex) or isinstance(end, complex):
+        return start + xp.linspace(0, 1, steps) * (end - start), dtype or kind.to_complex().numpy
+    return xp.linspace(start, end, steps), kind.numpy if dtype is None else dtype
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A 0-d tensor of one number, of the default type unless said otherwise.
+
+    >>> scalar_tensor(3)
+    tensor(3.)
+    """
+    strided_only("scalar_tensor", layout)
+    kind = dtypes.get_default_dtype() if dtype is None else dtype
+    if isinstance(s, complex) and not kind.is_complex:
+        raise DTypeError("scalar_tensor", f"a complex number is no {kind}", hint="give a dtype")
+    return full((), s, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+# Another order in memory ------------------------------------------------------------------------
+
+
+def empty_strided(
+    size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor with these steps in memory (in elements), its numbers not set.
+
+    Raises: ShapeError: not one step per axis, or a negative one.
+
+    >>> empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    strided_only("empty_strided", layout)
+    if len(size) != len(stride) or any(each < 0 for each in (*size, *stride)):
+        rows = {"size": tuple(size), "stride": tuple(stride)}
+        raise ShapeError("empty_strided", "needs one step per axis, none negative", rows)
+    backend = backend_for(device)
+    kind = _float(None) if dtype is None else dtypes.array_type(dtype)
+    reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
+    memory = backend.xp.empty(0 if 0 in size else 1 + sum(reach), kind)
+    steps = [step * kind.itemsize for step in stride]
+    return created(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
+
+
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor whose axes lie in memory in this order, its numbers not set.
+
+    Args:
+        physical_layout: the axes, the one with the longest step first.
+
+    >>> empty_permuted((2, 3), (1, 0)).stride()
+    (1, 2)
+    """
+    strided_only("empty_permuted", layout)
+    if sorted(physical_layout) != list(builtins.range(len(size))):
+        rows = {"size": tuple(size), "physical_layout": tuple(physical_layout)}
+        raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
+    xp = backend_for(device).xp
+    kind = _float(None) if dtype is None else dtypes.array_type(dtype)
+    made = laid_out(lambda shape: xp.empty(shape, kind), size, tuple(physical_layout))
+    return created(made, requires_grad)

@@ -1,136 +1,26 @@
-"""A matrix as a product of simpler ones: Cholesky, QR, eigenvectors, singular values.
+"""A matrix as a product of simpler ones: QR, eigenvectors, singular values.
 
-A node has one output, but these have several, each with a gradient. So the op returns
-its parts joined into one long vector per matrix, and `parts` cuts them out again:
-their gradients then meet in the vector's, and nothing else has to know about it.
+An op here returns its parts joined: see `matrices.py`. Cholesky's factor is in
+cholesky.py, those of elimination in lu.py and ldl.py.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
+from .. import return_types
 from ..backends.numpy import Array
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.tensor import Tensor
-from ..errors import DTypeError, GradientError, LinAlgError, ShapeError
-
-# What all of them share --------------------------------------------------------------------------
-
-
-def need_matrix(name: str, input: Any, square: bool = False) -> tuple[int, ...]:
-    """Return the axes in front of the matrices.
-
-    Raises: ShapeError: not matrices, or not square. DTypeError: not float32 or float64.
-    """
-    shape = tuple(input.shape)
-    if len(shape) < 2:
-        raise ShapeError(
-            name, "expected a matrix or a batch of matrices", {"input": shape},
-            "x.unsqueeze(-1) makes a column of a vector",
-        )  # fmt: skip
-    if square and shape[-1] != shape[-2]:
-        raise ShapeError(
-            name, f"expected square matrices, got {shape[-2]} rows and {shape[-1]} columns",
-            {"input (... n n)": shape},
-            "linalg.pinv, lstsq and svd take any shape",
-        )  # fmt: skip
-    dtype = getattr(input, "_array", input).dtype
-    if dtype.name not in ("float32", "float64"):
-        raise DTypeError(
-            name, f"needs float32 or float64, got {dtype.name}", hint="convert with .float()"
-        )
-    return shape[:-2]
-
-
-def singular(name: str, input: Any) -> LinAlgError:
-    """The error for a matrix without an inverse."""
-    return LinAlgError(
-        name, "a matrix is singular: it has no inverse", {"input": tuple(input.shape)},
-        "linalg.pinv and lstsq take any matrix; adding a little to the diagonal also helps",
-    )  # fmt: skip
-
-
-def joined(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
-    """The numbers of several matrices (or vectors), as one vector per element of the batch."""
-    rows = [each.reshape((*batch, math.prod(each.shape[len(batch) :]))) for each in matrices]
-    return xp.concatenate(rows, axis=-1)
-
-
-def parts(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
-    """Cut what `joined` has joined into matrices of these shapes."""
-    batch, start = tuple(y.shape[:-1]), 0
-    for shape in shapes:
-        size = math.prod(shape)
-        yield reshape(narrow(y, -1, start, size), (*batch, *shape))
-        start += size
-
-
-def turned(x: Any) -> Any:
-    """The transpose of each matrix."""
-    return transpose(x, -2, -1)
-
-
-def divided(x: Any, gap: Any) -> Any:
-    """x / gap, where 0 / 0 is 0: what does not count may be undetermined."""
-    return x / where((gap == 0) & (x == 0), 1.0, gap)
-
-
-def without_diagonal(x: Any) -> Any:
-    return tril(x, -1) + triu(x, 1)
-
-
-# Cholesky ----------------------------------------------------------------------------------------
-
-
-@op(method=False)
-def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
-    """The lower triangle L with A = L Lᵀ, for a symmetric positive-definite A.
-
-    Only the lower triangle of A is read (the upper one with `upper`, and Lᵀ returned).
-
-    Raises: LinAlgError: a matrix is not positive-definite.
-
-    >>> edutorch.linalg.cholesky(tensor([[4.0, 2.0], [2.0, 5.0]]))
-    tensor([[2., 0.],
-            [1., 2.]])
-    """
-    need_matrix("linalg.cholesky", input, square=True)
-    try:
-        lower = xp.linalg.cholesky(xp.swapaxes(input, -1, -2) if upper else input)
-    except xp.linalg.LinAlgError:
-        raise LinAlgError(
-            "linalg.cholesky", "a matrix is not positive-definite", {"input": input.shape},
-            "x @ x.mT + eps * eye(n) is; look at the smallest of linalg.eigvalsh",
-        ) from None  # fmt: skip
-    return xp.swapaxes(lower, -1, -2) if upper else lower
-
-
-def cholesky_gradient(g: Any, y: Any, upper: bool) -> Any:
-    """½ (S + Sᵀ) with S = L⁻ᵀ Φ(Lᵀ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
-    g, lower = (turned(g), turned(y)) if upper else (g, y)
-    both = matmul(turned(lower), tril(g))
-    half = (tril(both) + tril(both, -1)) / 2
-    left = solve_matrices(turned(lower), half)
-    whole = solve_matrices(turned(lower), turned(left))
-    return (whole + turned(whole)) / 2
-
-
-cholesky.vjp(
-    input=lambda g, y, upper: cholesky_gradient(g, y, upper),
-    latex=r"L^{-\top}\,\Phi(L^\top g)\,L^{-1}",
-)
-
+from ..errors import GradientError, LinAlgError
+from .matrices import (
+    adjoint_of, divided, joined, need_free_phase, need_matrix, of_papers, parts, real_part, turned,
+    without_diagonal,
+)  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------
-
-
-class QR(NamedTuple):
-    """A = Q R."""
-
-    Q: Tensor
-    R: Tensor
 
 
 def qr_shapes(shape: Sequence[int], complete: bool) -> list[tuple[int, ...]]:
@@ -146,8 +36,9 @@ def qr_joined(xp: Any, input: Array, complete: bool) -> Array:
     return joined(xp, batch, *xp.linalg.qr(input, "complete" if complete else "reduced"))
 
 
+@of_papers
 def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
-    """(gQ + Q M) R⁻ᵀ, where M mirrors the lower triangle of R gRᵀ - gQᵀ Q."""
+    """(gQ + Q M) R⁻ᴴ, where M mirrors the lower triangle of R gRᴴ - gQᴴ Q."""
     m, n = input.shape[-2:]
     if complete and m > n:
         raise GradientError(
@@ -159,21 +50,23 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
     k = min(m, n)
     if n > k:  # A = [X Y] and R = [U W] with X = Q U, Y = Q W
         g_rest = g_r[..., :, k:]
-        g_q = g_q + matmul(input[..., :, k:], turned(g_rest))
+        g_q = g_q + matmul(input[..., :, k:], adjoint_of(g_rest))
         r, g_r = r[..., :, :k], g_r[..., :, :k]
-    both = matmul(r, turned(g_r)) - matmul(turned(g_q), q)
-    mirrored = tril(both) + turned(tril(both, -1))
-    g_a = turned(solve_matrices(r, turned(g_q + matmul(q, mirrored))))
+    both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
+    lower = tril(both, -1)
+    mirrored = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(both, 0, -2, -1)))
+    g_a = adjoint_of(solve_matrices(r, adjoint_of(g_q + matmul(q, mirrored))))
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
 
 
 qr_joined.vjp(
     input=lambda g, y, input, complete: qr_gradient(g, y, input, complete),
-    latex=r"(g_Q + Q\,M)\,R^{-\top}",
+    latex=r"(g_Q + Q\,M)\,R^{-H}",
 )
 
 
-def qr(A: Tensor, mode: str = "reduced") -> QR:
+@takes_out
+def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """A = Q R: Q has orthonormal columns, R is an upper triangle.
 
     Args:
@@ -187,56 +80,70 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
         raise ValueError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
     complete = mode == "complete"
     q, r = parts(qr_joined(A, complete), qr_shapes(A.shape, complete))
-    return QR(q.new_empty(0) if mode == "r" else q, r)
+    return return_types.linalg_qr(q.new_empty(0) if mode == "r" else q, r)
 
 
 # Eigenvectors ------------------------------------------------------------------------------------
-
-
-class Eigh(NamedTuple):
-    """A = V diag(w) Vᵀ."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
 
 
 @op(method=False)
 def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = need_matrix("linalg.eigh", input, square=True)
-    return joined(xp, batch, *xp.linalg.eigh(input, UPLO))
+    try:
+        w, v = xp.linalg.eigh(input, UPLO)
+    except xp.linalg.LinAlgError:
+        raise no_convergence("linalg.eigh", input) from None
+    return joined(xp, batch, w.astype(input.dtype), v)
 
 
+def no_convergence(name: str, input: Any) -> LinAlgError:
+    return LinAlgError(
+        name, "the algorithm did not converge", {"input": tuple(input.shape)},
+        "look for NaN and infinity: x.isfinite().all()",
+    )  # fmt: skip
+
+
+@of_papers
 def eigh_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
-    """V (diag(gw) + VᵀgV / E) Vᵀ with E[i, j] = w[j] - w[i]."""
+    """V (diag(gw) + VᴴgV / E) Vᴴ with E[i, j] = w[j] - w[i]."""
     n = input_shape[-1]
     (w, v), (g_w, g_v) = parts(y, [(n,), (n, n)]), parts(g, [(n,), (n, n)])
+    turning = matmul(adjoint_of(v), g_v)
+    if holds_complex(v):
+        need_free_phase("linalg.eigh", imag(diagonal(turning, 0, -2, -1)))
     gap = unsqueeze(w, -2) - unsqueeze(w, -1)
-    inside = divided(without_diagonal(matmul(turned(v), g_v)), gap)
-    return matmul(matmul(v, inside + diag_embed(g_w)), turned(v))
+    inside = divided(without_diagonal(turning), real_part(gap))
+    return matmul(matmul(v, inside + diag_embed(g_w)), adjoint_of(v))
 
 
 eigh_joined.vjp(
     input=lambda g, y, input_shape: eigh_gradient(g, y, input_shape),
-    latex=r"V\left(\mathrm{diag}(g_w) + \tfrac{V^\top g_V}{w_j - w_i}\right)V^\top",
+    latex=r"V\left(\mathrm{diag}(g_w) + \tfrac{V^H g_V}{w_j - w_i}\right)V^H",
 )
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Eigh:
-    """A = V diag(w) Vᵀ for a symmetric A, the eigenvalues w in ascending order.
+@takes_out
+def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+    """A = V diag(w) Vᴴ for a symmetric (complex: Hermitian) A, eigenvalues w ascending.
 
-    Only the lower triangle is read (with `UPLO="U"` the upper). The sign of each column
-    of V is open, so only what does not depend on it has a meaningful gradient.
+    Only the lower triangle is read (with `UPLO="U"` the upper). The sign (complex: the
+    phase) of each column of V is open, so only what does not depend on it has a
+    meaningful gradient.
 
     >>> edutorch.linalg.eigh(tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
+    if UPLO not in ("L", "U", "l", "u"):
+        raise ValueError(f"linalg.eigh: expected UPLO to be 'L' or 'U', got {UPLO!r}")
     n = A.shape[-1] if A.ndim else 0
-    return Eigh(*parts(eigh_joined(A, UPLO), [(n,), (n, n)]))
+    w, v = parts(eigh_joined(A, UPLO.upper()), [(n,), (n, n)])
+    return return_types.linalg_eigh(real_part(w), v)
 
 
+@takes_out
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric matrices, ascending.
+    """The eigenvalues of symmetric (complex: Hermitian) matrices, ascending.
 
     >>> edutorch.linalg.eigvalsh(tensor([[0.0, 1.0], [1.0, 0.0]]))
     tensor([-1.,  1.])
@@ -245,14 +152,6 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 # Singular values ---------------------------------------------------------------------------------
-
-
-class SVD(NamedTuple):
-    """A = U diag(S) Vh."""
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
 
 
 def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...]]:
@@ -265,11 +164,16 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
 def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = need_matrix("linalg.svd", input)
-    return joined(xp, batch, *xp.linalg.svd(input, full_matrices))
+    try:
+        u, s, vh = xp.linalg.svd(input, full_matrices)
+    except xp.linalg.LinAlgError:
+        raise no_convergence("linalg.svd", input) from None
+    return joined(xp, batch, u, s.astype(input.dtype), vh)
 
 
+@of_papers
 def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bool) -> Any:
-    """U (skew(UᵀgU)/E S + S skew(VᵀgV)/E + diag(gS)) Vᵀ with E[i, j] = s[j]² - s[i]²,
+    """U (skew(UᴴgU)/E S + S skew(VᴴgV)/E + diag(gS)) Vᴴ with E[i, j] = s[j]² - s[i]²,
     and what leaves the space of the columns of U and V."""
     m, n = input_shape[-2:]
     k = min(m, n)
@@ -280,51 +184,69 @@ def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bo
             "linalg.svd", f"the columns of U and V beyond the first {k} have no derivative",
             {"A": tuple(input_shape)}, "use full_matrices=False",
         )  # fmt: skip
-    u, g_u, vt, g_vt = u[..., :, :k], g_u[..., :, :k], vh[..., :k, :], g_vh[..., :k, :]
+    u, g_u, vh, g_vh = u[..., :, :k], g_u[..., :, :k], vh[..., :k, :], g_vh[..., :k, :]
+    s = real_part(s)
     row, column = unsqueeze(s, -2), unsqueeze(s, -1)
     gap = (row - column) * (row + column)
-    of_u, of_v = matmul(turned(u), g_u), matmul(vt, turned(g_vt))
-    inside = divided(of_u - turned(of_u), gap) * row + column * divided(of_v - turned(of_v), gap)
-    g_a = matmul(matmul(u, inside + diag_embed(g_s)), vt)
+    of_u, of_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
+    skew_u, skew_v = of_u - adjoint_of(of_u), of_v - adjoint_of(of_v)
+    on_diagonal = g_s
+    if holds_complex(u):  # u and v turn by one phase together
+        phase_u, phase_v = (imag(diagonal(each, 0, -2, -1)) for each in (of_u, of_v))
+        need_free_phase("linalg.svd", phase_u + phase_v)
+        on_diagonal = g_s + 1j * divided(phase_u, s)
+    inside = divided(without_diagonal(skew_u), gap) * row
+    inside = inside + column * divided(without_diagonal(skew_v), gap)
+    g_a = matmul(matmul(u, inside + diag_embed(on_diagonal)), vh)
     if m > k:
-        g_a = g_a + matmul(divided(g_u - matmul(u, of_u), row), vt)
+        g_a = g_a + matmul(divided(g_u - matmul(u, of_u), row), vh)
     if n > k:
-        g_a = g_a + matmul(u, divided(g_vt - matmul(turned(of_v), vt), column))
+        g_a = g_a + matmul(u, divided(g_vh - matmul(adjoint_of(of_v), vh), column))
     return g_a
 
 
 svd_joined.vjp(
     input=lambda g, y, input_shape, full_matrices: svd_gradient(g, y, input_shape, full_matrices),
-    latex=r"U\left(\tfrac{\mathrm{skew}(U^\top g_U)}{s_j^2 - s_i^2}S"
-    r" + S\tfrac{\mathrm{skew}(V^\top g_V)}{s_j^2 - s_i^2} + \mathrm{diag}(g_S)\right)V^\top",
+    latex=r"U\left(\tfrac{\mathrm{skew}(U^H g_U)}{s_j^2 - s_i^2}S"
+    r" + S\tfrac{\mathrm{skew}(V^H g_V)}{s_j^2 - s_i^2} + \mathrm{diag}(g_S)\right)V^H",
 )
 
 
-def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+@takes_out
+def svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None
+) -> return_types.linalg_svd:
     """A = U diag(S) Vh: U and V have orthonormal columns, S descends and is not negative.
 
-    The signs of the columns are open, and so is all of U and V beyond min(m, n) columns:
-    only what does not depend on them has a meaningful gradient.
+    The signs (complex: phases) of the columns are open, and so is all of U and V beyond
+    min(m, n) columns: only what does not depend on them has a meaningful gradient.
+
+    Args:
+        driver: which algorithm CUDA takes, in PyTorch; refused elsewhere, as there.
 
     >>> edutorch.linalg.svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])
     """
     need_matrix("linalg.svd", A)
-    return SVD(*parts(svd_joined(A, full_matrices), svd_shapes(A.shape, full_matrices)))
+    if driver is not None and A.device.type != "cuda":
+        raise ValueError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs")
+    u, s, vh = parts(svd_joined(A, full_matrices), svd_shapes(A.shape, full_matrices))
+    return return_types.linalg_svd(u, real_part(s), vh)
 
 
-def svdvals(A: Tensor) -> Tensor:
+@takes_out
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of matrices, descending.
 
     >>> edutorch.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
     tensor([3., 2.])
     """
-    return svd(A, full_matrices=False).S
+    return svd(A, full_matrices=False, driver=driver).S
 
 
-from .arrange import diag_embed, tril, triu  # noqa: E402  (rules may use any op)
+from .arrange import diag_embed, tril  # noqa: E402  (rules may use any op)
+from .complex import holds_complex, imag  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .masks import where  # noqa: E402
-from .movement import narrow, reshape, transpose, unsqueeze  # noqa: E402
+from .movement import diagonal, unsqueeze  # noqa: E402
 from .solving import solve_matrices  # noqa: E402

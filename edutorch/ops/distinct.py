@@ -25,7 +25,9 @@ def unique(
     """
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
-        values, inverse, counts = xp.unique(array, return_inverse=True, return_counts=True)
+        values, inverse, counts = xp.unique(
+            array, return_inverse=True, return_counts=True, equal_nan=False
+        )
         inverse = inverse.reshape(array.shape)
     else:
         dim = normal_dim("unique", dim, input.ndim)

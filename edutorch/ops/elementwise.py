@@ -56,7 +56,10 @@ def abs(xp: Any, input: Array) -> Array:
     return xp.abs(input)
 
 
-abs.vjp(input=lambda g, input: g * sign(input), latex=r"g \cdot \mathrm{sign}(x)")
+abs.vjp(
+    input=lambda g, input: g * (conj_physical(sgn(input)) if holds_complex(input) else sign(input)),
+    latex=r"g \cdot \mathrm{sign}(x)",
+)
 
 
 @elementwise
@@ -269,4 +272,5 @@ logit.vjp(
 
 
 from .comparison import isfinite, where  # noqa: E402  (rules may use any op)
+from .complex import conj_physical, holds_complex, sgn  # noqa: E402
 from .rounding import sign  # noqa: E402

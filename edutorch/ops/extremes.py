@@ -1,4 +1,4 @@
-"""The commonest number along an axis, the extremes so far, and the middle without NaN."""
+"""The commonest number along an axis, and the extremes so far."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .along import along, gather
-from .comparison import isnan
-from .sorting import extreme_gradient, from_place, kthvalue, sort
+from .along import along
+from .sorting import extreme_gradient, from_place
 
 
-@op(outputs=("values", "indices"), method=False)
+@op(outputs=("values", "indices"), method=False, takes="bif")
 def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The commonest number along `dim`, and where it occurs last: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
@@ -50,6 +50,7 @@ mode_with_index.vjp(
 
 
 @as_method
+@takes_out
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The number that occurs most often along `dim` (the smallest of several), and where last.
 
@@ -62,7 +63,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 # So far ----------------------------------------------------------------------------------------
 
 
-@op(outputs=("values", "indices"), method=False)
+@op(outputs=("values", "indices"), method=False, takes="bif")
 def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
@@ -90,6 +91,7 @@ extreme_so_far.vjp(
 
 
 @as_method
+@takes_out
 def cummax(input: Tensor, dim: int) -> Any:
     """The largest number so far, going along `dim`, and where it was.
 
@@ -100,6 +102,7 @@ def cummax(input: Tensor, dim: int) -> Any:
 
 
 @as_method
+@takes_out
 def cummin(input: Tensor, dim: int) -> Any:
     """The smallest number so far, going along `dim`, and where it was.
 
@@ -107,27 +110,3 @@ def cummin(input: Tensor, dim: int) -> Any:
     tensor([2, 1, 1])
     """
     return return_types.cummin(*extreme_so_far(input, dim, False))
-
-
-# The middle ------------------------------------------------------------------------------------
-
-
-@as_method
-def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The number in the middle (the lower of two) of all that are not NaN; with `dim`, also where.
-
-    >>> nanmedian(tensor([1.0, math.nan, 3.0, 2.0]))
-    tensor(2.)
-    """
-    if dim is None:
-        row = input.reshape(-1)
-        there = row[~isnan(row)]
-        if there.numel():
-            return kthvalue(there, (there.numel() + 1) // 2).values
-        return row[0] if row.numel() else row.sum() / 0
-    if not input.ndim:
-        return return_types.nanmedian(*sort(input, dim))
-    ordered = sort(input, dim)  # NaN comes last
-    middle = ((~isnan(input)).sum(dim, keepdim=True) - 1).clamp(min=0) // 2
-    found = (gather(each, dim, middle) for each in ordered)
-    return return_types.nanmedian(*(each if keepdim else each.squeeze(dim) for each in found))

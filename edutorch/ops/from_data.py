@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from .. import backends, dtypes
 from ..core.tensor import Tensor
 from ..device import backend_for
 from ..errors import ShapeError
-from .creation import created
+from .creation import created, strided_only
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Make a tensor from a number, nested lists or an array; the numbers are copied.
 
     Raises: ShapeError: the nested lists are not all of one length.
@@ -123,3 +125,89 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}")
     dtypes.of(ndarray.dtype)
     return created(ndarray)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a tensor from anything: of its memory, or of a copy.
+
+    Args:
+        copy: True to copy in any case, False to refuse where a copy would be needed.
+
+    Raises: ValueError: a copy is needed, but not allowed.
+
+    >>> asarray([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    if isinstance(obj, np.generic):  # 0-d, and not to be shared
+        obj = np.asarray(obj)
+    if not isinstance(obj, Tensor) and not isinstance(obj, np.ndarray) and is_buffer(obj):
+        obj = np.frombuffer(obj, (dtype or dtypes.get_default_dtype()).numpy)
+    y = as_tensor(obj, dtype=dtype, device=device)
+    source = obj._array if isinstance(obj, Tensor) else obj
+    shared = y is obj or y._array is source or getattr(y._array, "base", None) is source
+    if copy is False and not shared:
+        raise ValueError("asarray: a copy is needed here, but copy=False")
+    if copy and shared:
+        y = y.detach().clone()
+    elif y is obj and y.requires_grad and not requires_grad:
+        y = y.detach()
+    return y.requires_grad_() if requires_grad else y
+
+
+def is_buffer(obj: Any) -> bool:
+    """Say whether it is plain memory, such as bytes."""
+    return isinstance(obj, bytes | bytearray | memoryview)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """Make a CPU tensor of the memory of another object, such as a `bytearray`.
+
+    Args:
+        count: how many numbers; -1 for all.
+        offset: how many bytes to leave out at the beginning.
+
+    Raises: ValueError: the memory ends before, or not behind a whole number.
+
+    >>> frombuffer(bytearray([1, 2, 3]), dtype=uint8, offset=1)
+    tensor([2, 3], dtype=torch.uint8)
+    """
+    return created(np.frombuffer(buffer, dtypes.array_type(dtype), count, offset), requires_grad)
+
+
+def from_file(
+    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a CPU tensor of the numbers in a file, which is read as they are needed.
+
+    Args:
+        shared: write what is written to the tensor into the file, too, which is made
+            large enough first.
+        size: how many numbers.
+
+    Raises: ShapeError: the file has fewer numbers.
+
+    >>> from_file("/dev/null", size=0).shape
+    torch.Size([0])
+    """
+    strided_only("from_file", layout)
+    kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
+    if not size:
+        return created(np.zeros(0, kind))
+    needed = size * kind.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < needed:
+                file.truncate(needed)
+    elif os.path.getsize(filename) < needed:
+        raise ShapeError(
+            "from_file", f"{size} numbers need {needed} bytes",
+            {"file": f"{os.path.getsize(filename)} bytes"},
+        )  # fmt: skip
+    memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(needed,))
+    return created(np.frombuffer(memory, kind))

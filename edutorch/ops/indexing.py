@@ -14,10 +14,12 @@ import numpy as np
 
 from .. import backends
 from ..backends.numpy import Array
+from ..core.forward import propagate, written
 from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
 from ..core.tensor import Tensor, wrap
 from ..errors import DimError, ShapeError
+from ..modes import current
 
 Index = Any
 
@@ -164,6 +166,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
     set_history(self, result) if needs_recording(before, value) else None
+    if current().levels:
+        propagate(setitem.op, (before, value), {"index": index}, result)
+        written(self, result)
 
 
 def as_same_device(value: Tensor, target: Tensor) -> Array:
@@ -181,7 +186,7 @@ def needs_recording(*tensors: Tensor) -> bool:
     return current().grad and any(each._node is not None for each in tensors)
 
 
-@op(method=False)
+@op(linear=True, method=False)
 def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 

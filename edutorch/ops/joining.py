@@ -166,6 +166,16 @@ def split(
 
 
 @as_method
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into parts of given sizes.
+
+    >>> split_with_sizes(tensor([1, 2, 3]), [1, 2])
+    (tensor([1]), tensor([2, 3]))
+    """
+    return split(input, list(split_sizes), dim)
+
+
+@as_method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut along an axis into `chunks` parts (fewer if they come out empty).
 
@@ -206,6 +216,55 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     (tensor([1, 2]), tensor([3, 4]))
     """
     return tuple(select(input, dim, index) for index in range(input.shape[dim]))
+
+
+@as_method
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Cut into equal parts, or at positions, along axis 1 (of a vector: axis 0).
+
+    >>> hsplit(tensor([[1, 2]]), 2)
+    (tensor([[1]]), tensor([[2]]))
+    """
+    return _cut("hsplit", input, indices_or_sections, 1 if input.ndim > 1 else 0, 1)
+
+
+@as_method
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Cut into equal parts, or at positions, along axis 0 of a matrix or more.
+
+    >>> vsplit(tensor([[1], [2]]), 2)
+    (tensor([[1]]), tensor([[2]]))
+    """
+    return _cut("vsplit", input, indices_or_sections, 0, 2)
+
+
+@as_method
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Cut into equal parts, or at positions, along axis 2.
+
+    >>> dsplit(tensor([[[1, 2]]]), 2)
+    (tensor([[[1]]]), tensor([[[2]]]))
+    """
+    return _cut("dsplit", input, indices_or_sections, 2, 3)
+
+
+def _cut(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    if input.ndim < least:
+        raise ShapeError(
+            name, f"requires a tensor with at least {least} dimension{'s' * (least > 1)}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    if isinstance(where, int) and (where <= 0 or input.shape[dim] % where):
+        raise ShapeError(
+            name, f"axis {dim} has size {input.shape[dim]}, which is not divisible by {where}",
+            {"input": tuple(input.shape)}, "tensor_split allows parts of different sizes",
+        )  # fmt: skip
+    return tensor_split(input, where, dim)
+
+
+unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split_with_sizes
+for _name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"):
+    setattr(Tensor, _name, globals()[_name])
 
 
 def _slices(self: Tensor) -> Iterator[Tensor]:

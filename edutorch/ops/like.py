@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,63 +11,91 @@ from .. import backends, dtypes
 from ..core.methods import as_method
 from ..core.tensor import Tensor
 from ..device import backend_for
-from .creation import created, sizes
+from ..memory_format import kept_order, laid_out, memory_format, preserve_format
+from ..memory_format import kept_order, laid_out, preserve_format
+from .creation import created, empty_strided, number_of, sizes, strided_only
 from .from_data import tensor
 
 
-def like(input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any) -> Any:
-    """Make a tensor of the shape, type and device of `input` (an array for an array)."""
+def like(
+    input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any,
+    layout: Any = None, memory_format: Any = None,
+) -> Any:  # fmt: skip
+    """Make a tensor of the shape, type and device of `input` (an array for an array).
+
+    Its numbers lie in memory in the order of `input`'s, unless `memory_format` says otherwise.
+    """
     array = input._array if isinstance(input, Tensor) else input
     array = np.asarray(array) if isinstance(array, np.generic) else array
     backend = backends.of(array) if device is None else backend_for(device)
     kind = array.dtype if dtype is None else dtypes.array_type(dtype)
-    made = getattr(backend.xp, make)(array.shape, *args, dtype=kind)
-    return created(made, requires_grad) if isinstance(input, Tensor) else made
+    build = getattr(backend.xp, make)
+    if not isinstance(input, Tensor):
+        return build(array.shape, *args, dtype=kind)
+    strided_only(f"{make}_like", layout)
+    if memory_format is None or memory_format is preserve_format:
+        order = kept_order(array)
+    else:
+        order = memory_format.order_of(f"{make}_like", array.ndim)
+    made = laid_out(lambda shape: build(shape, *args, dtype=kind), array.shape, order)
+    return created(made, requires_grad)
 
 
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Zeros in the shape of another tensor.
 
     >>> zeros_like(tensor([1, 2]))
     tensor([0, 0])
     """
-    return like(input, "zeros", dtype, device, requires_grad)
+    return like(
+        input, "zeros", dtype, device, requires_grad, layout=layout, memory_format=memory_format
+    )
 
 
 def ones_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Ones in the shape of another tensor.
 
     >>> ones_like(tensor([3, 4]))
     tensor([1, 1])
     """
-    return like(input, "ones", dtype, device, requires_grad)
+    return like(
+        input, "ones", dtype, device, requires_grad, layout=layout, memory_format=memory_format
+    )
 
 
 def empty_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A tensor in the shape of another, its numbers not set.
 
     >>> empty_like(zeros(0)).shape
     torch.Size([0])
     """
-    return like(input, "empty", dtype, device, requires_grad)
+    return like(
+        input, "empty", dtype, device, requires_grad, layout=layout, memory_format=memory_format
+    )
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """One number in the shape of another tensor.
 
     >>> full_like(tensor([1, 2]), 7)
     tensor([7, 7])
     """
-    return like(input, "full", dtype, device, requires_grad, fill_value)
+    return like(
+        input, "full", dtype, device, requires_grad, number_of(fill_value), layout=layout,
+        memory_format=memory_format,
+    )  # fmt: skip
 
 
 # Another shape, the rest alike: methods only ---------------------------------------------------
@@ -75,6 +104,10 @@ def full_like(
 def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any) -> Tensor:
     dtype, device = named.pop("dtype", None), named.pop("device", None)
     requires_grad = named.pop("requires_grad", False)
+    strided_only(f"new_{make}", named.pop("layout", None))
+    named.pop("pin_memory", None)
+    if "size" in named:
+        size = (named.pop("size"),)
     if named:
         raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
     backend = backends.of(input._array) if device is None else backend_for(device)
@@ -120,18 +153,36 @@ def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
     >>> tensor([1.0]).new_full((2,), 7)
     tensor([7., 7.])
     """
-    return _new(input, "full", (size,), named, fill_value)
+    return _new(input, "full", (size,), named, number_of(fill_value))
+
+
+@as_method
+def new_empty_strided(
+    input: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor with these steps in memory, its numbers not set, with the type of this one.
+
+    >>> tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    return empty_strided(
+        size, stride, dtype=dtype or input.dtype, layout=layout, device=device or input.device,
+        requires_grad=requires_grad,
+    )  # fmt: skip
 
 
 @as_method
 def new_tensor(
-    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A tensor of these numbers, with the type and device of this one.
 
     >>> tensor([1.0]).new_tensor([2, 3])
     tensor([2., 3.])
     """
+    strided_only("new_tensor", layout)
     return tensor(
         data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
     )

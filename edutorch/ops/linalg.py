@@ -8,11 +8,12 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 
 
-@op(promotion="same")
+@op(promotion="same", takes="ifc")
 def matmul(xp: Any, input: Array, other: Array) -> Array:
     """The matrix product: y[i, j] = Σₖ a[i, k] · b[k, j].
 
@@ -87,7 +88,7 @@ matmul.vjp(
 )
 
 
-@op("n k, k m -> n m", promotion="same")
+@op("n k, k m -> n m", promotion="same", takes="ifc")
 def mm(xp: Any, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
 
@@ -104,7 +105,7 @@ mm.vjp(
 )
 
 
-@op("b n k, b k m -> b n m", promotion="same")
+@op("b n k, b k m -> b n m", promotion="same", takes="ifc")
 def bmm(xp: Any, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices.
 
@@ -121,7 +122,7 @@ bmm.vjp(
 )
 
 
-@op("n k, k -> n", promotion="same")
+@op("n k, k -> n", promotion="same", takes="ifc")
 def mv(xp: Any, input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector.
 
@@ -138,7 +139,7 @@ mv.vjp(
 )
 
 
-@op("n, n ->", promotion="same")
+@op("n, n ->", promotion="same", takes="ifc")
 def dot(xp: Any, input: Array, tensor: Array) -> Array:
     """The product of two vectors: y = Σ aᵢ bᵢ.
 
@@ -176,13 +177,15 @@ outer.vjp(
 # Composed of the products above -----------------------------------------------------------------
 
 
-def _plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not."""
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else add(scaled, input, alpha=beta)
 
 
+@with_twin
 @as_method
+@takes_out
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -191,20 +194,24 @@ def addmm(
     >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[12.]])
     """
-    return _plus(input, mm(mat1, mat2), beta, alpha)
+    return plus(input, mm(mat1, mat2), beta, alpha)
 
 
+@with_twin
 @as_method
+@takes_out
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """A matrix times a vector and something on top: y = beta · input + alpha · mat @ vec.
 
     >>> addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
     """
-    return _plus(input, mv(mat, vec), beta, alpha)
+    return plus(input, mv(mat, vec), beta, alpha)
 
 
+@with_twin
 @as_method
+@takes_out
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -213,10 +220,11 @@ def baddbmm(
     >>> baddbmm(tensor(1.0), ones(1, 1, 2), ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return _plus(input, bmm(batch1, batch2), beta, alpha)
+    return plus(input, bmm(batch1, batch2), beta, alpha)
 
 
 @as_method
+@takes_out
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The products summed over the last axis of both.
 
@@ -228,6 +236,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
+@takes_out
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over several axes: the last `dims` of a with the first of b, or two lists.
 
@@ -252,6 +261,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 @as_method
+@takes_out
 def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
 
@@ -272,6 +282,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     >>> cdist(tensor([[0.0, 0.0]]), tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
+    for name, each in (("x1", x1), ("x2", x2)):
+        if each.dtype.category != 2:
+            raise DTypeError(
+                "cdist", "only supports floating-point dtypes", {name: str(each.dtype)},
+            )  # fmt: skip
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -288,6 +303,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @as_method
+@takes_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each number of `input` times a whole copy of `other`.
 

@@ -14,8 +14,10 @@ import numpy as np
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.op import movement, op
+from ..core.follow import layout_of
+from ..core.op import movement
 from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
 from ..errors import DimError, ShapeError
 
 
@@ -155,7 +157,7 @@ def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
     tensor([[1, 2]])
     """
     dim = normal_dim("unsqueeze", dim, input.ndim + 1)
-    return input[(slice(None),) * dim + (None,)]
+    return input.reshape((*input.shape[:dim], 1, *input.shape[dim:]))
 
 
 unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{squeeze}(g)")
@@ -289,93 +291,54 @@ def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> t
     return tuple(index)
 
 
-@movement
+# The two for which it matters how the tensor itself lies in memory ------------------------------
+
+
 def as_strided(
-    xp: Any, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
-) -> Array:
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """A view with free choice of size and step per axis, counted in numbers.
+
+    `storage_offset` counts from the start of the storage, not of the tensor.
+
+    Raises: ShapeError: the view would leave the storage.
 
     >>> as_strided(arange(5), (3, 2), (1, 1))
     tensor([[0, 1],
             [1, 2],
             [2, 3]])
     """
-    check_strides(input, size, stride, storage_offset)
-    step = input.dtype.itemsize
-    return backends.of(input).as_strided(
-        xp.ascontiguousarray(input),
-        tuple(size),
-        [each * step for each in stride],
-        storage_offset * step,
-    )
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    return strided_view(input, tuple(size), tuple(stride), offset, layout_of(input))
 
 
-as_strided.vjp(
-    input=lambda g, input_shape, size, stride, storage_offset: reshape(
-        place(
-            reshape(g, (-1,)),
-            strided_index(size, stride, storage_offset),
-            (math.prod(input_shape),),
-        ),
-        input_shape,
-    ),
-    latex=r"g\ \text{added where it came from}",
-)
-
-
-def strided_index(size: Sequence[int], stride: Sequence[int], offset: int) -> tuple[np.ndarray]:
-    """Return the flat positions that a strided view shows, row by row."""
-    positions = np.full(tuple(size), offset, np.int64)
-    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
-        positions += (np.arange(n) * step).reshape((-1,) + (1,) * (len(size) - axis - 1))
-    return (positions.reshape(-1),)
-
-
-def check_strides(
-    input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
-) -> None:
-    if len(size) != len(stride) or min((*size, *stride, storage_offset, 0)) < 0:
-        raise ShapeError(
-            "as_strided", "needs one non-negative stride for each size",
-            {"size": tuple(size), "stride": tuple(stride)},
-        )  # fmt: skip
-    last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if math.prod(size) and last >= input.size:
-        raise ShapeError(
-            "as_strided", f"would reach number {last} of memory that holds {input.size}",
-            {"input": input.shape, "size": tuple(size), "stride": tuple(stride)},
-        )  # fmt: skip
-
-
-@op()
 def as_strided_scatter(
-    xp: Any,
-    input: Array,
-    src: Array,
+    input: Tensor,
+    src: Tensor,
     size: Sequence[int],
     stride: Sequence[int],
-    storage_offset: int = 0,
-) -> Array:
+    storage_offset: int | None = None,
+) -> Tensor:
     """A copy of `input` in which the strided region holds the numbers of `src`.
 
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-    check_strides(input, size, stride, storage_offset)
-    y = input.reshape(-1).copy()
-    index = xp.asarray(strided_index(size, stride, storage_offset)[0])
-    y[index] = xp.broadcast_to(src, tuple(size)).reshape(-1)
-    return y.reshape(input.shape)
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    if tuple(src.shape) != tuple(size):
+        raise ShapeError(
+            "as_strided_scatter", "expected src to have the shape of the region",
+            {"src": tuple(src.shape), "size": tuple(size)},
+        )  # fmt: skip
+    return region_replaced(input, src, tuple(size), tuple(stride), offset, layout_of(input))
 
 
-as_strided_scatter.vjp(
-    input=lambda g, size, stride, storage_offset: as_strided_scatter(
-        g, zeros_like(as_strided(g, size, stride, storage_offset)), size, stride, storage_offset
-    ),
-    src=lambda g, size, stride, storage_offset: as_strided(g, size, stride, storage_offset),
-    latex={"input": r"g\ \text{outside the region}", "src": r"g\ \text{in the region}"},
-)
+from .indexing import place  # noqa: E402  (rules may use any op)
+from .strided import as_strided as strided_view  # noqa: E402
+from .strided import as_strided_scatter as region_replaced  # noqa: E402
 
-
-from .indexing import place  # noqa: E402
-from .like import zeros_like  # noqa: E402  (rules may use any op)
+for _public, _block in (
+    (as_strided, strided_view), (as_strided_scatter, region_replaced),
+):  # fmt: skip
+    _public.op = _block.op  # type: ignore[attr-defined]
+    setattr(Tensor, _public.__name__, _public)

@@ -5,6 +5,7 @@ The same seed on the same device gives the same numbers, run after run.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -15,11 +16,14 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends import Backend
 from ..core.methods import as_method, refuse_leaf, write
+from ..core.out import into, takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ShapeError
-from .creation import created, sizes
+from ..errors import ShapeError, ValueRangeError
+from ..modes import no_grad
+from .creation import created, number_of, sizes, strided_only
+from .like import empty_like
 
 
 class Generator:
@@ -116,6 +120,18 @@ def initial_seed() -> int:
     return default_generator(backends.CPU).initial_seed()
 
 
+def seed() -> int:
+    """Restart the generators of all devices from a seed nobody knows, and return it.
+
+    >>> before = seed()
+    >>> initial_seed() == before
+    True
+    """
+    chosen = int.from_bytes(os.urandom(7), "little")
+    manual_seed(chosen)
+    return chosen
+
+
 def source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
     return chosen.random
@@ -125,115 +141,219 @@ def floating(dtype: Any) -> Any:
     return dtypes.array_type(dtype or dtypes.get_default_dtype())
 
 
+def drawn_as(
+    name: str, draw: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
+    out: Any, layout: Any, requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    """What `rand` and `randn` share: the shape, the type and the place of the numbers."""
+    strided_only(name, layout)
+    if out is not None:
+        dtype, device = dtype or out.dtype, out.device
+    backend = backend_for(device)
+    drawn = getattr(source(generator, backend), draw)(sizes(name, size), floating(dtype))
+    return created(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
+
+
 def rand(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    generator: Generator | None = None,
+    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from the uniform distribution on [0, 1).
 
     >>> rand(2, 3).shape
     torch.Size([2, 3])
     """
-    backend = backend_for(device)
-    shape = sizes("rand", size)
-    return created(source(generator, backend).uniform(shape, floating(dtype)), requires_grad)
+    size = args if size is None else (size,)
+    return drawn_as(
+        "rand", "uniform", size, dtype, device, generator, out, layout, requires_grad
+    )
 
 
 def randn(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    generator: Generator | None = None,
+    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from the normal distribution with mean 0 and variance 1.
 
     >>> randn(2, 3).shape
     torch.Size([2, 3])
     """
-    backend = backend_for(device)
-    shape = sizes("randn", size)
-    return created(source(generator, backend).normal(shape, floating(dtype)), requires_grad)
+    size = args if size is None else (size,)
+    return drawn_as(
+        "randn", "normal", size, dtype, device, generator, out, layout, requires_grad
+    )
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, generator: Generator | None = None,
+    low: int = 0, high: Any = None, size: Any = None, *, generator: Generator | None = None,
+    out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Integers from low (0 if only one bound is given) up to but without high.
 
     >>> (randint(3, (10,)) < 3).all()
     tensor(True)
     """
+    strided_only("randint", layout)
     if size is None:
         low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    low, high = number_of(low), number_of(high)
     if low >= high:
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
+    if out is not None:
+        dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     drawn = source(generator, backend).integers(low, high, sizes("randint", (size,)))
-    return created(
-        drawn if dtype is None else drawn.astype(dtypes.array_type(dtype)), requires_grad
-    )
+    drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
+    return created(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
 
 
 def randperm(
-    n: int, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
-) -> Tensor:
+    n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """The numbers 0 … n-1 in random order.
 
     >>> randperm(4).sum()
     tensor(6)
     """
+    strided_only("randperm", layout)
+    if n < 0:
+        raise ShapeError("randperm", f"n cannot be negative, got {n}")
+    if out is not None:
+        dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    drawn = source(generator, backend).permutation(n)
-    return created(drawn.astype((dtype or dtypes.int64).numpy))
+    drawn = source(generator, backend).permutation(n).astype((dtype or dtypes.int64).numpy)
+    return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+# As another tensor -------------------------------------------------------------------------------
+
+
+def rand_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """Uniform numbers on [0, 1) in the shape of another tensor.
 
     >>> rand_like(zeros(2)).shape
     torch.Size([2])
     """
-    return rand(*input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    drawn = rand(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randn_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """Standard normal numbers in the shape of another tensor.
 
     >>> randn_like(zeros(2)).shape
     torch.Size([2])
     """
-    return randn(*input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    drawn = randn(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
+
+
+def randint_like(
+    input: Tensor, low: Any, high: Any = None, *, generator: Generator | None = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Integers from [low, high), or [0, low), in the shape and type of another tensor.
+
+    >>> (randint_like(zeros(4), 2, 3) == 2).all()
+    tensor(True)
+    """
+    low, high = (0, low) if high is None else (low, high)
+    drawn = randint(
+        low, high, tuple(input.shape), dtype=dtype or input.dtype,
+        device=device or input.device, generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
+
+
+def placed_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+    """The numbers, in the order in memory that `empty_like` gives."""
+    y = empty_like(
+        input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
+        memory_format=memory_format,
+    )  # fmt: skip
+    y._array[...] = drawn._array
+    return y.requires_grad_() if requires_grad else y
+
+
+# Distributions -----------------------------------------------------------------------------------
 
 
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *,
-    generator: Generator | None = None, device: Any = None,
+    generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Normal numbers with the given mean and standard deviation (numbers or tensors).
+
+    Raises: ShapeError: numbers without a size. ValueRangeError: std is negative.
 
     >>> normal(0.0, 1.0, (3,)).shape
     torch.Size([3])
     """
-    if size is not None:
-        return randn(*size, generator=generator, device=device) * std + mean
-    like = mean if isinstance(mean, Tensor) else std
-    if not isinstance(like, Tensor):
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if (std < 0).any() if isinstance(std, Tensor) else std < 0:
+        raise ValueRangeError("normal", "expects all elements of std >= 0")
+    if size is not None and not given:
+        noise = randn(
+            size=tuple(size), generator=generator, dtype=dtype, layout=layout, device=device
+        )
+    elif given:
+        shape = broadcast_shapes(*(each.shape for each in given))
+        kind = functools.reduce(dtypes.promote_types, (each.dtype for each in given))
+        noise = randn(size=shape, generator=generator, dtype=kind, device=given[0].device)
+    elif out is not None:
+        noise = randn(size=tuple(out.shape), generator=generator, dtype=out.dtype)
+    else:
         raise ShapeError("normal", "needs `size` when mean and std are both numbers")
-    shape = broadcast_shapes(*(each.shape for each in (mean, std) if isinstance(each, Tensor)))
-    return randn(*shape, generator=generator, device=like.device) * std + mean
+    with no_grad():
+        drawn = noise * std + mean
+    if out is not None:
+        return into("normal", out, drawn)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 @as_method
-def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that the input says, else 0.
+@takes_out
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """1 with the probability that the input (or p) says, else 0.
+
+    Raises: ValueRangeError: a probability is not in [0, 1].
 
     >>> bernoulli(tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    drawn = rand(*input.shape, generator=generator, device=input.device, dtype=input.dtype)
-    return (drawn < input.detach()).to(input.dtype)
+    chance = input.detach() if p is None else p
+    fine = ((chance >= 0) & (chance <= 1)).all() if p is None else 0 <= p <= 1
+    if not fine:
+        raise ValueRangeError("bernoulli", "expects probabilities from 0 to 1")
+    kind = input.dtype if input.is_floating_point() else None
+    drawn = rand(size=tuple(input.shape), generator=generator, device=input.device, dtype=kind)
+    return (drawn < chance).to(input.dtype)
 
 
 @as_method
+@takes_out
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,
@@ -270,61 +390,3 @@ def multinomial(
         found = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
     found = found if input.ndim > 1 else found[0]
     return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(found)))
-
-
-# Filled in place: what initialisation is made of ------------------------------------------
-
-
-def _fill(input: Tensor, name: str, values: Tensor) -> Tensor:
-    refuse_leaf(input, name)
-    write(input, name, values._array)
-    return input
-
-
-@as_method
-def uniform_(
-    input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Overwrite with uniform numbers on [from, to).
-
-    >>> (uniform_(zeros(4), 2, 3) >= 2).all()
-    tensor(True)
-    """
-    drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _fill(input, "uniform_", drawn * (to - from_) + from_)
-
-
-@as_method
-def normal_(
-    input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Overwrite with normal numbers.
-
-    >>> math.isfinite(normal_(zeros(4)).sum())
-    True
-    """
-    drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _fill(input, "normal_", drawn * std + mean)
-
-
-@as_method
-def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with 1 (probability p) or 0.
-
-    >>> bernoulli_(zeros(2), 1.0)
-    tensor([1., 1.])
-    """
-    drawn = rand(*input.shape, device=input.device, generator=generator)
-    return _fill(input, "bernoulli_", (drawn < p).to(input.dtype))
-
-
-@as_method
-def random_(input: Tensor, low: int = 0, high: int | None = None) -> Tensor:
-    """Overwrite with integers from [low, high).
-
-    >>> (random_(zeros(4), 2, 3) == 2).all()
-    tensor(True)
-    """
-    low, high = (0, low) if high is None and low else (low, high or 2**24)
-    drawn = randint(low, high, tuple(input.shape), device=input.device)
-    return _fill(input, "random_", drawn.to(input.dtype))

@@ -155,7 +155,7 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     return reshape(before * flip(behind, (axis,)), input.shape)
 
 
-@reduction
+@reduction(takes="bif")
 def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The largest number over `dim`; equal ones share the gradient evenly.
 
@@ -168,7 +168,7 @@ def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
 amax.vjp(input=lambda g, y, input, dim: g * even_share(input == y, dim, g), latex=r"g\,[x = y]")
 
 
-@reduction
+@reduction(takes="bif")
 def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The smallest number over `dim`; equal ones share the gradient evenly.
 
@@ -194,7 +194,7 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     >>> logsumexp(tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
-    peak = xp.max(input, axis=dim, keepdims=True)
+    peak = xp.max(xp.real(input), axis=dim, keepdims=True)
     peak = xp.where(xp.isfinite(peak), peak, xp.zeros_like(peak))
     y = xp.log(xp.sum(xp.exp(input - peak), axis=dim, keepdims=True)) + peak
     return y if keepdim else xp.squeeze(y, axis=dim)
@@ -229,7 +229,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     return truth(xp.any(input, axis=dim, keepdims=keepdim), input)
 
 
-@reduction
+@reduction(takes="if")
 def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the largest number is: its index along `dim`, or in the flattened tensor.
 
@@ -239,7 +239,7 @@ def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
     return xp.argmax(input, axis=dim, keepdims=keepdim)
 
 
-@reduction
+@reduction(takes="if")
 def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the smallest number is: its index along `dim`, or in the flattened tensor.
 

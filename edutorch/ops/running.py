@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.numpy import Array
-from ..core.methods import as_method
 from ..core.op import op
 from ..core.shapes import normal_dim
-from ..core.tensor import Tensor
 from .reduction import sum_type
 
 
-@op(linear=True)
+@op(linear=True, out=True)
 def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The running sum along `dim`.
 
@@ -30,7 +28,7 @@ cumsum.vjp(
 )
 
 
-@op()
+@op(out=True)
 def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The running product along `dim`.
 
@@ -64,7 +62,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
     return cat(parts, dim) if parts else g * input
 
 
-@op()
+@op(takes="fc", out=True)
 def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     """log of the running sum of exp(x) along `dim`, safe for large x.
 
@@ -76,7 +74,7 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
         return input.copy()
     steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
     for place in range(1, input.shape[dim] if input.ndim else 1):
-        steps.append(xp.logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
+        steps.append(logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
     return xp.concatenate(steps, axis=dim) if input.ndim else input.copy()
 
 
@@ -101,20 +99,8 @@ def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
     return cat(parts, dim) if parts else g * input
 
 
-@as_method
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """Each number minus the one before it along `dim`, n times over.
-
-    >>> diff(tensor([1, 4, 9]))
-    tensor([3, 5])
-    """
-    for _ in range(n):
-        rest = input.shape[dim] - 1
-        input = input.narrow(dim, 1, rest) - input.narrow(dim, 0, rest)
-    return input
-
-
 from .arrange import flip  # noqa: E402  (rules may use any op)
+from .arithmetic import logaddexp  # noqa: E402
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like  # noqa: E402

@@ -9,7 +9,7 @@ from ..core.op import op
 from ..core.shapes import normal_dim
 
 
-@op(promotion="float")
+@op(promotion="float", takes="f")
 def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
 
@@ -34,7 +34,7 @@ softmax.vjp(
 )
 
 
-@op(promotion="float")
+@op(promotion="float", takes="f")
 def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     """The logarithm of softmax, exact where softmax itself would round to 0.
 

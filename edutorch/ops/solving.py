@@ -1,18 +1,21 @@
-"""Matrices undone: inverse, determinant, systems of equations, least squares; and powers."""
+"""Matrices undone: inverse, systems of equations, determinant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
+from .. import dtypes, return_types
 from ..backends.numpy import Array
 from ..core.op import op
-from ..core.tensor import Tensor
-from ..errors import ShapeError
-from .decompositions import need_matrix, singular, svdvals, turned
+from ..core.out import takes_out
+from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor, array_of
+from ..errors import LinAlgError, ShapeError
+from .matrices import need_matrix, singular, turned, without_diagonal
 
 
-@op(method=False)
+@op(method=False, out=True)
 def inv(xp: Any, input: Array) -> Array:
     """The inverse: A⁻¹ A = 1.
 
@@ -35,7 +38,7 @@ inv.vjp(
 )
 
 
-@op(method=False)
+@op(method=False, promotion="same")
 def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     need_matrix("linalg.solve", input, square=True)
@@ -52,6 +55,7 @@ solve_matrices.vjp(
 )
 
 
+@takes_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The X with A X = B; with `left=False`, X A = B.
 
@@ -82,14 +86,68 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return X.squeeze(-1) if vector else X
 
 
+# With a number that says what went wrong, instead of an error --------------------------------------
+
+
+def eye_like(A: Tensor) -> Tensor:
+    """The unit matrix, one for each matrix of A."""
+    return diag_embed(ones_like(A[..., 0]))
+
+
+def without_singular(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Return A with unit matrices for its singular ones, and where their first zero pivot is."""
+    info = lu_factor_ex(A.detach()).info
+    return where((info > 0)[..., None, None], eye_like(A), A), info
+
+
+@takes_out
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
+    """As `inv`, with a number per matrix instead of an error.
+
+    `info` is 0, or which pivot is the first 0: the inverse of such a matrix is infinite.
+
+    >>> edutorch.linalg.inv_ex(ones(2, 2)).info
+    tensor(2, dtype=torch.int32)
+    """
+    batch = need_matrix("linalg.inv_ex", A, square=True)
+    try:
+        return return_types.linalg_inv_ex(inv(A), A.new_zeros(batch, dtype=dtypes.int32))
+    except LinAlgError:
+        if check_errors:
+            raise
+    regular, info = without_singular(A)
+    inverse = where((info > 0)[..., None, None], math.inf, inv(regular))
+    return return_types.linalg_inv_ex(inverse, info)
+
+
+@takes_out
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> return_types.linalg_solve_ex:
+    """As `solve`, with a number per matrix instead of an error; see `inv_ex`.
+
+    >>> edutorch.linalg.solve_ex(ones(2, 2), ones(2)).info
+    tensor(2, dtype=torch.int32)
+    """
+    batch = need_matrix("linalg.solve_ex", A, square=True)
+    try:
+        X = solve(A, B, left=left)
+        return return_types.linalg_solve_ex(X, A.new_zeros(batch, dtype=dtypes.int32))
+    except LinAlgError:
+        if check_errors:
+            raise
+    regular, info = without_singular(A)
+    X = solve(regular, B, left=left)
+    failed = (info > 0).reshape((*batch, *(1,) * (X.ndim - len(batch)))) if batch else info > 0
+    return return_types.linalg_solve_ex(where(failed, math.inf, X), info)
+
+
 # Determinants ------------------------------------------------------------------------------------
 
 
-@op(method=False)
+@op(method=False, out=True)
 def det(xp: Any, input: Array) -> Array:
     """The determinant: how much a matrix stretches volumes.
-
-    Its derivative, y A⁻ᵀ, is computed for matrices that have an inverse.
 
     >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
@@ -98,188 +156,77 @@ def det(xp: Any, input: Array) -> Array:
     return xp.linalg.det(input)
 
 
+def cofactors(A: Any) -> Any:
+    """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
+
+    It is accurate where the inverse is not, but has no derivative itself where two of the
+    singular values are equal.
+    """
+    u, s, vh = svd(A, full_matrices=False)
+    n = s.shape[-1]
+    grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
+    others = prod(without_diagonal(grid) + diag_embed(s * 0 + 1), -1)
+    turning = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
+    return turning * conj(matmul(u * unsqueeze(others, -2), vh))
+
+
+def det_slopes(y: Any, A: Any) -> Any:
+    """The derivative of the determinant by each number: y A⁻ᵀ where that is accurate."""
+    largest = prod(vector_norm(A, 2, -1), -1)  # Hadamard's bound, y of orthogonal rows
+    tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
+    if bool((abs(y) <= tiny * largest).any()):
+        return cofactors(A)
+    return reshape(y, (*y.shape, 1, 1)) * turned(inv(A))
+
+
 det.vjp(
-    input=lambda g, y, input: reshape(g * y, (*y.shape, 1, 1)) * turned(inv(input)),
+    input=lambda g, y, input: reshape(g, (*g.shape, 1, 1)) * det_slopes(y, input),
     latex=r"g\,y\,A^{-\top}",
 )
 
 
-class Slogdet(NamedTuple):
-    """det = sign · exp(logabsdet)."""
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-@op(outputs=("logabsdet", "sign"), method=False)
-def log_abs_det(xp: Any, input: Array) -> tuple[Array, Array]:
-    """log |det A| and the sign of det A: see `linalg.slogdet`."""
+@op(outputs=("logarithm", "sign"), method=False)
+def log_det(xp: Any, input: Array) -> tuple[Array, Array]:
+    """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
     need_matrix("linalg.slogdet", input, square=True)
     sign, logarithm = xp.linalg.slogdet(input)
+    if input.dtype.kind == "c":
+        logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
     return xp.asarray(logarithm), xp.asarray(sign)
 
 
-log_abs_det.vjp(
+log_det.vjp(
     input=lambda g, input: reshape(g, (*g.shape, 1, 1)) * turned(inv(input)),
     latex=r"g\,A^{-\top}",
 )
 
 
-def slogdet(A: Tensor) -> Slogdet:
+@takes_out
+def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The determinant's sign and log |det A|, where the determinant itself would overflow.
 
-    >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]]))
-    Slogdet(sign=tensor(-1.), logabsdet=tensor(0.))
+    The sign of complex numbers is det / |det|. Singular matrices have 0 and -inf, and no
+    derivative there.
+
+    >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+    tensor(-1.)
     """
-    logarithm, sign = log_abs_det(A)
-    return Slogdet(sign, logarithm)
+    logarithm, sign = log_det(A)
+    if not holds_complex(A):
+        return return_types.linalg_slogdet(sign, logarithm)
+    size, angle = real(logarithm), imag(logarithm)
+    sign = where(sign == 0, 0, polar(ones_like(angle), angle))
+    return return_types.linalg_slogdet(sign, size)
 
 
-# Any shape ---------------------------------------------------------------------------------------
-
-
-@op(method=False)
-def pinv(xp: Any, input: Array, rcond: float | None = None) -> Array:
-    """The pseudoinverse: the inverse of what a matrix does not send to 0.
-
-    Args:
-        rcond: singular values below `rcond` times the largest count as 0
-            (by default the larger size times the type's precision).
-
-    >>> edutorch.linalg.pinv(tensor([[2.0], [0.0]]))
-    tensor([[0.5000, 0.0000]])
-    """
-    need_matrix("linalg.pinv", input)
-    if rcond is None:
-        rcond = max(input.shape[-2:]) * float(xp.finfo(input.dtype).eps)
-    u, s, vh = xp.linalg.svd(input, False)
-    if not s.shape[-1]:
-        return xp.zeros((*input.shape[:-2], input.shape[-1], input.shape[-2]), input.dtype)
-    counts = s > rcond * xp.max(s, axis=-1, keepdims=True)
-    inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0).astype(input.dtype)
-    v, ut = xp.swapaxes(vh, -1, -2), xp.swapaxes(u, -1, -2)
-    return xp.matmul(v * inverse[..., None, :], ut)
-
-
-def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
-    """-PᵀgPᵀ + (1 - A P) gᵀ P Pᵀ + PᵀP gᵀ (1 - P A)."""
-    turn, gt = turned(y), turned(g)
-    outside = matmul(matmul(gt, y), turn)  # in the space of the rows
-    inside = matmul(matmul(turn, y), gt)
-    first = matmul(matmul(turn, g), turn)
-    second = outside - matmul(input, matmul(y, outside))
-    third = inside - matmul(matmul(inside, y), input)
-    return second + third - first
-
-
-pinv.vjp(
-    input=lambda g, y, input: pinv_gradient(g, y, input),
-    latex=r"-P^\top g P^\top + (1 - AP)\,g^\top P P^\top + P^\top P\,g^\top (1 - PA)",
-)
-
-
-class Lstsq(NamedTuple):
-    """The best X, and how good it is."""
-
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
-
-
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:
-    """The X for which A X comes closest to B: the least Σ (A X - B)², and the shortest such X.
-
-    Only the solution and the residuals have gradients. There are residuals where A has
-    more rows than columns.
-
-    Args:
-        rcond: singular values below `rcond` times the largest count as 0.
-        driver: any of PyTorch's names; all give what its "gelsd" gives.
-
-    >>> edutorch.linalg.lstsq(tensor([[2.0], [0.0]]), tensor([[4.0], [1.0]])).solution
-    tensor([[2.]])
-    """
-    need_matrix("linalg.lstsq", A)
-    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise ValueError(f"linalg.lstsq: no driver is named {driver!r}")
-    m, n = A.shape[-2:]
-    if B.ndim < 2 or B.shape[-2] != m:
-        raise ShapeError(
-            "linalg.lstsq", f"axis -2 of `B` must have as many rows as A, {m}",
-            {"A (... m n)": tuple(A.shape), "B (... m k)": tuple(B.shape)},
-        )  # fmt: skip
-    X = matmul(pinv(A, rcond), B)
-    residuals = sum((matmul(A, X) - B) ** 2, -2) if m > n else B.new_empty(0)
-    s = svdvals(A).detach()
-    if rcond is None:
-        rcond = max(m, n) * finfo(A.dtype).eps
-    rank = sum(s > rcond * amax(s, -1, True), -1)
-    return Lstsq(X, residuals, rank, s)
-
-
-# Products of many --------------------------------------------------------------------------------
-
-
-def matrix_power(A: Tensor, n: int) -> Tensor:
-    """A · A · … · A, n times; a negative n multiplies inverses.
-
-    >>> edutorch.linalg.matrix_power(tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
-    tensor([[1., 5.],
-            [0., 1.]])
-    """
-    need_matrix("linalg.matrix_power", A, square=True)
-    if n < 0:
-        return matrix_power(inv(A), -n)
-    result: Tensor | None = None
-    while n:  # squaring: A¹³ = A⁸ A⁴ A
-        if n % 2:
-            result = A if result is None else matmul(result, A)
-        n //= 2
-        A = matmul(A, A) if n else A
-    if result is None:
-        return diag_embed(ones_like(A[..., 0]))
-    return result
-
-
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices, multiplied in the cheapest order; a vector may begin or end it.
-
-    >>> edutorch.linalg.multi_dot([ones(2, 3), ones(3, 4), ones(4)]).shape
-    torch.Size([2])
-    """
-    if len(tensors) < 2:
-        raise ShapeError("linalg.multi_dot", f"expected at least 2 tensors, got {len(tensors)}")
-    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
-    chain = list(tensors)
-    chain[0] = unsqueeze(chain[0], 0) if row else chain[0]
-    chain[-1] = unsqueeze(chain[-1], -1) if column else chain[-1]
-    y = _cheapest(chain, {})[1]()
-    y = y.squeeze(-1) if column else y
-    return y.squeeze(0) if row else y
-
-
-def _cheapest(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
-    """Return (cost, how to compute it) of a chain; `known` holds those of its pieces."""
-    key = (start, len(chain))
-    if len(chain) == 1:
-        return 0, lambda: chain[0]
-    if key not in known:
-        choices = []
-        for cut in range(1, len(chain)):
-            left = _cheapest(chain[:cut], known, start)
-            right = _cheapest(chain[cut:], known, start + cut)
-            own = chain[0].shape[0] * chain[cut].shape[0] * chain[-1].shape[1]
-            choices.append((left[0] + right[0] + own, left[1], right[1]))
-        cost, left, right = min(choices, key=lambda choice: choice[0])
-        known[key] = cost, lambda: mm(left(), right())
-    return known[key]
-
-
-from ..core.shapes import broadcast_shapes  # noqa: E402
-from ..dtypes import finfo  # noqa: E402
 from .arrange import diag_embed  # noqa: E402  (rules may use any op)
+from .complex import conj, holds_complex, imag, polar, real  # noqa: E402
+from .decompositions import svd  # noqa: E402
+from .elementwise import abs  # noqa: E402
 from .like import ones_like  # noqa: E402
-from .linalg import matmul, mm  # noqa: E402
-from .movement import reshape, unsqueeze  # noqa: E402
-from .reduction import amax, sum  # noqa: E402
+from .linalg import matmul  # noqa: E402
+from .lu import lu_factor_ex  # noqa: E402
+from .masks import where  # noqa: E402
+from .movement import expand, reshape, unsqueeze  # noqa: E402
+from .reduction import prod  # noqa: E402
+from .statistics import vector_norm  # noqa: E402

@@ -8,6 +8,7 @@ from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
@@ -20,7 +21,7 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     return place(g, along(indices, dim), shape) if shape else g
 
 
-@op(outputs=("values", "indices"), method=False)
+@op(outputs=("values", "indices"), method=False, takes="bif")
 def sort_with_indices(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
@@ -41,7 +42,7 @@ sort_with_indices.vjp(
 )
 
 
-@op(outputs=("values", "indices"), method=False)
+@op(outputs=("values", "indices"), method=False, takes="bif")
 def extreme_with_index(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:
@@ -76,46 +77,55 @@ extreme_with_index.vjp(
 )
 
 
-def _extreme(input: Tensor, dim: Any, keepdim: bool, largest: bool) -> Any:
-    pairwise, whole = (maximum, amax) if largest else (minimum, amin)
+def _extreme(
+    name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any
+) -> Any:
+    pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
-        return pairwise(input, dim)
+        dim, other = None, dim
+    if other is not None:
+        return pairwise(input, other, out=out)
     if dim is None:
         if not input.numel():
             raise ShapeError(
-                "max" if largest else "min", "an empty tensor has none; give a `dim`",
-                {"input": tuple(input.shape)},
-            )  # fmt: skip
-        return whole(input)
-    kind = return_types.max if largest else return_types.min
-    return kind(*extreme_with_index(input, dim, keepdim, largest))
+                name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
+            )
+        return whole(input, out=out)
+    found = extreme_with_index(input, dim, keepdim, name == "max")
+    result = getattr(return_types, name)(*found)
+    return result if out is None else into(name, out, result)
 
 
 @as_method
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
     """The largest number; with `dim`, also where; with a second tensor, elementwise.
 
     >>> max(tensor([[1, 5], [7, 3]]), 1).indices
     tensor([1, 0])
     """
-    return _extreme(input, dim, keepdim, True)
+    return _extreme("max", input, dim, keepdim, other, out)
 
 
 @as_method
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
     """The smallest number; with `dim`, also where; with a second tensor, elementwise.
 
     >>> min(tensor([[1, 5], [7, 3]]), 1).values
     tensor([1, 3])
     """
-    return _extreme(input, dim, keepdim, False)
+    return _extreme("min", input, dim, keepdim, other, out)
 
 
 @as_method
+@takes_out
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> ValuesIndices:
-    """The numbers in order along `dim`, and where each was before.
+    """The numbers in order along `dim`, and where each was before. Equal ones keep their order.
 
     >>> sort(tensor([3, 1, 2])).values
     tensor([1, 2, 3])
@@ -124,33 +134,41 @@ def sort(
 
 
 @as_method
-def argsort(input: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+@takes_out
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
     """Where the numbers are, in order.
 
     >>> argsort(tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    return sort(input, dim, descending).indices
+    return sort(input, dim, descending, stable).indices
 
 
 @as_method
+@takes_out
 def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    input: Tensor, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
     """The k largest (or smallest) along `dim`, and where they are.
 
     >>> topk(tensor([3, 1, 2]), 2).values
     tensor([3, 2])
     """
+    dim = -1 if dim is None else dim
     if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
     values, indices = sort(input, dim, largest)
+    if not input.ndim:
+        return return_types.topk(values, indices)
     return return_types.topk(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
 
 
 @as_method
+@takes_out
 def msort(input: Tensor) -> Tensor:
     """The numbers in order along the first axis.
 
@@ -161,12 +179,14 @@ def msort(input: Tensor) -> Tensor:
 
 
 @as_method
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+@takes_out
+def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest along `dim` (the first is k = 1), and where it is.
 
     >>> kthvalue(tensor([3, 1, 2]), 2).values
     tensor(2)
     """
+    dim = -1 if dim is None else dim
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
+from .precise import clenshaw, exp_of_minus_square, in_float64, power_series
 
 SMALL = 0.5
 LARGE = 6.0  # from here on the result is 1 in every type
@@ -36,6 +37,12 @@ def tail_coefficients(degree: int) -> list[float]:
     return [float(each) for each in fitted]
 
 
+def scale(x: Array) -> Array:
+    """Return t, stretched so that x = 0 … 6 becomes -1 … 1."""
+    end = (LARGE - 2) / (LARGE + 2)
+    return (2 * (x - 2) / (x + 2) + 1 - end) / (end + 1)
+
+
 @functools.cache
 def series_coefficients(terms: int) -> list[float]:
     """Return the power series of erf(x) / x in x²: 2/√π · Σ (-1)ⁿ / (n! (2n+1))."""
@@ -43,7 +50,7 @@ def series_coefficients(terms: int) -> list[float]:
     return [scale * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
 
 
-@elementwise
+@elementwise(takes="bif")
 def erf(xp: Any, input: Array) -> Array:
     """The part of a bell curve within ±x: y = 2/√π ∫₀ˣ exp(-t²) dt.
 
@@ -52,9 +59,7 @@ def erf(xp: Any, input: Array) -> Array:
     """
     exact = input.dtype.itemsize >= 8
     size = xp.minimum(xp.abs(input), LARGE)
-    end = (LARGE - 2) / (LARGE + 2)
-    t = (2 * (size - 2) / (size + 2) + 1 - end) / (end + 1)
-    tail = clenshaw(t, tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
+    tail = clenshaw(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
     square = size * size
     near = series_coefficients(12 if exact else 6)
     small = xp.zeros_like(square)
@@ -69,22 +74,34 @@ erf.vjp(
 )
 
 
-def clenshaw(t: Array, coefficients: list[float]) -> Array:
-    """Add up a Chebyshev series, from the last term to the first."""
-    ahead, behind = 0 * t, 0 * t
-    for each in reversed(coefficients[1:]):
-        ahead, behind = 2 * t * ahead - behind + each, ahead
-    return t * ahead - behind + coefficients[0]
+@functools.cache
+def far_tail_coefficients(terms: int = 36) -> list[float]:
+    """Return (-1)ⁿ (2n-1)!! / 2ⁿ: erfc(x) eˣ² = 1/(x √π) Σ … / x²ⁿ, from x = 6 on."""
+    found = [1.0]
+    for n in range(1, terms):
+        found.append(-found[-1] * (2 * n - 1) / 2)
+    return found
 
 
-@elementwise
+def scaled_tail(xp: Any, x: Array) -> Array:
+    """erfc(x) eˣ² for x ≥ 0, in float64: interpolated up to 6, an asymptotic series beyond."""
+    near, far = xp.minimum(x, LARGE), xp.maximum(x, LARGE)
+    away = power_series(1 / (far * far), far_tail_coefficients()) / (far * math.sqrt(math.pi))
+    return xp.where(x < LARGE, clenshaw(scale(near), tail_coefficients(26)), away)
+
+
+@elementwise(takes="bif")
+@in_float64
 def erfc(xp: Any, input: Array) -> Array:
-    """What `erf` leaves of 1: y = 1 - erf(x).
+    """What `erf` leaves of 1: y = 1 - erf(x), with all its digits also where it is tiny.
 
     >>> erfc(tensor([0.0, 1.0]))
     tensor([1.0000, 0.1573])
     """
-    return 1 - erf.op.forward(xp, input)
+    size = xp.abs(input)
+    tail = scaled_tail(xp, size) * exp_of_minus_square(xp, size)
+    middle = 1 - erf.op.forward(xp, input)
+    return xp.where(size < SMALL, middle, xp.where(input < 0, 2 - tail, tail))
 
 
 erfc.vjp(
@@ -93,7 +110,7 @@ erfc.vjp(
 )
 
 
-@elementwise
+@elementwise(takes="bif")
 def erfinv(xp: Any, input: Array) -> Array:
     """The number whose `erf` it is: ∞ at 1, NaN beyond.
 
@@ -121,7 +138,7 @@ erfinv.vjp(
 )
 
 
-@elementwise
+@elementwise(takes="bif")
 def xlogy(xp: Any, input: Array, other: Array) -> Array:
     """y = a · log(b), and 0 where a is 0, whatever b is.
 

@@ -1,5 +1,6 @@
 """What describes many numbers: spread, size, middle. Composed functions return tensors
-of their own; `var` and `vector_norm` are blocks, because their derivatives are short."""
+of their own; `var` and `vector_norm` are blocks, because their derivatives are short.
+How `var` is called is in spread.py; the middle of numbers is in quantiles.py."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import reduction
+from ..core.out import takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
 
 
-@reduction
+@reduction(method=False)
 def var(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
 ) -> Array:
@@ -39,38 +41,6 @@ var.vjp(
     ),
     latex=r"g\,\frac{2\,(x-\bar x)}{n-1}",
 )
-
-
-@as_method
-def std(input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
-    """The standard deviation: the square root of the variance.
-
-    >>> std(tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    return sqrt(var(input, dim, keepdim, correction=correction))
-
-
-def var_mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
-) -> tuple[Tensor, Tensor]:
-    """The variance and the mean.
-
-    >>> var_mean(tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return var(input, dim, keepdim, correction=correction), mean(input, dim, keepdim)
-
-
-def std_mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
-) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean.
-
-    >>> std_mean(tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return std(input, dim, keepdim, correction=correction), mean(input, dim, keepdim)
 
 
 # The length of a vector ------------------------------------------------------------------------
@@ -119,7 +89,10 @@ def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
 
 
 @as_method
-def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False) -> Tensor:
+@takes_out
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """The length of a tensor's numbers as one vector, or of vectors along `dim`.
 
     >>> norm(tensor([[3.0], [4.0]])), norm(tensor([3.0, -4.0]), 1)
@@ -134,90 +107,35 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False)
 
 
 @as_method
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+@takes_out
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """The sum of all that is not NaN.
 
     >>> nansum(tensor([1.0, math.nan, 2.0]))
     tensor(3.)
     """
-    return sum(where(isnan(input), 0, input), dim, keepdim)
+    return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
 
 
 @as_method
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+@takes_out
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """The average of all that is not NaN.
 
     >>> nanmean(tensor([1.0, math.nan, 3.0]))
     tensor(2.)
     """
-    return nansum(input, dim, keepdim) / sum(~isnan(input), dim, keepdim)
-
-
-# The middle --------------------------------------------------------------------------------------
-
-
-@as_method
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The number in the middle (the lower of two); with `dim`, also where it is.
-
-    >>> median(tensor([3.0, 1.0, 2.0, 9.0]))
-    tensor(2.)
-    """
-    if dim is None:
-        row = input.reshape(-1)
-        return kthvalue(row, (row.shape[0] + 1) // 2).values if row.shape[0] else row.sum() / 0
-    middle = ((input.shape[dim] if input.ndim else 1) + 1) // 2
-    return return_types.median(*kthvalue(input, middle, dim, keepdim))
+    need_floating("nanmean", input._array)
+    there = sum(~isnan(input), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / there
 
 
 @as_method
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
-    interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
-    """The number below which a share q of the numbers lies, between two if need be.
-
-    With a vector of shares there is a result for each, along a new first axis.
-
-    >>> quantile(tensor([1.0, 2.0, 4.0]), 0.75)
-    tensor(3.)
-    """
-    need_floating("quantile", input._array)
-    several = isinstance(q, Tensor) and q.ndim > 0
-    shares = q.tolist() if several else [q.item() if isinstance(q, Tensor) else q]
-    if not all(0 <= share <= 1 for share in shares):
-        raise ValueError(f"quantile: q must be between 0 and 1, got {q}")
-    if dim is None:  # all numbers as one row; the axes come back at the end
-        row, axis = input.reshape(-1), 0
-    else:
-        row, axis = input, dim
-    ordered = row.sort(axis).values
-    results = [_between(ordered, share, axis, interpolation) for share in shares]
-    if keepdim:
-        kept = (1,) * input.ndim if dim is None else None
-        results = [
-            each.reshape(kept) if kept is not None else each.unsqueeze(axis) for each in results
-        ]
-    return stack(results) if several else results[0]
-
-
-def _between(ordered: Tensor, share: float, dim: int, how: str) -> Tensor:
-    """The number at `share` of the way along an ordered axis."""
-    if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ValueError(f"quantile: unknown interpolation {how!r}")
-    last = (ordered.shape[dim] if ordered.ndim else 1) - 1
-    if last < 0:
-        raise ShapeError("quantile", "an empty axis has none", {"input": tuple(ordered.shape)})
-    position = share * last
-    low, high = math.floor(position), math.ceil(position)
-    if how == "nearest":
-        low = high = round(position)
-    below, above = (ordered.select(dim, each) if ordered.ndim else ordered for each in (low, high))
-    weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}.get(how, position - low)
-    return below + (above - below) * weight
-
-
-@as_method
+@takes_out
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
@@ -231,8 +149,6 @@ def aminmax(
 
 
 from .comparison import isnan, where  # noqa: E402  (rules may use any op)
-from .elementwise import abs, sqrt  # noqa: E402
-from .joining import stack  # noqa: E402
+from .elementwise import abs  # noqa: E402
 from .reduction import amax, amin, mean, sum  # noqa: E402
 from .rounding import sign  # noqa: E402
-from .sorting import kthvalue  # noqa: E402

@@ -18,6 +18,7 @@ from ..core.autograd import RemovableHandle
 from ..core.tensor import Tensor
 from ..errors import GradientError
 from ..events import Stepped, emit
+from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
 from ..utils.memory import keep_freed_memory
 
@@ -108,6 +109,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        place = users_place()
         with no_grad():
             for group in self.param_groups:
                 maximize = group.get("maximize", False)
@@ -115,11 +117,11 @@ class Optimizer:
                     held = param._grad
                     if held is not None:
                         grad = -held._array if maximize else held._array
-                        self.step_one(group, param, grad)
+                        self.step_one(group, param, grad, place)
         return loss
 
-    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array) -> None:
-        """Update one parameter and note that it was written."""
+    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+        """Update one parameter and note that it was written, at this place of the user's."""
         state = self.state.get(param)
         if not state:
             state = self.init_state(group, param)
@@ -127,7 +129,7 @@ class Optimizer:
                 self.state[param] = state
         array = param._array
         self.update(backends.of(array).xp, group, array, grad, state)
-        param._bump()
+        param._bump(place)
 
     def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
         """Lend memory for intermediate results in the shape of a parameter.

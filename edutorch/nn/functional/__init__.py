@@ -3,31 +3,82 @@
 from __future__ import annotations
 
 from .activation import (
-    elu, gelu, glu, hardswish, hardtanh, leaky_relu, log_softmax, logsigmoid, mish, prelu, relu,
-    relu6, selu, sigmoid, silu, softmax, softplus, softsign, tanh,
+    elu, gelu, glu, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu, relu, relu6, selu,
+    sigmoid, silu, softplus, softsign, tanh,
 )  # fmt: skip
 from .attention import scaled_dot_product_attention
-from .conv import conv2d, conv_transpose2d
+from .bends import (
+    celu, celu_, elu_, hardshrink, hardsigmoid, hardtanh_, leaky_relu_, relu_, rrelu, rrelu_,
+    selu_, softshrink, tanhshrink, threshold, threshold_,
+)  # fmt: skip
+from .bilinear_map import bilinear
+from .classes import cross_entropy, linear_cross_entropy, nll_loss
+from .adaptive import (
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices, adaptive_max_pool2d, adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d, adaptive_max_pool3d_with_indices,
+)  # fmt: skip
+from .conv import conv2d
 from .distance import cosine_similarity, pairwise_distance
-from .dropout import dropout, dropout1d, dropout2d
-from .embedding import embedding, one_hot
+from .ctc import ctc_loss
+from .dropout import (
+    alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout,
+)  # fmt: skip
+from .embedding import embedding, embedding_bag, one_hot
+from .likelihoods import gaussian_nll_loss, poisson_nll_loss
+from .fold import fold, unfold
+from .heads import multi_head_attention_forward
 from .linear import linear
 from .loss import (
-    binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, huber_loss, kl_div,
-    l1_loss, mse_loss, nll_loss, smooth_l1_loss,
+    binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss,
+    smooth_l1_loss,
+)  # fmt: skip
+from .margins import (
+    multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss,
 )  # fmt: skip
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from .padding import pad
-from .pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from .pooling import (
+    avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d,
+    max_pool2d_with_indices, max_pool3d, max_pool3d_with_indices,
+)  # fmt: skip
 from .ranking import (
     cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )  # fmt: skip
-from .resize import interpolate, pixel_shuffle, pixel_unshuffle
+from .resize import (
+    channel_shuffle, interpolate, native_channel_shuffle, pixel_shuffle, pixel_unshuffle,
+    upsample, upsample_bilinear, upsample_nearest,
+)  # fmt: skip
+from .sampling import affine_grid, grid_sample
 from .sequences import (
-    adaptive_avg_pool1d, avg_pool1d, conv1d, conv3d, conv_transpose1d, max_pool1d,
+    conv1d, conv3d, conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+)  # fmt: skip
+from .softmaxes import gumbel_softmax, log_softmax, softmax, softmin
+from .unpooling import (
+    fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d,
+    fractional_max_pool3d_with_indices, local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d,
+    max_unpool1d, max_unpool2d, max_unpool3d,
 )  # fmt: skip
 
 __all__ = [
+    "affine_grid", "grid_sample", "multi_head_attention_forward",
+    "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "local_response_norm",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "unfold",
+    "alpha_dropout", "bilinear", "ctc_loss", "dropout3d", "embedding_bag",
+    "feature_alpha_dropout", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss",
+    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices", "avg_pool3d", "channel_shuffle", "conv_tbc",
+    "conv_transpose3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "native_channel_shuffle", "upsample", "upsample_bilinear",
+    "upsample_nearest",
+    "celu", "celu_", "elu_", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardtanh_",
+    "leaky_relu_", "linear_cross_entropy", "relu_", "rrelu", "rrelu_", "selu_", "softmin", "softshrink", "tanhshrink",
+    "threshold", "threshold_", "triplet_margin_with_distance_loss",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "batch_norm",
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "cosine_embedding_loss", "cosine_similarity",

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...backends.numpy import Array
+from ...core.methods import as_method
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import (
@@ -13,21 +14,19 @@ from ...ops import (
     clamp,
     erf,
     exp,
-    log_softmax,
     reshape,
     sigmoid,
-    softmax,
     softplus,
     tanh,
     where,
 )  # fmt: skip
 from ...ops import relu as relu_of
 from .layer import SettingError, activation
+from .twins import replace
 
 __all__ = [
-    "elu", "gelu", "glu", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid",
-    "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
-    "tanh",
+    "elu", "gelu", "glu", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu",
+    "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh",
 ]  # fmt: skip
 
 
@@ -98,7 +97,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return SELU_SCALE * exponential_linear(input, SELU_ALPHA)
 
 
-@activation
+@activation(takes="fc")
 def silu_of(xp: Any, input: Array) -> Array:
     """y = x · σ(x)."""
     return input * (0.5 * xp.tanh(0.5 * input) + 0.5)
@@ -157,6 +156,19 @@ gelu.vjp(
 )
 
 
+@activation
+def between(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
+    """y = min(max(x, a), b)."""
+    return xp.minimum(xp.maximum(input, min_val), max_val)
+
+
+# On a limit the gradient is 0, as in PyTorch: that of `clamp` would still be g there.
+between.vjp(
+    input=lambda g, input, min_val, max_val: where((input > min_val) & (input < max_val), g, 0.0),
+    latex=r"g\ \text{between the limits}",
+)
+
+
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -165,7 +177,11 @@ def hardtanh(
     >>> nn.functional.hardtanh(tensor([-3.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
-    return input.clamp_(min_val, max_val) if inplace else clamp(input, min_val, max_val)
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if not input.is_floating_point():
+        return input.clamp_(min_val, max_val) if inplace else clamp(input, min_val, max_val)
+    return (between.in_place if inplace else between)(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -201,8 +217,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.mish(tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
     """
-    bend = tanh(softplus(input))
-    return input.mul_(bend) if inplace else input * bend
+    return replace(input, "mish_", mish) if inplace else input * tanh(softplus(input))
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -211,10 +226,12 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.hardswish(tensor([-4.0, 0.0, 4.0]))
     tensor([-0., 0., 4.])
     """
-    bend = clamp(input + 3, 0, 6) / 6
-    return input.mul_(bend) if inplace else input * bend
+    if inplace:
+        return replace(input, "hardswish_", hardswish)
+    return input * (clamp(input + 3, 0, 6) / 6)
 
 
+@as_method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
 

@@ -6,7 +6,7 @@ import math
 
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...ops import arange, masked_fill, matmul, repeat_interleave, softmax, transpose
 from .dropout import dropout
 
@@ -33,7 +33,8 @@ def scaled_dot_product_attention(
         scale: what the scores are multiplied by, instead of 1 / √d.
         enable_gqa: several heads of the query share a head of key and value.
 
-    Raises: ShapeError: both a mask and `is_causal`.
+    Raises: ShapeError: the shapes do not fit, or both a mask and `is_causal`. DTypeError: a
+        mask of integers, or another type of query, key and value.
 
     A query that may see nothing gets zeros.
 
@@ -44,6 +45,7 @@ def scaled_dot_product_attention(
     tensor([[[1.],
              [2.]]])
     """
+    check(query, key, value, attn_mask, is_causal, enable_gqa)
     if enable_gqa:
         key = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -51,14 +53,40 @@ def scaled_dot_product_attention(
         scale = 1 / math.sqrt(query.shape[-1])
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
-        if attn_mask is not None:
-            raise ShapeError(
-                "scaled_dot_product_attention",
-                "Explicit attn_mask should not be set when is_causal=True",
-                {"attn_mask": tuple(attn_mask.shape)},
-            )  # fmt: skip
         attn_mask = causal_mask(query.shape[-2], key.shape[-2], query)
     return matmul(dropout(attention_weights(scores, attn_mask), dropout_p), value)
+
+
+def check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
+) -> None:
+    name = "scaled_dot_product_attention"
+    given = {"query": query, "key": key, "value": value}
+    shapes = {each: tuple(tensor.shape) for each, tensor in given.items()}
+    if len({each.dtype for each in given.values()}) > 1:
+        kinds = {each: tensor.dtype for each, tensor in given.items()}
+        raise DTypeError(name, "expected query, key and value to have the same dtype", kinds)
+    if min(each.ndim for each in given.values()) < 2:
+        raise ShapeError(name, "query, key and value need at least 2 axes", shapes)
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            name, "expected (… l d), (… s d) and (… s v)", shapes,
+            "query and key share their features, key and value their length",
+        )  # fmt: skip
+    if gqa and (query.ndim < 3 or any(query.shape[-3] % each.shape[-3] for each in (key, value))):
+        raise ShapeError(name, "the heads of the query cannot be shared out evenly", shapes)
+    if mask is None:
+        return
+    if is_causal:
+        raise ShapeError(
+            name, "Explicit attn_mask should not be set when is_causal=True",
+            {"attn_mask": tuple(mask.shape)},
+        )  # fmt: skip
+    if mask.dtype is not boolean and mask.dtype is not query.dtype:
+        raise DTypeError(
+            name, "expected attn_mask to be bool or of the type of the query",
+            {"attn_mask": mask.dtype, "query": query.dtype}, "mask.bool(): True may be seen",
+        )  # fmt: skip
 
 
 def causal_mask(queries: int, keys: int, like: Tensor) -> Tensor:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from ...core.tensor import Tensor
-from ...modes import no_grad
-from ...ops import rand
+import math
 
-__all__ = ["dropout", "dropout1d", "dropout2d"]
+from ...core.tensor import Tensor
+from ...errors import ShapeError, warn
+from ...modes import no_grad
+from ...ops import rand, where
+from .activation import SELU_ALPHA, SELU_SCALE
+from .twins import replace
+
+__all__ = [
+    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+]  # fmt: skip
+
+
+def check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def masked(
     input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
 ) -> Tensor:
     """Multiply by 0 (probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    check_probability(p)
     if not training or p == 0:
         return input
     with no_grad():
@@ -34,24 +45,133 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return masked(input, tuple(input.shape), p, training, inplace)
 
 
-def dropout2d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """Leave out whole channels of images: neighbouring pixels say the same anyway.
+# Whole channels ----------------------------------------------------------------------------
 
-    >>> nn.functional.dropout2d(ones(1, 1, 2, 2), 0.0).shape
-    torch.Size([1, 1, 2, 2])
-    """
-    shape = (*input.shape[:-2], 1, 1)
-    return masked(input, shape, p, training, inplace)
+
+def channels(input: Tensor) -> tuple[int, ...]:
+    """Return the shape of one number for each channel of each sample: (n, c, 1, …)."""
+    return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
 
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Leave out whole channels of sequences.
+    """Leave out whole channels of sequences, (n, c, l) or (c, l).
+
+    Raises: ShapeError: not a sequence.
 
     >>> nn.functional.dropout1d(ones(1, 1, 2), 0.0).shape
     torch.Size([1, 1, 2])
     """
+    if input.ndim not in (2, 3):
+        raise ShapeError(
+            "dropout1d", f"Expected 2D or 3D input, but received a {input.ndim}D input",
+            {"input": tuple(input.shape)},
+            "it leaves out channels of (n, c, l) or (c, l); for single numbers use dropout",
+        )  # fmt: skip
     return masked(input, (*input.shape[:-1], 1), p, training, inplace)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Leave out whole channels of images (n, c, h, w): neighbouring pixels say the same anyway.
+
+    As in PyTorch, three axes are taken as (n, c, l), with a warning.
+
+    >>> nn.functional.dropout2d(ones(1, 1, 2, 2), 0.0).shape
+    torch.Size([1, 1, 2, 2])
+    """
+    if input.ndim == 3:
+        warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D "
+            "dropout behavior is desired - input is interpreted as shape (N, C, L), where C is "
+            "the channel dim. Please switch to using dropout1d instead."
+        )
+    elif input.ndim != 4:
+        deprecated("dropout2d", input)
+    return masked(input, channels(input), p, training, inplace)
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Leave out whole channels of volumes, (n, c, d, h, w) or (c, d, h, w).
+
+    >>> nn.functional.dropout3d(ones(1, 1, 2, 2, 2), 0.0).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
+    if input.ndim not in (4, 5):
+        deprecated("dropout3d", input)
+    shape = channels(input) if input.ndim == 5 else (*input.shape[:1], 1, 1, 1)
+    return masked(input, shape[: input.ndim], p, training, inplace)
+
+
+def deprecated(name: str, input: Tensor) -> None:
+    warn(
+        f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result "
+        "in an error in a future release. To retain the behavior and silence this warning, "
+        "please use dropout instead."
+    )
+    if input.ndim < 2:
+        raise ShapeError(
+            name, "Feature dropout requires at least 2 dimensions in the input",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+
+
+# For networks of SELUs ---------------------------------------------------------------------
+
+ALPHA = -SELU_ALPHA * SELU_SCALE
+"""What SELU answers to very negative numbers."""
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Set numbers to SELU's lowest value, then scale and shift so that mean and variance stay.
+
+    y = a · (x or α′) + b, with α′ ≈ -1.758, a = ((1 - p) · (1 + p · α′²))^(-½), b = -a · p · α′
+
+    Raises: ValueError: p is no probability.
+
+    Paper: Klambauer et al., Self-normalizing neural networks, 2017.
+
+    >>> nn.functional.alpha_dropout(ones(3))
+    tensor([1., 1., 1.])
+    """
+    return lowered("alpha_dropout_", input, tuple(input.shape), p, training, inplace)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """The same as `alpha_dropout`, for whole channels (n, c, …).
+
+    Raises: ShapeError: there is no axis of channels.
+
+    >>> nn.functional.feature_alpha_dropout(ones(1, 3))
+    tensor([[1., 1., 1.]])
+    """
+    if training and input.ndim < 2:
+        raise ShapeError(
+            "feature_alpha_dropout", "Feature dropout requires at least 2 dimensions in the input",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    return lowered("feature_alpha_dropout_", input, channels(input), p, training, inplace)
+
+
+def lowered(
+    name: str, input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
+) -> Tensor:
+    check_probability(p)
+    if not training or p == 0:
+        return input
+    with no_grad():
+        kept = rand(*shape, device=input.device) >= p
+    scale = 1 / math.sqrt((1 - p) * (1 + p * ALPHA**2)) if p < 1 else 0.0
+
+    def drop(x: Tensor) -> Tensor:
+        return where(kept, x, ALPHA) * scale - scale * p * ALPHA
+
+    return replace(input, name, drop) if inplace else drop(input)

@@ -1,12 +1,19 @@
-"""Rows of a table, found by number."""
+"""Rows of a table, found by number; and sums of several of them."""
 
 from __future__ import annotations
 
-from ...core.tensor import Tensor
-from ...errors import DimError, DTypeError
-from ...ops import eye, index_select, reshape, where
+from typing import Any
 
-__all__ = ["embedding", "one_hot"]
+from ... import dtypes
+from ...core.tensor import Tensor
+from ...errors import DimError, DTypeError, EdutorchError
+from ...modes import no_grad
+from ...ops import (
+    arange, bincount, clamp, eye, index_add, index_select, norm, reshape, scatter_reduce,
+    searchsorted, unique, unsqueeze, where, zeros,
+)  # fmt: skip
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -21,8 +28,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    from ... import dtypes
-
     if tensor.dtype is not dtypes.int64:
         raise DTypeError(
             "one_hot", "is only applicable to index tensor of type LongTensor",
@@ -37,8 +42,24 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return reshape(found, (*tensor.shape, num_classes))
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of `weight` by number; the row `padding_idx` gets no gradient.
+
+    Args:
+        input: the numbers, of any shape.
+        weight: the table, (rows, d).
+        max_norm: first shorten the rows that are asked for and longer than this, in place.
+        norm_type: the p of their length.
+        scale_grad_by_freq: divide each row's gradient by how often it was asked for.
+        sparse: accepted; gradients are dense here.
 
     Raises: DTypeError: the numbers are not integers. DimError: there is no such row.
 
@@ -46,9 +67,163 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     tensor([[2.],
             [1.]])
     """
-    found = index_select(weight, 0, reshape(input, (-1,)))
+    if max_norm is not None:
+        shorten(weight, input, max_norm, norm_type)
+    found = rows_of(weight, reshape(input, (-1,)), scale_grad_by_freq)
     found = reshape(found, (*input.shape, *weight.shape[1:]))
     if padding_idx is None:
         return found
-    padding = reshape(input == padding_idx % weight.shape[0], (*input.shape, 1))
+    padding = reshape(input == row_number(weight, padding_idx), (*input.shape, 1))
     return where(padding, found.detach(), found)
+
+
+def row_number(weight: Tensor, padding_idx: int) -> int:
+    """Count `padding_idx` from the front.
+
+    Raises: PaddingError (an AssertionError, as in PyTorch): there is no such row.
+    """
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise PaddingError(
+            "embedding", "Padding_idx must be within num_embeddings",
+            {"padding_idx": padding_idx, "weight": tuple(weight.shape)},
+        )  # fmt: skip
+    return padding_idx % rows
+
+
+class PaddingError(EdutorchError, AssertionError):
+    """The row for padding does not exist."""
+
+
+class BagError(EdutorchError, ValueError):
+    """The arguments of `embedding_bag` do not go together."""
+
+
+def rows_of(weight: Tensor, numbers: Tensor, by_frequency: bool) -> Tensor:
+    """Pick rows. With `by_frequency` a row that is picked n times gets 1/n of each gradient."""
+    found = index_select(weight, 0, numbers)
+    if by_frequency and found.requires_grad:
+        counts = bincount(numbers, minlength=weight.shape[0])
+        share = unsqueeze(1 / index_select(counts, 0, numbers).to(weight.dtype), 1)
+        found.register_hook(lambda g: g * share)
+    return found
+
+
+def shorten(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Shorten, in place, the rows that are named and longer than `max_norm`."""
+    with no_grad():
+        chosen: Any = unique(reshape(numbers, (-1,)))
+        rows = index_select(weight, 0, chosen)
+        lengths = norm(rows, norm_type, -1, True)
+        shorter = where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
+        return weight.index_copy_(0, chosen, shorter)
+
+
+# Bags --------------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or largest of several rows: one vector for each bag of numbers.
+
+    Args:
+        input: bags of the same size, (n, size), or all bags one after the other.
+        offsets: for the latter, where each bag begins.
+        max_norm, norm_type, scale_grad_by_freq, sparse: as for `embedding`.
+        mode: "sum", "mean" or "max". An empty bag is 0.
+        per_sample_weights: how much each row counts (`mode="sum"` only), in input's shape.
+        include_last_offset: the last of the offsets is where the last bag ends.
+        padding_idx: a row that does not count.
+
+    Raises: BagError (a ValueError): these do not go together. DimError: there is no such row.
+
+    >>> table = tensor([[1.0], [2.0], [4.0]])
+    >>> nn.functional.embedding_bag(tensor([0, 1, 2, 2]), table, tensor([0, 3]), mode="sum")
+    tensor([[7.],
+            [4.]])
+    """
+    check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq)
+    if offsets is None:
+        size = input.shape[1]
+        offsets = arange(input.shape[0], device=input.device) * size
+        include_last_offset = False
+    if offsets.numel() and int(offsets[0]) != 0:
+        raise BagError("embedding_bag", "offsets[0] has to be 0, i.e., the first sequence")
+    if include_last_offset:
+        offsets = offsets[:-1]
+    numbers = reshape(input, (-1,))
+    if max_norm is not None:
+        shorten(weight, numbers, max_norm, norm_type)
+    places = arange(numbers.numel(), device=input.device)
+    bag = searchsorted(offsets.long(), places, right=True) - 1
+    found = rows_of(weight, numbers, scale_grad_by_freq)
+    if padding_idx is not None:
+        kept = (numbers != row_number(weight, padding_idx)).nonzero()[:, 0]
+        found, bag = index_select(found, 0, kept), index_select(bag, 0, kept)
+        if per_sample_weights is not None:
+            per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
+    if per_sample_weights is not None:
+        found = found * reshape(per_sample_weights, (-1, 1))
+    return combined(found, bag, offsets.numel(), mode)
+
+
+def combined(rows: Tensor, bag: Tensor, bags: int, mode: str) -> Tensor:
+    """Put the rows of each bag together."""
+    empty = zeros(bags, rows.shape[1], dtype=rows.dtype, device=rows.device)
+    if mode == "max":
+        index = unsqueeze(bag, 1).expand(-1, rows.shape[1])
+        return scatter_reduce(empty, 0, index, rows, "amax", include_self=False)
+    total = index_add(empty, 0, bag, rows)
+    if mode == "sum":
+        return total
+    sizes = clamp(bincount(bag, minlength=bags), min=1)
+    return total / unsqueeze(sizes.to(rows.dtype), 1)
+
+
+def check_bags(
+    input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, factors: Tensor | None,
+    by_frequency: bool,
+) -> None:  # fmt: skip
+    """Raise BagError, ShapeError or NotImplementedError unless the arguments go together."""
+    shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
+    if input.dtype.category != 1:
+        raise DTypeError("embedding_bag", "expected integers as input", {"input": input.dtype})
+    if input.ndim not in (1, 2) or weight.ndim != 2:
+        raise BagError("embedding_bag", "input has to be 1D or 2D and weight 2D", shapes)
+    if input.ndim == 2 and offsets is not None:
+        raise BagError(
+            "embedding_bag", "if input is 2D, then offsets has to be None", shapes,
+            "each row of the input is a bag",
+        )  # fmt: skip
+    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
+        raise BagError(
+            "embedding_bag", f"offsets has to be a 1D Tensor but got {offsets}", shapes,
+            "say where each bag begins, or give bags of one size as rows",
+        )  # fmt: skip
+    if mode not in ("sum", "mean", "max"):
+        raise BagError("embedding_bag", "mode has to be one of sum, mean or max", {"mode": mode})
+    if mode == "max" and by_frequency:
+        raise BagError(
+            "embedding_bag", "max mode does not support scaling the gradient by the frequency"
+        )
+    if factors is None:
+        return
+    if mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}')."
+        )
+    if factors.shape != input.shape:
+        shapes["per_sample_weights"] = tuple(factors.shape)
+        raise BagError("embedding_bag", "per_sample_weights needs the shape of input", shapes)

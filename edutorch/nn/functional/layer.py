@@ -32,12 +32,16 @@ def layer(
     return decorator
 
 
-def activation(forward: Callable[..., Any]) -> Any:
-    """An op that bends each number by itself. Integers become floating.
+def activation(forward: Callable[..., Any] | None = None, /, *, takes: str = "f") -> Any:
+    """An op that bends each number by itself. The function's `in_place` writes into the input.
 
-    The function's `in_place` writes the result into the input.
+    Args:
+        takes: the numbers it is defined for, as for `Op`.
     """
-    made = Op(forward, "elementwise", promotion="float", out=True, method=False)
+    if forward is None:
+        return lambda forward: activation(forward, takes=takes)
+    options: dict[str, Any] = {"promotion": "float", "out": True, "method": False}
+    made = Op(forward, "elementwise", takes=takes, **options)
     made.function.in_place = in_place(made)
     return made.function
 

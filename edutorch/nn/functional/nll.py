@@ -12,20 +12,13 @@ from ... import backends
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, ShapeError
-from .layer import SettingError, layer
+from .layer import layer
+from .reductions import REDUCTIONS, no_such_reduction
 
-__all__ = ["nll_loss"]
-
-REDUCTIONS = ("mean", "sum", "none")
-
-
-def no_such_reduction(op: str, reduction: str) -> SettingError:
-    return SettingError(
-        op, f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
-    )
+__all__: list[str] = []
 
 
-@layer()
+@layer(takes="f")
 def nll_loss(
     xp: Any,
     input: Array,
@@ -35,21 +28,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Array:
-    """Minus the log-probability of the right class: y = -wₜ · x[t], averaged over Σ wₜ.
-
-    Args:
-        input: log-probabilities, classes along axis 1: (n, c) or (n, c, d1, …), or just (c).
-        target: the right classes, integers from 0 to c-1: (n) or (n, d1, …).
-        weight: how much each class counts, (c).
-        ignore_index: a target that does not count.
-        reduction: "mean", "sum" or "none".
-
-    Raises: ShapeError, DTypeError: target does not fit. DimError: a class does not exist
-        (on a GPU, where looking would mean to wait, its loss is NaN).
-
-    >>> nn.functional.nll_loss(log(tensor([[0.5, 0.5], [0.1, 0.9]])), tensor([0, 1]))
-    tensor(0.3993)
-    """
+    """Minus the log-probability of the right class: see `classes.nll_loss`."""
     check_target(input, target, weight, reduction)
     target, factor = counted(xp, input.shape, target, weight, ignore_index)
     picked = input[spot(xp, input.shape, target)]

@@ -34,7 +34,7 @@ def standardize(
 
 def standardize_gradient(g: Any, y: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """A push that all share, or that only stretches, changes nothing: both are taken out."""
-    scale = rsqrt(var(input, dims, True, correction=0) + eps)
+    scale = rsqrt(var(input, dims, keepdim=True, correction=0) + eps)
     return scale * (g - mean(g, dims, True) - y * mean(g * y, dims, True))
 
 

@@ -9,7 +9,7 @@ from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import index_select, tensor
-from .layer import layer
+from .layer import SettingError, layer
 
 __all__ = ["pad"]
 
@@ -40,14 +40,15 @@ constant_pad.vjp(
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
-    """Put a border around the last axes.
+    """Put a border around the last axes; a negative width cuts off.
 
     Args:
         pad: before and behind the last axis, then the last but one, …
         mode: "constant" (`value`), "reflect" (mirrored, without the edge), "replicate"
             (the edge repeated) or "circular" (the other end).
 
-    Raises: ShapeError: `pad` does not fit the tensor.
+    Raises: ShapeError: `pad` does not fit the tensor. SettingError (a ValueError): `value`
+        with another mode than "constant".
 
     >>> nn.functional.pad(tensor([1.0, 2.0]), (1, 2))
     tensor([0., 1., 2., 0., 0.])
@@ -60,27 +61,47 @@ def pad(
     pairs = list(zip(pad[::2], pad[1::2], strict=True))
     if mode == "constant":
         missing = [(0, 0)] * (input.ndim - len(pairs))
-        return constant_pad(input, tuple(missing + pairs[::-1]), float(value or 0.0))
+        filler = value or 0.0
+        return constant_pad(input, tuple(missing + pairs[::-1]), filler)
+    if mode not in SOURCES:
+        raise NotImplementedError(f"pad: unknown mode {mode!r}")
+    if value is not None and value != 0:
+        raise SettingError("pad", f'mode "{mode}" doesn\'t take in value argument')
+    if not len(pairs) < input.ndim <= len(pairs) + 2:
+        raise ShapeError(
+            "pad", f"mode {mode!r} pads all axes behind the channels, with or without a batch",
+            {"input": tuple(input.shape), "pad": tuple(pad)},
+            "1 axis of (n c l), 2 of (n c h w), 3 of (n c d h w)",
+        )  # fmt: skip
     for axis, (before, behind) in enumerate(pairs, 1):
         if before or behind:
             size = input.shape[-axis]
-            found = [source(mode, i, size) for i in range(-before, size + behind)]
-            index = tensor(found, device=input.device)
+            check_border(mode, size, before, behind)
+            found = [SOURCES[mode](i, size) for i in range(-before, size + behind)]
+            index = tensor(found, device=input.device).long()
             input = index_select(input, input.ndim - axis, index)
     return input
 
 
-def source(mode: str, i: int, size: int) -> int:
-    """Return which number stands at place `i`, which may lie outside."""
-    if mode == "replicate":
-        return min(max(i, 0), size - 1)
-    if mode == "circular":
-        if not -size <= i < 2 * size:
-            raise ShapeError("pad", f"circular padding of more than the size, {size}")
-        return i % size
-    if mode != "reflect":
-        raise NotImplementedError(f"pad: unknown mode {mode!r}")
-    if not -size < i < 2 * size - 1:
+def check_border(mode: str, size: int, before: int, behind: int) -> None:
+    """Raise ShapeError unless an axis is long enough to be continued so far."""
+    far = max(before, behind)
+    if size + before + behind < (0 if mode == "circular" else 1) or (mode == "replicate" and not size):
+        raise ShapeError("pad", f"cuts off more than there is: {size} numbers")
+    if mode == "reflect" and far >= size:
         raise ShapeError("pad", f"reflected padding must be less than the size, {size}")
+    if mode == "circular" and far > size:
+        raise ShapeError("pad", f"circular padding of more than the size, {size}")
+
+
+def mirrored(i: int, size: int) -> int:
     i = abs(i)
     return i if i < size else 2 * (size - 1) - i
+
+
+SOURCES = {
+    "replicate": lambda i, size: min(max(i, 0), size - 1),
+    "circular": lambda i, size: i % size,
+    "reflect": mirrored,
+}
+"""Which number stands at place `i`, which may lie outside."""

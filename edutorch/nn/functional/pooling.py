@@ -1,100 +1,36 @@
-"""Pooling: one number for each window of an image."""
+"""Pooling: one number for each window of a sequence, an image or a volume."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...errors import ShapeError
-from ...ops import arange, cat, mean, narrow
-from .layer import layer
-from .windows import Pair, padded, pair, places, taps
+from ...ops import arange, reshape
+from .layer import SettingError, layer
+from .windows import Counts, Size, Windows, padded, settings_of
 
-__all__ = ["adaptive_avg_pool2d", "avg_pool2d", "max_pool2d"]
-
-Size = int | Sequence[int]
-
-
-class Windows:
-    """Where the windows of one pooling stand."""
-
-    def __init__(
-        self, op: str, shape: Sequence[int], kernel: Size, stride: Size | None, padding: Size,
-        dilation: Size, ceil_mode: bool,
-    ) -> None:  # fmt: skip
-        if len(shape) not in (3, 4):
-            raise ShapeError(
-                op, "expected an image (c h w) or a batch of images (n c h w)", {"input": shape}
-            )
-        self.image = tuple(shape[-2:])
-        self.kernel, self.dilation, self.padding = pair(kernel), pair(dilation), pair(padding)
-        self.stride = self.kernel if stride is None or stride == () else pair(stride)
-        if any(2 * p > k for p, k in zip(self.padding, self.kernel, strict=True)):
-            raise ShapeError(
-                op, "pad should be at most half of effective kernel size",
-                {"padding": self.padding, "kernel_size": self.kernel},
-            )  # fmt: skip
-        self.count = self._count(op, shape, ceil_mode)
-
-    def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Pair:
-        counts, settings = [], (self.image, self.kernel, self.stride, self.padding, self.dilation)
-        for n, k, s, p, d in zip(*settings, strict=True):
-            number = places(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
-            if ceil_mode and (number - 1) * s >= n + p:
-                number -= 1  # a window must begin inside the image or its left border
-            counts.append(number)
-        if min(counts) < 1:
-            raise ShapeError(
-                op, "the window is larger than the image: the output would be empty",
-                {"input": tuple(shape), "kernel_size": self.kernel, "padding": self.padding},
-                "the image has become too small: use fewer poolings and strides",
-            )  # fmt: skip
-        return counts[0], counts[1]
-
-    @property
-    def pads(self) -> tuple[Pair, Pair]:
-        """The border, wide enough for the last window also with `ceil_mode`."""
-        far = [
-            max(p, d * (k - 1) + s * (c - 1) + 1 - n - p)
-            for n, k, s, p, d, c in zip(
-                self.image, self.kernel, self.stride, self.padding, self.dilation, self.count,
-                strict=True,
-            )
-        ]  # fmt: skip
-        return (self.padding[0], far[0]), (self.padding[1], far[1])
-
-    @property
-    def apart(self) -> bool:
-        """Say whether no two windows see the same number."""
-        reach = (d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True))
-        return all(s >= r for s, r in zip(self.stride, reach, strict=True))
-
-    def taps(self) -> list[tuple[int, int, tuple[Any, slice, slice]]]:
-        """List the taps; see `windows.taps`."""
-        return list(taps(self.kernel, self.stride, self.dilation, self.count))
-
-    def inside(self, y: Array) -> Array:
-        """Cut the border off."""
-        (top, _), (left, _) = self.pads
-        return y[..., top : top + self.image[0], left : left + self.image[1]]
-
+__all__ = [
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",
+    "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+]  # fmt: skip
 
 # The largest --------------------------------------------------------------------------------
 
 
-@layer()
+@layer(takes="if")
 def max_pool(
-    xp: Any, input: Array, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size,
-    ceil_mode: bool,
+    xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
+    dilation: Counts, ceil_mode: bool,
 ) -> Array:  # fmt: skip
     """The largest number of each window: see `max_pool2d`."""
-    windows = Windows("max_pool2d", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = Windows("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     image = padded(xp, input, windows.pads, lowest(xp, input))
     first, *others = windows.taps()
-    y = image[first[2]].copy()
-    for _, _, place in others:
+    y = image[first].copy()
+    for place in others:
         xp.maximum(y, image[place], out=y)
     return y
 
@@ -110,13 +46,13 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
 
     It is the number of taps before it: each place counts until its largest is found.
     """
-    windows = Windows("max_pool2d", input.shape, *settings)
+    windows = Windows("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads, lowest(xp, input))
     best = max_pool.op.forward(xp, input, *settings)
     all_taps = windows.taps()
     searching = xp.ones(best.shape, "bool")
     tap = xp.zeros(best.shape, "int8" if len(all_taps) < 128 else "int32")
-    for _, _, place in all_taps[:-1]:
+    for place in all_taps[:-1]:
         searching &= image[place] != best
         tap += searching
     return tap
@@ -127,9 +63,9 @@ def tap_spread(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
     """Each number goes back to the tap that it came from."""
-    windows = Windows("max_pool2d", shape, *settings)
+    windows = Windows("max_pool", shape, *settings)
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for number, (_, _, place) in enumerate(windows.taps()):
+    for number, place in enumerate(windows.taps()):
         if windows.apart:
             xp.multiply(input, tap == number, y[place])
         else:
@@ -140,10 +76,10 @@ def tap_spread(
 @layer()
 def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """At each place the number that the given tap sees: the other way of `tap_spread`."""
-    windows = Windows("max_pool2d", input.shape, *settings)
+    windows = Windows("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
-    for number, (_, _, place) in enumerate(windows.taps()):
+    for number, place in enumerate(windows.taps()):
         xp.copyto(y, image[place], where=tap == number)
     return y
 
@@ -169,6 +105,34 @@ tap_pick.vjp(
 )
 
 
+def max_pooled(
+    rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
+    dilation: Size, ceil_mode: bool, return_indices: bool,
+) -> Any:  # fmt: skip
+    """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
+    kernel = settings_of(kernel_size, rank, "max_pool")
+    step = kernel if stride is None or stride == () else settings_of(stride, rank, "max_pool")
+    border = settings_of(padding, rank, "max_pool")
+    settings = (kernel, step, border, settings_of(dilation, rank, "max_pool"), ceil_mode)
+    values = max_pool(input, *settings)
+    if not return_indices:
+        return values
+    windows = Windows("max_pool", input.shape, *settings)
+    return values, found_at(windows, winning_tap(input, settings))
+
+
+def found_at(windows: Windows, tap: Tensor) -> Tensor:
+    """Turn the number of a tap into a position in the image, counted row by row."""
+    tap, rank = tap.long(), windows.rank
+    position: Any = 0
+    for axis in range(rank):
+        places = arange(windows.count[axis], device=tap.device) * windows.stride[axis]
+        places = reshape(places - windows.padding[axis], (-1,) + (1,) * (rank - 1 - axis))
+        inside = tap // math.prod(windows.kernel[axis + 1 :]) % windows.kernel[axis]
+        position = position * windows.sizes[axis] + places + inside * windows.dilation[axis]
+    return position
+
+
 def max_pool2d(
     input: Tensor,
     kernel_size: Size,
@@ -182,6 +146,8 @@ def max_pool2d(
 
     Args:
         stride: how far the window moves, by default its own size.
+        padding: a border that never wins.
+        dilation: the step between the taps of the window.
         ceil_mode: let a last window reach over the edge.
         return_indices: also say where in the image (row by row) each was found.
 
@@ -191,22 +157,77 @@ def max_pool2d(
     tensor([[[[ 5.,  7.],
               [13., 15.]]]])
     """
-    settings = (kernel_size, stride, padding, dilation, ceil_mode)
-    values = max_pool(input, *settings)
-    if not return_indices:
-        return values
-    tap = winning_tap(input, settings)
-    return values, found_at(Windows("max_pool2d", input.shape, *settings), tap)
+    return max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def found_at(windows: Windows, tap: Tensor) -> Tensor:
-    """Turn the number of a tap into a position in the image."""
-    (p, q), (_, width) = windows.count, windows.image
-    tap = tap.long()
-    i, j = tap // windows.kernel[1], tap % windows.kernel[1]
-    rows = arange(p, device=tap.device).reshape(-1, 1) * windows.stride[0] - windows.padding[0]
-    across = arange(q, device=tap.device) * windows.stride[1] - windows.padding[1]
-    return (rows + i * windows.dilation[0]) * width + across + j * windows.dilation[1]
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest number of each window of a sequence; see `max_pool2d`.
+
+    >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[3., 2.]])
+    """
+    return max_pooled(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest number of each window of a volume; see `max_pool2d`.
+
+    >>> nn.functional.max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
+    return max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool1d`, and where each number was found.
+
+    >>> nn.functional.max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
+    tensor([[1, 2]])
+    """
+    return max_pooled(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool2d`, and where each number was found, row by row.
+
+    >>> nn.functional.max_pool2d_with_indices(arange(4.0).reshape(1, 2, 2), 2)[1]
+    tensor([[[3]]])
+    """
+    return max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`max_pool3d`, and where each number was found.
+
+    >>> nn.functional.max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 2)[1]
+    tensor([[[[7]]]])
+    """
+    return max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 # The average --------------------------------------------------------------------------------
@@ -216,30 +237,82 @@ def divisors(
     xp: Any, windows: Windows, count_include_pad: bool, divisor_override: int | None, dtype: Any
 ) -> Any:
     """Return what the sum of each window is divided by."""
-    if divisor_override:
+    if divisor_override is not None:
         return divisor_override
-    sizes = []
-    for axis in (0, 1):
-        n, p = windows.image[axis], windows.padding[axis]
+    y: Any = 1
+    for axis in range(windows.rank):
+        n, p = windows.sizes[axis], windows.padding[axis]
         start = xp.arange(windows.count[axis]) * windows.stride[axis] - p
         end = xp.minimum(start + windows.kernel[axis], n + p)
         if not count_include_pad:
             start, end = xp.maximum(start, 0), xp.minimum(end, n)
-        sizes.append(end - start)
-    return (sizes[0][:, None] * sizes[1][None, :]).astype(dtype)
+        y = y * (end - start).reshape((-1,) + (1,) * (windows.rank - 1 - axis))
+    return y.astype(dtype)
+
+
+@layer(takes="if")
+def avg_pool(
+    xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
+) -> Array:  # fmt: skip
+    """The average of each window: see `avg_pool2d`."""
+    ones = (1,) * len(kernel_size)
+    windows = Windows("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
+    image = padded(xp, input, windows.pads)
+    total = xp.zeros((*input.shape[: -windows.rank], *windows.count), input.dtype)
+    for place in windows.taps():
+        total += image[place]
+    return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
 @layer()
+def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
+    """Each number is shared out evenly among its window: the other way of `avg_pool`."""
+    kernel, stride, padding, ceil_mode, include, override = settings
+    windows = Windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
+    share = input / divisors(xp, windows, include, override, input.dtype)
+    y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
+    for place in windows.taps():
+        if windows.apart:
+            y[place] = share
+        else:
+            y[place] += share
+    return windows.inside(y)
+
+
+avg_pool.vjp(
+    input=lambda g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
+    divisor_override: avg_spread(
+        g, input_shape,
+        (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+    ),
+    latex=r"\tfrac{g}{n}\ \text{to each of the window}",
+)  # fmt: skip
+avg_spread.vjp(input=lambda g, settings: avg_pool(g, *settings), latex=r"\text{average of } g")
+
+
+def averaged(
+    rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """`avg_pool1d`, `avg_pool2d` and `avg_pool3d` for 1, 2 and 3 axes."""
+    if divisor_override == 0:
+        raise SettingError("avg_pool", "divisor must be not zero")
+    kernel = settings_of(kernel_size, rank, "avg_pool")
+    step = kernel if stride is None or stride == () else settings_of(stride, rank, "avg_pool")
+    border = settings_of(padding, rank, "avg_pool")
+    return avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
+
+
 def avg_pool2d(
-    xp: Any,
-    input: Array,
+    input: Tensor,
     kernel_size: Size,
     stride: Size | None = None,
     padding: Size = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Array:
+) -> Tensor:
     """The average of each window.
 
     Args: as for `max_pool2d`; `count_include_pad` counts the zeros of the border too,
@@ -251,63 +324,39 @@ def avg_pool2d(
     tensor([[[[ 2.5000,  4.5000],
               [10.5000, 12.5000]]]])
     """
-    windows = Windows("avg_pool2d", input.shape, kernel_size, stride, padding, 1, ceil_mode)
-    image = padded(xp, input, windows.pads)
-    total = xp.zeros((*input.shape[:-2], *windows.count), input.dtype)
-    for _, _, place in windows.taps():
-        total += image[place]
-    return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
+    settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return averaged(2, input, *settings)
 
 
-@layer()
-def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
-    """Each number is shared out evenly among its window: the other way of `avg_pool2d`."""
-    kernel, stride, padding, ceil_mode, include, override = settings
-    windows = Windows("avg_pool2d", shape, kernel, stride, padding, 1, ceil_mode)
-    share = input / divisors(xp, windows, include, override, input.dtype)
-    y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for _, _, place in windows.taps():
-        if windows.apart:
-            y[place] = share
-        else:
-            y[place] += share
-    return windows.inside(y)
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The average of each window of a sequence; see `avg_pool2d`.
 
-
-avg_pool2d.vjp(
-    input=lambda g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
-    divisor_override: avg_spread(
-        g, input_shape,
-        (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-    ),
-    latex=r"\tfrac{g}{n}\ \text{to each of the window}",
-)  # fmt: skip
-avg_spread.vjp(input=lambda g, settings: avg_pool2d(g, *settings), latex=r"\text{average of } g")
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages of windows that are chosen so that the output has the given size.
-
-    >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
-    torch.Size([1, 2, 1, 1])
+    >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[2., 1.]])
     """
-    height, width = input.shape[-2:]
-    wanted = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
-    rows, across = (
-        size if want is None else want for want, size in zip(wanted, (height, width), strict=True)
-    )
-    if rows == across == 1:
-        return mean(input, (-2, -1), True)
-    if height % rows == 0 and width % across == 0:
-        return avg_pool2d(input, (height // rows, width // across))
-    return stretched_average(stretched_average(input, -2, rows), -1, across)
+    return averaged(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def stretched_average(input: Tensor, dim: int, count: int) -> Tensor:
-    """Averages along one axis over `count` windows from ⌊i·n/count⌋ to ⌈(i+1)·n/count⌉."""
-    size = input.shape[dim]
-    parts = []
-    for i in range(count):
-        start, end = i * size // count, -(-(i + 1) * size // count)
-        parts.append(mean(narrow(input, dim, start, end - start), dim, True))
-    return cat(parts, dim)
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The average of each window of a volume; see `avg_pool2d`.
+
+    >>> nn.functional.avg_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[3.5000]]]])
+    """
+    settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return averaged(3, input, *settings)

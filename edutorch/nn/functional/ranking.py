@@ -1,20 +1,32 @@
-"""Losses that compare: which of two is larger, closer, more alike."""
+"""Losses that compare: which of two is larger, closer, more alike.
+
+Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import minimum, relu, sqrt, sum, where
 from .distance import pairwise_distance
-from .loss import reduced
+from .reductions import reduced, reduction_of
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Of two numbers, the first should be larger (t = 1) or smaller (t = -1) by a margin m.
 
@@ -24,6 +36,7 @@ def margin_ranking_loss(
     >>> nn.functional.margin_ranking_loss(tensor([2.0]), tensor([5.0]), one)
     tensor(3.)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     shapes = {
         "input1": tuple(input1.shape),
         "input2": tuple(input2.shape),
@@ -37,7 +50,12 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Distances should be small for pairs (t = 1), beyond a margin m for others (t = -1).
 
@@ -46,13 +64,20 @@ def hinge_embedding_loss(
     >>> nn.functional.hinge_embedding_loss(tensor([0.5, 0.2]), tensor([1, -1]), reduction="none")
     tensor([0.5000, 0.8000])
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     near = where(target != -1, input, 0.0)
     far = where(target != 1, relu(margin - input), 0.0)
     return reduced(near + far, reduction)
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, *, reduction: str = "mean"
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Vectors should point the same way (t = 1), or not (t = -1).
 
@@ -64,6 +89,7 @@ def cosine_embedding_loss(
     >>> nn.functional.cosine_embedding_loss(x, tensor([[0.0, 1.0]]), tensor([1]))
     tensor(1.)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     if target.ndim not in (0, 1) or input1.ndim != target.ndim + 1 or input2.ndim != input1.ndim:
         raise ShapeError(
             "cosine_embedding_loss", "expected one target for each row of the inputs",
@@ -87,7 +113,8 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    *,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """The anchor should be closer to the positive than to the negative, by a margin m.
@@ -102,10 +129,56 @@ def triplet_margin_loss(
     >>> nn.functional.triplet_margin_loss(a, b, a)
     tensor(4.0000)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return pairwise_distance(x, y, p, eps)
+
+    return triplet_losses(anchor, positive, negative, distance, margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """The same as `triplet_margin_loss`, with any function of two tensors as the distance.
+
+    >>> a, b = tensor([[0.0]]), tensor([[3.0]])
+    >>> far = lambda x, y: (x - y).abs().sum(-1)
+    >>> nn.functional.triplet_margin_with_distance_loss(a, b, a, distance_function=far)
+    tensor(4.)
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    distance = distance_function or pairwise_distance
+    return triplet_losses(anchor, positive, negative, distance, margin, swap, reduction)
+
+
+def triplet_losses(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    """max(0, near - far + m), with the positive as anchor where that is closer (`swap`)."""
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(
+            "triplet_margin_loss", "all should have the same number of axes",
+            {"anchor": tuple(anchor.shape), "positive": tuple(positive.shape),
+             "negative": tuple(negative.shape)},
+        )  # fmt: skip
+    near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+        far = minimum(far, distance(positive, negative))
     return reduced(relu(near - far + margin), reduction)

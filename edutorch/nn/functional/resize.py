@@ -1,19 +1,33 @@
-"""Images of another size: numbers in between, and channels that become pixels."""
+"""Images of another size, and channels that change places or become pixels."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 from ...core.tensor import Tensor
+from ...dtypes import uint8
 from ...errors import ShapeError
-from ...ops import index_select, permute, reshape, tensor
+from ...ops import clamp, permute, reshape, transpose
+from ...ops import round as rounded
+from .adaptive import adaptive_average
 from .layer import SettingError
+from .resample import (
+    Taps, cubic, cubic_weight, lanczos_weight, linear, linear_weight, nearest, resampled, smooth,
+    step_of,
+)  # fmt: skip
 
-__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = [
+    "channel_shuffle", "interpolate", "native_channel_shuffle", "pixel_shuffle",
+    "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
-LINEAR = {"linear": 3, "bilinear": 4, "trilinear": 5}
-MODES = ("nearest", "nearest-exact", *LINEAR)
+AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
+MODES = ("nearest", "nearest-exact", "area", *AXES)
+SMOOTH = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
+    "lanczos": (3.0, lanczos_weight)}  # fmt: skip
+"""How far the bump of each mode with `antialias` reaches, and the bump."""
 
 
 def interpolate(
@@ -23,6 +37,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """The same image in another size, axis by axis.
 
@@ -30,65 +45,76 @@ def interpolate(
         input: (n, c, …): the axes after the channels are resized.
         size: the new size, or
         scale_factor: how many times larger.
-        mode: "nearest", "nearest-exact", or a line between neighbours: "linear" for
-            (n, c, l), "bilinear" for (n, c, h, w), "trilinear" for (n, c, d, h, w).
+        mode: "nearest", "nearest-exact", "area" (averages), a line between neighbours:
+            "linear" for (n, c, l), "bilinear" for (n, c, h, w), "trilinear" for
+            (n, c, d, h, w), or for images "bicubic" and, with `antialias`, "lanczos".
         align_corners: the outermost pixels keep their centres, instead of their edges.
         recompute_scale_factor: work the factor out again from the rounded size.
+        antialias: average over larger pixels when shrinking (bilinear, bicubic, lanczos).
 
     Raises: SettingError (a ValueError): settings that contradict each other.
 
     >>> nn.functional.interpolate(tensor([[[0.0, 2.0]]]), scale_factor=2, mode="linear")
     tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
     """
-    check(input, mode, align_corners)
+    check(input, mode, align_corners, antialias)
     old = tuple(input.shape[2:])
     sizes, factors = new_size(old, size, scale_factor)
+    if recompute_scale_factor and size is not None:
+        raise SettingError(
+            "interpolate", "recompute_scale_factor is not meaningful with an explicit size"
+        )
     if recompute_scale_factor:
         factors = [None] * len(old)
+    if mode == "area":
+        return adaptive_average(len(old), input, sizes)
+    if input.dtype is uint8 and mode in AXES:
+        settings = (sizes, None, mode, align_corners, None, antialias)
+        exact = interpolate(input.double(), *settings)
+        return clamp(rounded(exact), 0, 255).to(uint8)
     for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
-        step = n / count if factor is None else 1 / factor
-        if mode not in LINEAR:
-            shift = 0.5 if mode == "nearest-exact" else 0.0
-            places = [min(int((i + shift) * step), n - 1) for i in range(count)]
-            input = index_select(input, axis, tensor(places, device=input.device))
-        elif align_corners:
-            step = (n - 1) / (count - 1) if count > 1 else 0.0
-            input = between(input, axis, [i * step for i in range(count)])
-        else:
-            input = between(input, axis, [(i + 0.5) * step - 0.5 for i in range(count)])
+        corners = bool(align_corners)
+        input = resampled(input, axis, taps_of(mode, n, count, factor, corners, antialias))
     return input
 
 
-def between(input: Tensor, axis: int, places: list[float]) -> Tensor:
-    """Read at places between the numbers, along a line from each to the next."""
-    last = input.shape[axis] - 1
-    inside = [min(max(place, 0.0), last) for place in places]
-    below = [math.floor(place) for place in inside]
-    above = [min(low + 1, last) for low in below]
-    part = tensor(
-        [place - low for place, low in zip(inside, below, strict=True)],
-        dtype=input.dtype, device=input.device,
-    )  # fmt: skip
-    part = reshape(part, (-1,) + (1,) * (input.ndim - axis - 1))
-    start = index_select(input, axis, tensor(below, device=input.device))
-    end = index_select(input, axis, tensor(above, device=input.device))
-    return start + part * (end - start)
+def taps_of(
+    mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
+) -> Taps:
+    """Return what `count` numbers are made of, given n."""
+    if mode.startswith("nearest"):
+        return nearest(n, count, factor, mode == "nearest-exact")
+    step = step_of(n, count, factor, align_corners)
+    if antialias:
+        return smooth(n, count, step, align_corners, *SMOOTH[mode])
+    return (cubic if mode == "bicubic" else linear)(n, count, step, align_corners)
 
 
-def check(input: Tensor, mode: str, align_corners: bool | None) -> None:
+def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in MODES:
         raise SettingError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
-    if mode not in LINEAR and align_corners is not None:
+    if mode not in AXES and align_corners is not None:
         raise SettingError(
             "interpolate",
             "align_corners option can only be set with the interpolating modes: "
-            "linear | bilinear | trilinear",
+            "linear | bilinear | bicubic | trilinear",
         )
-    if input.ndim < 3 or input.ndim != LINEAR.get(mode, input.ndim):
+    if not 3 <= input.ndim <= 5 or input.ndim != AXES.get(mode, input.ndim):
         raise ShapeError(
-            "interpolate", f"mode {mode!r} needs {LINEAR.get(mode, 'at least 3')} axes",
+            "interpolate", f"mode {mode!r} needs {AXES.get(mode, '3, 4 or 5')} axes",
             {"input": tuple(input.shape)}, "batch and channels come first: (n, c, …)",
         )  # fmt: skip
+    if antialias and mode not in SMOOTH:
+        raise SettingError(
+            "interpolate",
+            "antialias is restricted to the modes bilinear, bicubic and lanczos (4 axes)",
+        )
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise SettingError("interpolate", "mode 'lanczos' needs antialias and no align_corners")
+    if 0 in input.shape[1:]:
+        raise ShapeError(
+            "interpolate", "only the batch may be empty", {"input": tuple(input.shape)}
+        )
 
 
 def new_size(
@@ -108,8 +134,95 @@ def new_size(
             "interpolate", f"expected one number, or one for each of {len(old)} axes, got {given}"
         )
     if scale_factor is None:
+        if any(n < 1 for n in each):
+            raise SettingError("interpolate", f"output sizes should be greater than 0, got {size}")
         return [int(n) for n in each], [None] * len(old)
+    if any(n * f < 1 for n, f in zip(old, each, strict=True)):
+        raise SettingError("interpolate", f"a scale_factor of {scale_factor} leaves nothing")
     return [math.floor(n * f) for n, f in zip(old, each, strict=True)], [float(f) for f in each]
+
+
+def upsample(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The old name of `interpolate`.
+
+    >>> nn.functional.upsample(ones(1, 1, 2), 4).shape
+    torch.Size([1, 1, 4])
+    """
+    deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """The old name of `interpolate` with mode "nearest".
+
+    >>> nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), 4)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """The old name of `interpolate` with mode "bilinear" and `align_corners=True`.
+
+    >>> nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), (1, 3))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
+    deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+def deprecated(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning, stacklevel=3,
+    )  # fmt: skip
+
+
+# Channels ------------------------------------------------------------------------------------
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Deal the channels out anew: the first of each group, then the second of each, …
+
+    Raises: ShapeError: no channels, or they cannot be cut into so many groups.
+
+    Paper: Zhang et al., ShuffleNet, 2017.
+
+    >>> nn.functional.channel_shuffle(arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    if input.ndim < 3 or groups < 1 or input.shape[1] % groups:
+        raise ShapeError(
+            "channel_shuffle", f"expected (n, c, …) with channels divisible by groups = {groups}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    n, c, *rest = input.shape
+    y = reshape(input, (n, groups, c // groups, *rest))
+    return reshape(transpose(y, 1, 2), (n, c, *rest))
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """`channel_shuffle`, by the name of PyTorch's kernel.
+
+    >>> nn.functional.native_channel_shuffle(arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    return channel_shuffle(input, groups)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

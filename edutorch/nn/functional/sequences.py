@@ -1,54 +1,49 @@
-"""Convolution and pooling of sequences and volumes, by those of images.
-
-A sequence is an image one pixel high. A volume is many images, each of which sees the
-images before and behind it as further channels.
-"""
+"""Convolution of sequences and volumes, and convolution read backwards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import movedim, reshape, squeeze, stack, unsqueeze
-from .conv import conv2d, conv_transpose2d
-from .padding import pad
-from .pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
-from .windows import pads_of, places, settings_of, span
+from ...ops import permute, reshape, squeeze, unsqueeze
+from .conv import conv_nd, transposed, window_of
+from .windows import Counts, Size, settings_of
 
 __all__ = [
-    "adaptive_avg_pool1d", "avg_pool1d", "conv1d", "conv3d", "conv_transpose1d", "max_pool1d",
+    "conv1d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 ]  # fmt: skip
 
-Size = int | Sequence[int]
+AXES = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
-def batched(op: str, input: Tensor, axes: str, weight: Tensor | None = None) -> bool:
-    """Say whether there is a batch; check the number of axes, `axes` being the full ones."""
-    ndim = len(axes.split())
-    wrong = input.ndim not in (ndim, ndim - 1)
-    if wrong or (weight is not None and weight.ndim != ndim):
-        shapes = {"input": tuple(input.shape)}
-        if weight is not None:
-            shapes["weight"] = tuple(weight.shape)
-        raise ShapeError(op, f"expected ({axes}), or the same without the batch n", shapes)
-    return input.ndim == ndim
+def check(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
+    """Say whether there is a batch.
 
-
-def channels(op: str, input: Tensor, weight: Tensor, expected: int) -> None:
-    axis = 1 - weight.ndim
-    if input.shape[axis] != expected:
+    Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
+    """
+    shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
+    if input.ndim not in (rank + 1, rank + 2) or weight.ndim != rank + 2:
+        raise ShapeError(op, f"expected ({AXES[rank]}), or the same without the batch n", shapes)
+    channels, wanted = input.shape[-1 - rank], expected(weight)
+    if channels != wanted:
         raise ShapeError(
-            op, f"expected {expected} input channels, got {input.shape[axis]}",
-            {"input": tuple(input.shape), "weight": tuple(weight.shape)},
+            op, f"expected {wanted} input channels, got {channels}", shapes,
             "the channels come before the places: (n, c, …)",
         )  # fmt: skip
+    return input.ndim == rank + 2
 
 
-def flat(value: Any) -> tuple[int, int]:
-    """Read a setting for a sequence as one for an image of height 1, where 1 changes nothing."""
-    return 1, settings_of(value, 1)[0]
+def convolved(
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size,
+    padding: Size | str, dilation: Size, groups: int,
+) -> Tensor:  # fmt: skip
+    """`conv1d` and `conv3d` for 1 and 3 axes."""
+    batch = check(f"conv{rank}d", rank, input, weight, lambda w: w.shape[1] * groups)
+    _, step, pads, gap = window_of(weight.shape, stride, padding, dilation)
+    samples = input if batch else unsqueeze(input, 0)
+    y = conv_nd(samples, weight, bias, step, pads, gap, groups)
+    return y if batch else squeeze(y, 0)
 
 
 def conv1d(
@@ -69,44 +64,7 @@ def conv1d(
     >>> nn.functional.conv1d(tensor([[[1.0, 2.0, 4.0]]]), tensor([[[-1.0, 1.0]]]))
     tensor([[[1., 2.]]])
     """
-    batch = batched("conv1d", input, "n c l", weight)
-    channels("conv1d", input, weight, weight.shape[1] * groups)
-    pads = pads_of(padding, weight.shape[2:], settings_of(dilation, 1), settings_of(stride, 1))
-    image = unsqueeze(input if batch else unsqueeze(input, 0), 2)
-    y = conv2d(
-        image, unsqueeze(weight, 2), bias, flat(stride), ((0, 0), *pads), flat(dilation), groups
-    )
-    y = squeeze(y, 2)
-    return y if batch else squeeze(y, 0)
-
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
-    """A convolution read backwards: each number spreads a filter over a longer sequence.
-
-    Raises: ShapeError: the channels do not fit.
-
-    >>> nn.functional.conv_transpose1d(ones(1, 1, 2), tensor([[[1.0, 2.0]]]), stride=2)
-    tensor([[[1., 2., 1., 2.]]])
-    """
-    batch = batched("conv_transpose1d", input, "n c l", weight)
-    channels("conv_transpose1d", input, weight, weight.shape[0])
-    image = unsqueeze(input if batch else unsqueeze(input, 0), 2)
-    border, extra = settings_of(padding, 1)[0], settings_of(output_padding, 1)[0]
-    y = conv_transpose2d(
-        image, unsqueeze(weight, 2), bias, flat(stride), (0, border), (0, extra), groups,
-        flat(dilation),
-    )  # fmt: skip
-    y = squeeze(y, 2)
-    return y if batch else squeeze(y, 0)
+    return convolved(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -128,80 +86,108 @@ def conv3d(
     >>> nn.functional.conv3d(ones(1, 1, 2, 2, 2), ones(1, 1, 2, 2, 2))
     tensor([[[[[8.]]]]])
     """
-    batch = batched("conv3d", input, "n c d h w", weight)
-    channels("conv3d", input, weight, weight.shape[1] * groups)
-    kernel = tuple(weight.shape[2:])
-    (far, *step), (deep, *gap) = settings_of(stride, 3), settings_of(dilation, 3)
-    depth, *pads = pads_of(padding, kernel, (deep, *gap), (far, *step))
-    volume = input if batch else unsqueeze(input, 0)
-    count = places(volume.shape[2], kernel[0], far, depth, deep)
-    if count < 1:
+    return convolved(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """`conv1d` for (time, batch, channels) and filters (k, channels, o).
+
+    >>> edutorch.nn.functional.conv_tbc(ones(3, 1, 2), ones(2, 2, 1), zeros(1)).shape
+    torch.Size([2, 1, 1])
+    """
+    y = conv1d(permute(input, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, padding=pad)
+    return permute(y, (2, 0, 1))
+
+
+# Read backwards ------------------------------------------------------------------------------
+
+
+def spread(
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size,
+    output_padding: Size, groups: int, dilation: Size,
+) -> Tensor:  # fmt: skip
+    """`conv_transpose1d`, `conv_transpose2d` and `conv_transpose3d` for 1, 2 and 3 axes."""
+    op = f"conv_transpose{rank}d"
+    batch = check(op, rank, input, weight, lambda w: w.shape[0])
+    kernel, step, pads, gap = window_of(weight.shape, stride, padding, dilation)
+    extra = settings_of(output_padding, rank, op)
+    if any(e >= max(s, d) or e < 0 for e, s, d in zip(extra, step, gap, strict=True)):
         raise ShapeError(
-            "conv3d", "the window is deeper than the volume",
-            {"input": tuple(input.shape), "weight": tuple(weight.shape)},
+            op, "output padding must be smaller than either stride or dilation",
+            {"output_padding": extra, "stride": step, "dilation": gap},
         )  # fmt: skip
-    volume = movedim(pad(volume, (0, 0, 0, 0, *depth)), 2, 1)
-    taps = [volume[:, span(i * deep, far, count)] for i in range(kernel[0])]
-    seen = stack(taps, 3)  # (n, places in depth, c, taps in depth, h, w)
-    n, _, c, _, h, w = seen.shape
-    images = reshape(seen, (n * count, c * kernel[0], h, w))
-    filters = reshape(weight, (weight.shape[0], weight.shape[1] * kernel[0], *kernel[1:]))
-    y = conv2d(images, filters, bias, tuple(step), tuple(pads), tuple(gap), groups)
-    y = movedim(reshape(y, (n, count, *y.shape[1:])), 1, 2)
+    samples = input if batch else unsqueeze(input, 0)
+    size: Counts = tuple(
+        (n - 1) * s - sum(p) + d * (k - 1) + e + 1
+        for n, s, p, d, k, e in zip(samples.shape[2:], step, pads, gap, kernel, extra, strict=True)
+    )
+    y = transposed(samples, weight, size, step, pads, gap, groups)
+    if bias is not None:
+        y = y + reshape(bias, (-1,) + (1,) * rank)
     return y if batch else squeeze(y, 0)
 
 
-# Pooling -------------------------------------------------------------------------------------
-
-
-def max_pool1d(
+def conv_transpose2d(
     input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
     padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
     dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest number of each window of a sequence; see `max_pool2d`.
-
-    >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[3., 2.]])
-    """
-    batched("max_pool1d", input, "n c l")
-    found = max_pool2d(
-        unsqueeze(input, -2), flat(kernel_size), None if stride is None else flat(stride),
-        (0, settings_of(padding, 1)[0]), flat(dilation), ceil_mode, return_indices,
-    )  # fmt: skip
-    return tuple(squeeze(each, -2) for each in found) if return_indices else squeeze(found, -2)
-
-
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
 ) -> Tensor:
-    """The average of each window of a sequence; see `avg_pool2d`.
+    """A convolution read backwards: each number spreads a filter over a larger image.
 
-    >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[2., 1.]])
+    `output_padding` adds rows at the bottom and right, where a stride leaves the size open.
+
+    Raises: ShapeError: the channels do not fit.
+
+    >>> nn.functional.conv_transpose2d(ones(1, 1, 1, 1), ones(1, 1, 2, 2), stride=2)
+    tensor([[[[1., 1.],
+              [1., 1.]]]])
     """
-    batched("avg_pool1d", input, "n c l")
-    y = avg_pool2d(
-        unsqueeze(input, -2), flat(kernel_size), None if stride is None else flat(stride),
-        (0, settings_of(padding, 1)[0]), ceil_mode, count_include_pad,
-    )  # fmt: skip
-    return squeeze(y, -2)
+    settings = (stride, padding, output_padding, groups, dilation)
+    return spread(2, input, weight, bias, *settings)
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:
-    """Averages of windows that are chosen so that the output has the given length.
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
+    """A convolution read backwards: each number spreads a filter over a longer sequence.
 
-    >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
-    tensor([[1.5000]])
+    Raises: ShapeError: the channels do not fit.
+
+    >>> nn.functional.conv_transpose1d(ones(1, 1, 2), tensor([[[1.0, 2.0]]]), stride=2)
+    tensor([[[1., 2., 1., 2.]]])
     """
-    batched("adaptive_avg_pool1d", input, "n c l")
-    return squeeze(adaptive_avg_pool2d(unsqueeze(input, -2), flat(output_size)), -2)
+    settings = (stride, padding, output_padding, groups, dilation)
+    return spread(1, input, weight, bias, *settings)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
+    """A convolution read backwards: each number spreads a filter over a larger volume.
+
+    Raises: ShapeError: the channels do not fit.
+
+    >>> nn.functional.conv_transpose3d(ones(1, 1, 1, 1, 1), ones(1, 1, 1, 1, 2))
+    tensor([[[[[1., 1.]]]]])
+    """
+    settings = (stride, padding, output_padding, groups, dilation)
+    return spread(3, input, weight, bias, *settings)

@@ -1,10 +1,12 @@
 """Windows that slide over an image: sizes, padding, and the numbers under each tap.
 
-A window of i × j taps stands at p × q places. Convolution and pooling share this.
+A window of i × j taps stands at p × q places; a sequence has one such axis, a volume
+three. Convolution, pooling and folding share this.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,26 +16,21 @@ from .layer import SettingError
 
 Pair = tuple[int, int]
 Pads = tuple[Pair, ...]
+Counts = tuple[int, ...]
+Size = int | Sequence[int]
 
 
-def pair(value: int | Sequence[int]) -> Pair:
-    """Read a setting for height and width: one number for both, or two."""
-    if isinstance(value, int):
-        return value, value
-    if len(value) == 1:
-        return int(value[0]), int(value[0])
-    height, width = value
-    return int(height), int(width)
+def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
+    """Read a setting for `rank` axes: one number for all, or one for each.
 
-
-def settings_of(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """Read a setting for `rank` axes: one number for all, or one for each."""
+    Raises: SettingError (a ValueError): another number of numbers.
+    """
     if isinstance(value, int):
         return (value,) * rank
     if len(value) == 1:
         return (int(value[0]),) * rank
     if len(value) != rank:
-        raise SettingError("conv", f"expected one number or {rank}, got {tuple(value)}")
+        raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
     return tuple(int(each) for each in value)
 
 
@@ -70,15 +67,16 @@ def places(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> in
     return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def places_2d(
-    op: str, shape: Sequence[int], kernel: Pair, stride: Pair, pads: Pads, dilation: Pair
-) -> Pair:
-    """Return (p, q) for an image of `shape`.
+def places_of(
+    op: str, shape: Sequence[int], kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
+) -> Counts:
+    """Return at how many places along each axis a window stands in an image of `shape`.
 
     Raises: ShapeError: the window is larger than the padded image.
     """
-    p, q = (places(*each) for each in zip(shape[-2:], kernel, stride, pads, dilation, strict=True))
-    if p < 1 or q < 1:
+    sizes = shape[len(shape) - len(kernel) :]
+    count = tuple(places(*each) for each in zip(sizes, kernel, stride, pads, dilation, strict=True))
+    if min(count) < 1:
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(
             op,
@@ -86,37 +84,112 @@ def places_2d(
             {"input": tuple(shape), "window": reach, "padding": pads},
             "the image has become too small: use fewer poolings and strides, or padding",
         )
-    return p, q
+    return count
 
 
 def padded(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
     """Return the image with a border."""
-    (top, bottom), (left, right) = pads
-    if not (top or bottom or left or right):
+    if not any(map(any, pads)):
         return input
-    height, width = input.shape[-2:]
-    shape = (*input.shape[:-2], height + top + bottom, width + left + right)
+    lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
+    shape = (*lead, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
     y = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
-    y[..., top : top + height, left : left + width] = input
+    y[within(pads, sizes)] = input
     return y
 
 
-def without_border(x: Array, pads: Pads) -> Array:
-    """Undo `padded`."""
-    (top, bottom), (left, right) = pads
-    height, width = x.shape[-2:]
-    return x[..., top : height - bottom, left : width - right]
+def within(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
+    """Return where the image of these sizes stands inside its border."""
+    return (..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)))
 
 
 def taps(
-    kernel: Pair, stride: Pair, dilation: Pair, count: Pair
-) -> Iterator[tuple[int, int, tuple[Any, slice, slice]]]:
-    """Yield for each tap (i, j) the slice of the padded image that it sees, p × q in size."""
-    for i in range(kernel[0]):
-        rows = span(i * dilation[0], stride[0], count[0])
-        for j in range(kernel[1]):
-            yield i, j, (..., rows, span(j * dilation[1], stride[1], count[1]))
+    kernel: Counts, stride: Counts, dilation: Counts, count: Counts
+) -> Iterator[tuple[Any, ...]]:
+    """Yield for each tap, row by row, the slice of the padded image that it sees."""
+    spans = [
+        [span(i * d, s, c) for i in range(k)]
+        for k, s, d, c in zip(kernel, stride, dilation, count, strict=True)
+    ]
+    return ((..., *each) for each in itertools.product(*spans))
 
 
 def span(start: int, step: int, count: int) -> slice:
     return slice(start, start + step * (count - 1) + 1, step)
+
+
+class Windows:
+    """Where the windows of one pooling stand. The length of `kernel` says along how many axes."""
+
+    def __init__(
+        self, op: str, shape: Sequence[int], kernel: Counts, stride: Counts, padding: Counts,
+        dilation: Counts, ceil_mode: bool,
+    ) -> None:  # fmt: skip
+        self.rank = need_images(op, shape, len(kernel))
+        self.sizes = tuple(shape[-self.rank :])
+        self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
+        if any(p < 0 or 2 * p > r for p, r in zip(padding, self.reach, strict=True)):
+            raise ShapeError(
+                op, "pad should be at most half of effective kernel size",
+                {"padding": padding, "kernel_size": kernel},
+            )  # fmt: skip
+        self.count = self._count(op, shape, ceil_mode)
+
+    @property
+    def reach(self) -> Counts:
+        """How far a window extends along each axis."""
+        return tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True))
+
+    def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
+        counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
+        for n, k, s, p, d in zip(*settings, strict=True):
+            if s < 1:
+                raise SettingError(op, "stride should not be zero", {"stride": self.stride})
+            number = places(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
+            if ceil_mode and (number - 1) * s >= n + p:
+                number -= 1  # a window must begin inside the image or its left border
+            counts.append(number)
+        if min(counts) < 1:
+            raise ShapeError(
+                op, "the window is larger than the image: the output would be empty",
+                {"input": tuple(shape), "kernel_size": self.kernel, "padding": self.padding},
+                "the image has become too small: use fewer poolings and strides",
+            )  # fmt: skip
+        return tuple(counts)
+
+    @property
+    def pads(self) -> Pads:
+        """The border, wide enough for the last window also with `ceil_mode`."""
+        settings = (self.sizes, self.stride, self.padding, self.reach, self.count)
+        return tuple(
+            (p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in zip(*settings, strict=True)
+        )
+
+    @property
+    def apart(self) -> bool:
+        """Say whether no two windows see the same number."""
+        return all(s >= r for s, r in zip(self.stride, self.reach, strict=True))
+
+    def taps(self) -> list[tuple[Any, ...]]:
+        """List the taps; see `taps`."""
+        return list(taps(self.kernel, self.stride, self.dilation, self.count))
+
+    def inside(self, y: Array) -> Array:
+        """Cut the border off."""
+        return y[within(self.pads, self.sizes)]
+
+
+KINDS = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
+
+
+def need_images(op: str, shape: Sequence[int], rank: int) -> int:
+    """Return `rank`, the number of axes behind the channels.
+
+    Raises: ShapeError: there are not that many axes, with or without a batch.
+    """
+    if len(shape) in (rank + 1, rank + 2):
+        return rank
+    raise ShapeError(
+        op, f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
+        "x.unsqueeze(0) adds the axis of the channels or of the batch",
+    )  # fmt: skip

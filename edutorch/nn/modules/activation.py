@@ -237,11 +237,6 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-def usual_dim(ndim: int) -> int:
-    """Return the axis that PyTorch takes when none is named."""
-    return 0 if ndim in (0, 1, 3) else 1
-
-
 class Softmax(Module):
     """Positive numbers that sum to 1 along `dim`.
 
@@ -255,7 +250,7 @@ class Softmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute exp(x) / Σ exp(x)."""
-        return F.softmax(input, usual_dim(input.ndim) if self.dim is None else self.dim)
+        return F.softmax(input, self.dim)
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -275,8 +270,8 @@ class LogSoftmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute x - log Σ exp(x)."""
-        return F.log_softmax(input, usual_dim(input.ndim) if self.dim is None else self.dim)
+        return F.log_softmax(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the settings: PyTorch's shows none... unless `dim` was given."""
+        """Return the settings."""
         return f"dim={self.dim}"

@@ -8,12 +8,16 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...ops import empty
 from .. import functional as F
+from ..functional.layer import SettingError
 from ..functional.windows import pads_of, settings_of
 from ..parameter import Parameter
 from .linear import reset
 from .module import Module
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d",
+]  # fmt: skip
 
 Size = int | Sequence[int]
 
@@ -185,14 +189,37 @@ class ConvTranspose(ConvNd):
             groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Spread the filters."""
-        single = input.ndim == self.rank + 1
-        y = self.function(
-            input.unsqueeze(0) if single else input, self.weight, self.bias, self.stride,
-            self.padding, self.output_padding, self.groups, self.dilation,
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Spread the filters; `output_size` chooses where a stride leaves the size open."""
+        extra = self.output_padding
+        if output_size is not None:
+            extra = self.padding_for(input, list(output_size)[-self.rank :])
+        return self.function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
         )  # fmt: skip
-        return y.squeeze(0) if single else y
+
+    def padding_for(self, input: Tensor, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the output padding that gives the wanted size.
+
+        Raises: SettingError (a ValueError): no output padding does.
+        """
+        least = [
+            (n - 1) * s - 2 * int(p) + d * (k - 1) + 1
+            for n, s, p, d, k in zip(
+                input.shape[-self.rank :], self.stride, self.padding, self.dilation,
+                self.kernel_size, strict=True,
+            )
+        ]  # fmt: skip
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if len(size) != self.rank or any(
+            not low <= n <= high for low, n, high in zip(least, size, most, strict=True)
+        ):
+            raise SettingError(
+                type(self).__name__, f"requested an output size of {list(size)}, but valid sizes "
+                f"range from {least} to {most}",
+            )  # fmt: skip
+        return tuple(n - low for n, low in zip(size, least, strict=True))
 
 
 class ConvTranspose2d(ConvTranspose):
@@ -220,3 +247,16 @@ class ConvTranspose1d(ConvTranspose):
 
     rank = 1
     function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose3d(ConvTranspose):
+    """A convolution read backwards: each number spreads a filter over a larger volume.
+
+    Args: as for `ConvTranspose2d`.
+
+    >>> nn.ConvTranspose3d(8, 3, 2, stride=2)(zeros(2, 8, 2, 3, 4)).shape
+    torch.Size([2, 3, 4, 6, 8])
+    """
+
+    rank = 3
+    function = staticmethod(F.conv_transpose3d)

@@ -6,21 +6,13 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from .. import functional as F
+from ..functional.reductions import reduction_of
 from .module import Module
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss",
     "MSELoss", "NLLLoss", "SmoothL1Loss",
 ]  # fmt: skip
-
-
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Translate PyTorch's two old arguments, which some code still uses."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
 
 
 class Loss(Module):

@@ -134,6 +134,17 @@ class BatchNorm2d(BatchNorm):
     axes = (4,)
 
 
+class BatchNorm3d(BatchNorm):
+    __doc__ = f"""Batch norm of volumes (n, c, d, h, w).
+
+    {BatchNorm.__doc__}
+    >>> nn.BatchNorm3d(3)(randn(5, 3, 4, 4, 2)).shape
+    torch.Size([5, 3, 4, 4, 2])
+    """
+
+    axes = (5,)
+
+
 class InstanceNorm(BatchNorm):
     """What the instance norm layers share: each sample is standardised by itself.
 
@@ -181,6 +192,16 @@ class InstanceNorm2d(InstanceNorm):
     """
 
     axes = (4,)
+
+
+class InstanceNorm3d(InstanceNorm):
+    """Instance norm of volumes (n, c, d, h, w).
+
+    >>> nn.InstanceNorm3d(3)(randn(5, 3, 4, 4, 2)).shape
+    torch.Size([5, 3, 4, 4, 2])
+    """
+
+    axes = (5,)
 
 
 class LayerNorm(Module):

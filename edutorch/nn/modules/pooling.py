@@ -11,7 +11,9 @@ from ..functional.windows import settings_of
 from .module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d",
 ]  # fmt: skip
 
 Size = int | Sequence[int]
@@ -68,6 +70,16 @@ class MaxPool1d(MaxPool2d):
     function = staticmethod(F.max_pool1d)
 
 
+class MaxPool3d(MaxPool2d):
+    """The largest number of each window of a volume; see `MaxPool2d`.
+
+    >>> nn.MaxPool3d(2)(zeros(1, 3, 6, 4, 2)).shape
+    torch.Size([1, 3, 3, 2, 1])
+    """
+
+    function = staticmethod(F.max_pool3d)
+
+
 class AvgPool2d(Module):
     """The average of each window of an image.
 
@@ -77,6 +89,8 @@ class AvgPool2d(Module):
     >>> nn.AvgPool2d(2)(ones(1, 3, 6, 6)).shape
     torch.Size([1, 3, 3, 3])
     """
+
+    function = staticmethod(F.avg_pool2d)
 
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
@@ -90,7 +104,7 @@ class AvgPool2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute the averages."""
-        return F.avg_pool2d(
+        return self.function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
@@ -98,6 +112,16 @@ class AvgPool2d(Module):
     def extra_repr(self) -> str:
         """Return the settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool3d(AvgPool2d):
+    """The average of each window of a volume; see `AvgPool2d`.
+
+    >>> nn.AvgPool3d(2)(ones(1, 3, 6, 4, 2)).shape
+    torch.Size([1, 3, 3, 2, 1])
+    """
+
+    function = staticmethod(F.avg_pool3d)
 
 
 class AvgPool1d(Module):
@@ -158,3 +182,59 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     """
 
     function = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool3d(AdaptiveAvgPool2d):
+    """Averages of windows of a volume, chosen so that the output has the given size.
+
+    >>> nn.AdaptiveAvgPool3d((1, 2, None))(ones(2, 3, 5, 7, 4)).shape
+    torch.Size([2, 3, 1, 2, 4])
+    """
+
+    function = staticmethod(F.adaptive_avg_pool3d)
+
+
+class AdaptiveMaxPool2d(Module):
+    """The largest number of windows that are chosen so that the output has the given size.
+
+    Args:
+        output_size: height and width; None keeps that of the input.
+        return_indices: also return where in the image each was found.
+
+    >>> nn.AdaptiveMaxPool2d(1)(ones(2, 3, 5, 7)).shape
+    torch.Size([2, 3, 1, 1])
+    """
+
+    function = staticmethod(F.adaptive_max_pool2d)
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """Find the largest numbers."""
+        return self.function(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+    """The largest number of windows that fit an output of the given length.
+
+    >>> nn.AdaptiveMaxPool1d(2)(ones(2, 3, 5)).shape
+    torch.Size([2, 3, 2])
+    """
+
+    function = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool3d(AdaptiveMaxPool2d):
+    """The largest number of windows of a volume that fit an output of the given size.
+
+    >>> nn.AdaptiveMaxPool3d(2)(ones(2, 3, 5, 4, 3)).shape
+    torch.Size([2, 3, 2, 2, 2])
+    """
+
+    function = staticmethod(F.adaptive_max_pool3d)

@@ -8,7 +8,10 @@ from ...core.tensor import Tensor
 from .. import functional as F
 from .module import Module
 
-__all__ = ["PixelShuffle", "PixelUnshuffle", "Upsample"]
+__all__ = [
+    "ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
+]  # fmt: skip
 
 
 class Upsample(Module):
@@ -44,6 +47,54 @@ class Upsample(Module):
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Images of another size by their nearest pixels; see `Upsample`.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(zeros(1, 3, 4, 4)).shape
+    torch.Size([1, 3, 8, 8])
+    """
+
+    def __init__(
+        self, size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Images of another size along straight lines, their corners kept; see `Upsample`.
+
+    >>> nn.UpsamplingBilinear2d(size=5)(zeros(1, 3, 4, 4)).shape
+    torch.Size([1, 3, 5, 5])
+    """
+
+    def __init__(
+        self, size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(size, scale_factor, "bilinear", align_corners=True)
+
+
+class ChannelShuffle(Module):
+    """Deal the channels out anew; see `nn.functional.channel_shuffle`.
+
+    >>> nn.ChannelShuffle(2)(arange(4.0).reshape(1, 4, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Shuffle."""
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"groups={self.groups}"
 
 
 class PixelShuffle(Module):

@@ -1,0 +1,195 @@
+"""Forward mode by hand: dual tensors, which carry the way they move.
+
+    with dual_level():
+        x = make_dual(primal, tangent)
+        y = function(x)
+        value, moved = unpack_dual(y)          # moved = J · tangent
+
+How ops move tangents is in `core/forward.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from ..core.forward import Level, set_tangent, tangent_of, with_tangents
+from ..core.tensor import Tensor
+from ..errors import GradientError, ShapeError
+from ..modes import ModeContext, changed, current, switch
+from ..ops import is_tensor
+
+__all__ = [
+    "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
+    "set_forward_grad_enabled", "unpack_dual",
+]  # fmt: skip
+
+
+class UnpackedDualTensor(NamedTuple):
+    """What a dual tensor consists of. The tangent is None if it does not move."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open the level at which dual tensors can be made; returns its number, 0.
+
+    Raises: RuntimeError: one is open already (`func.jvp` nests, this does not).
+
+    >>> level = autograd.forward_ad.enter_dual_level()
+    >>> autograd.forward_ad.exit_dual_level(level=level)
+    """
+    modes = current()
+    if any(isinstance(each, UsersLevel) for each in modes.levels):
+        raise RuntimeError(
+            "Nested forward mode AD is not supported at the moment; "
+            "hint: func.jvp can be nested, and autograd.grad works inside of a level"
+        )
+    switch(modes, levels=(*modes.levels, UsersLevel()))
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level: its tangents are gone.
+
+    Raises: RuntimeError: none is open.
+    """
+    modes = current()
+    if not any(isinstance(each, UsersLevel) for each in modes.levels):
+        raise RuntimeError(
+            "Trying to exit a dual level but no level is open; hint: call enter_dual_level() first"
+        )
+    switch(modes, levels=tuple(x for x in modes.levels if not isinstance(x, UsersLevel)))
+
+
+class UsersLevel(Level):
+    """The one level that `enter_dual_level` opens."""
+
+
+def users_level() -> UsersLevel | None:
+    return next((each for each in current().levels if isinstance(each, UsersLevel)), None)
+
+
+class dual_level:
+    """Opens a level of forward mode for a `with` block.
+
+    >>> import edutorch.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor([1.0, 2.0]), tensor([1.0, 10.0]))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor([ 2., 40.])
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exception: object) -> None:
+        exit_dual_level()
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate `function`: each of its calls has a level of its own."""
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with dual_level():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """Return the tensor with a tangent: the direction in which it moves.
+
+    Raises: RuntimeError: no level is open. ValueError: not floating numbers.
+    ShapeError, TypeError: the tangent does not fit.
+
+    >>> with autograd.forward_ad.dual_level():
+    ...     autograd.forward_ad.make_dual(tensor(1.0), tensor(2.0))
+    tensor(1.)
+    """
+    open_level = users_level()
+    if open_level is None:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, "
+            "make sure to enter_dual_level() first."
+        )
+    for name, each in (("tensor", tensor), ("tangent", tangent)):
+        if not is_tensor(each):
+            raise TypeError(f"make_dual(): expected a Tensor as {name}, got {type(each).__name__}")
+        if not (each.is_floating_point() or each.is_complex()):
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: {each.dtype}"
+            )
+    if tensor.shape != tangent.shape:
+        raise ShapeError(
+            "make_dual", "a tangent has the shape of its tensor",
+            {"tensor": tuple(tensor.shape), "tangent": tuple(tangent.shape)},
+        )  # fmt: skip
+    if tensor.dtype != tangent.dtype:
+        raise GradientError(
+            "make_dual", "Expected a tangent of the same dtype as its tensor",
+            {"tensor": tensor.dtype, "tangent": tangent.dtype},
+        )  # fmt: skip
+    dual = another(tensor)
+    set_tangent(dual, open_level, tangent)
+    return dual
+
+
+def another(tensor: Tensor) -> Tensor:
+    """Return a second tensor of the same memory and the same past."""
+    from ..ops.indexing import getitem
+
+    with changed(levels=(), listeners=(), saving=None):
+        seen = getitem(tensor, (...,))
+    return with_tangents(seen, tensor)
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return a tensor without its tangent, and the tangent (None if it does not move).
+
+    >>> with autograd.forward_ad.dual_level():
+    ...     x = autograd.forward_ad.make_dual(tensor(3.0), tensor(1.0))
+    ...     autograd.forward_ad.unpack_dual(x.square())
+    UnpackedDualTensor(primal=tensor(9.), tangent=tensor(6.))
+    """
+    open_level = users_level()
+    if open_level is None:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor, open_level)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    primal = another(tensor)
+    set_tangent(primal, open_level, None)
+    return UnpackedDualTensor(primal, tangent)
+
+
+class set_forward_grad_enabled(ModeContext):
+    """Switch forward mode off: at once, and for a `with` block if used as one.
+
+    Tangents are then not moved. True changes nothing: a level that is open is on.
+
+    >>> fwAD = autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor(3.0), tensor(1.0))
+    ...     with fwAD.set_forward_grad_enabled(False):
+    ...         y = x * x
+    ...     fwAD.unpack_dual(y).tangent is None
+    True
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = mode
+        self._outer = current()
+        switch(self._outer, **self.changes(self._outer))
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        return {} if self.mode else {"levels": ()}
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same setting."""
+        return set_forward_grad_enabled(self.mode)
+
+    def __exit__(self, *exception: object) -> None:
+        self._before.pop()
+        switch(self._outer)

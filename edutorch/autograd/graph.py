@@ -1,0 +1,254 @@
+"""Looking into the recorded graph: its nodes, its edges, and the values it saved."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .. import backends
+from ..core.autograd import AccumulateGrad, Node, RemovableHandle
+from ..core.tensor import LEAF, Tensor, wrap
+from ..errors import GradientError
+from ..modes import ModeContext
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks",
+]  # fmt: skip
+
+
+class saved_tensors_hooks(ModeContext):
+    """Inside the block, what is kept of a value saved for backward is `pack_hook(value)`.
+
+    Backward calls `unpack_hook` on it and gets the value back.
+
+    Args:
+        pack_hook: takes a tensor, returns anything. It must not change the tensor.
+        unpack_hook: takes that, returns a tensor of the same numbers.
+
+    Raises: RuntimeError: hooks are disabled here.
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> with autograd.graph.saved_tensors_hooks(lambda x: x.tolist(), lambda x: tensor(x)):
+    ...     y = x.exp()
+    >>> y.grad_fn.saved is None
+    False
+    >>> y.backward(); x.grad
+    tensor([7.3891])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        super().__init__()
+        for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+            if not callable(hook):
+                raise TypeError(f"saved_tensors_hooks(): {name} must be callable, got {hook!r}")
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        if isinstance(modes.saving, str):
+            raise RuntimeError(modes.saving)
+        return {"saving": (self.pack_hook, self.unpack_hook)}
+
+    def __enter__(self) -> None:
+        super().__enter__()
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same hooks."""
+        return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep the values that backward needs in the computer's memory instead of the GPU's.
+
+    Args:
+        pin_memory: accepted; there is only one kind of memory here.
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> with autograd.graph.save_on_cpu():
+    ...     y = x * x
+    >>> y.backward(); x.grad
+    tensor([4.])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+            return tensor.device, tensor.detach().to("cpu", copy=True)
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+
+class disable_saved_tensors_hooks(ModeContext):
+    """Inside the block `saved_tensors_hooks` raises a RuntimeError with this message.
+
+    >>> with autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     with autograd.graph.save_on_cpu():
+    ...         pass
+    Traceback (most recent call last):
+    RuntimeError: not here
+    """
+
+    def __init__(self, error_message: str) -> None:
+        super().__init__()
+        self.error_message = error_message
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        if isinstance(modes.saving, tuple):
+            raise RuntimeError(self.error_message)
+        return {"saving": self.error_message}
+
+    def __enter__(self) -> None:
+        super().__enter__()
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context with the same message."""
+        return disable_saved_tensors_hooks(self.error_message)
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Inside the block, tensors saved for backward may be overwritten: copies are kept.
+
+    (PyTorch copies a tensor at its first overwriting, this copies each one at once.)
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> with autograd.graph.allow_mutation_on_saved_tensors():
+    ...     a = x.clone(); y = a * a
+    ...     _ = a.zero_()
+    >>> y.backward(); x.grad
+    tensor([4.])
+    """
+
+    def __init__(self) -> None:
+        def pack(tensor: Tensor) -> Tensor:
+            return wrap(tensor._array.copy())
+
+        super().__init__(pack, lambda packed: packed)
+
+    def clone(self) -> ModeContext:
+        """Return a fresh context of the same kind."""
+        return allow_mutation_on_saved_tensors()
+
+
+# Edges --------------------------------------------------------------------------------
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient goes: a node of the graph, and which of its outputs it belongs to."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return the edge along which the gradient of a tensor enters the graph.
+
+    Raises: GradientError: the tensor requires no gradient.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> autograd.graph.get_gradient_edge(x * 2)
+    GradientEdge(node=<MulBackward0>, output_nr=0)
+    """
+    node = tensor._node
+    if node is None:
+        raise GradientError(
+            "get_gradient_edge", "It is not possible to get the gradient edge for a Tensor "
+            "that does not require gradients",
+        )  # fmt: skip
+    return GradientEdge(AccumulateGrad(tensor), 0) if node is LEAF else GradientEdge(*node.face())
+
+
+def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
+    """Note a write that this library could not see, so that backward does not use old values.
+
+    >>> x = tensor(1.0); autograd.graph.increment_version(x); x._version
+    1
+    """
+    for each in [tensor] if isinstance(tensor, Tensor) else tensor:
+        each._bump()
+
+
+# Hooks on several tensors --------------------------------------------------------------
+
+
+class Handles:
+    """The handle of a hook that hangs on several tensors."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take the hook away everywhere."""
+        for each in self.handles:
+            each.remove()
+
+    def __enter__(self) -> Handles:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
+) -> Handles:
+    """Call `fn` when the gradients of several tensors have been computed.
+
+    Args:
+        fn: gets the list of gradients, None for a tensor that got none in this backward
+            (with mode "any": the first gradient, once per backward).
+        mode: "all" or "any".
+
+    Raises: ValueError: another mode.
+
+    >>> a, b = tensor(1.0, requires_grad=True), tensor(2.0, requires_grad=True)
+    >>> _ = autograd.graph.register_multi_grad_hook([a, b], print)
+    >>> (a * b).backward()
+    [tensor(2.), tensor(1.)]
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    collected = Collected(tensors, fn, mode)
+    hooks = [each.register_hook(collected.hook(i)) for i, each in enumerate(tensors)]
+    return Handles(hooks)
+
+
+class Collected:
+    """The gradients of one backward pass as they come in."""
+
+    def __init__(self, tensors: Sequence[Tensor], fn: Callable[[Any], None], mode: str) -> None:
+        self.fn, self.mode, self.count = fn, mode, len(tensors)
+        self.edges = [each if each._node is LEAF else each._node for each in tensors]
+        self.by_pass: dict[int, dict[int, Any]] = {}
+        self.lock = threading.Lock()
+
+    def hook(self, index: int) -> Callable[[Tensor], None]:
+        """Return the hook of one of the tensors."""
+
+        def arrived(gradient: Tensor) -> None:
+            from ..core.engine import passes
+
+            this = passes()[-1]
+            with self.lock:
+                found = self.by_pass.get(this.number)
+                first = found is None
+                if found is None:
+                    found = self.by_pass[this.number] = {}
+                    this.at_end.append(lambda: self.finish(this.number))
+                found[index] = gradient
+            if first and self.mode == "any":
+                self.fn(gradient)
+
+        return arrived
+
+    def finish(self, number: int) -> None:
+        """Tell the user, once nothing more can come."""
+        found = self.by_pass.pop(number)
+        if self.mode == "all":
+            self.fn([found.get(index) for index in range(self.count)])

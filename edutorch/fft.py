@@ -1,0 +1,376 @@
+"""The discrete Fourier transform: a signal as a sum of waves, and back.
+
+    spectrum = fft.rfft(signal)
+    strongest = fft.rfftfreq(len(signal), 1 / rate)[spectrum.abs().argmax()]
+
+Three transforms are enough (ops/fft.py has them as blocks, and their derivatives): of
+complex numbers, of real ones, whose spectrum is half as long, and back to real ones. The
+others do the same along several axes, or with the two ways exchanged:
+
+    hfft(x) = irfft(conj(x)), ihfft(x) = conj(rfft(x)), the constant on the other way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import dtypes
+from .backends.numpy import Array
+from .core.out import takes_out
+from .core.shapes import normal_dim
+from .core.tensor import Tensor
+from .errors import DTypeError, ShapeError
+from .ops import conj, roll
+from .ops.creation import creation
+from .ops.fft import (
+    OTHER,
+    axes_and_sizes,
+    checked_input,
+    checked_norm,
+    dft,
+    fitted,
+    from_half_spectrum,
+    half_spectrum,
+    listed,
+    one_size,
+)
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
+    "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "rfftfreq", "rfftn",
+]  # fmt: skip
+
+Sizes = Sequence[int] | int | None
+
+# Along several axes ------------------------------------------------------------------------------
+
+
+def _of_complex(
+    name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool = False
+) -> Tensor:
+    """Complex numbers to complex numbers."""
+    norm, input = checked_norm(name, norm), checked_input(name, input)
+    axes, sizes = axes_and_sizes(name, input, s, dim)
+    if not axes:
+        return input + 0j
+    return dft(fitted(input, axes, sizes), axes, inverse, norm)
+
+
+def _of_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+    """Real numbers to the half of a spectrum: the last axis first, then the others in full."""
+    norm, input = checked_norm(name, norm), checked_input(name, input, real=True)
+    axes, sizes = axes_and_sizes(name, input, s, dim)
+    if not axes:
+        raise ShapeError(name, "must transform at least one axis", {"input": tuple(input.shape)})
+    y, others = half_spectrum(fitted(input, axes, sizes), axes[-1], norm), axes[:-1]
+    return dft(y, others, False, norm) if others else y
+
+
+def _to_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+    """The half of a spectrum to real numbers: the last axis is the last."""
+    norm, input = checked_norm(name, norm), checked_input(name, input)
+    axes, sizes = axes_and_sizes(name, input, s, dim, real_out=True)
+    if not axes:
+        raise ShapeError(name, "must transform at least one axis", {"input": tuple(input.shape)})
+    n, others = sizes[-1], axes[:-1]
+    half = fitted(input, axes, (*sizes[:-1], n // 2 + 1))
+    if others:
+        half = dft(half, others, True, norm)
+    return from_half_spectrum(half, n, axes[-1], norm)
+
+
+def _turned(name: str, norm: str | None) -> str:
+    return OTHER[checked_norm(name, norm)]
+
+
+@takes_out
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The transform of complex numbers along an axis: y[k] = Σ_j x[j] e^(-2πi jk/n).
+
+    Args:
+        n: how many numbers along the axis: it is cut, or zeros are added behind.
+        norm: which way has the constant: "backward" (1/n on the way back), "forward"
+            (1/n on the way there) or "ortho" (1/√n on both).
+
+    Raises: DimError: no such axis. ShapeError: n is less than 1. DTypeError: half precision.
+
+    >>> edutorch.fft.fft(tensor([1.0, 0.0, -1.0, 0.0]))
+    tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.+0.j])
+    """
+    return _of_complex("fft.fft", input, one_size("fft.fft", n), dim, norm)
+
+
+@takes_out
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The way back from `fft`: x[j] = 1/n · Σ_k y[k] e^(+2πi jk/n).
+
+    >>> edutorch.fft.ifft(tensor([0.0, 2.0, 0.0, 2.0]))
+    tensor([ 1.+0.j,  0.+0.j, -1.+0.j,  0.+0.j])
+    """
+    return _of_complex("fft.ifft", input, one_size("fft.ifft", n), dim, norm, inverse=True)
+
+
+@takes_out
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The transform of real numbers: the first n//2 + 1 numbers of `fft`.
+
+    The others would repeat them: y[n-k] = conj(y[k]).
+
+    Raises: DTypeError: the numbers are complex.
+
+    >>> edutorch.fft.rfft(tensor([1.0, 0.0, -1.0, 0.0]))
+    tensor([0.+0.j, 2.+0.j, 0.+0.j])
+    """
+    return _of_real("fft.rfft", input, one_size("fft.rfft", n), dim, norm)
+
+
+@takes_out
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The way back from `rfft`: real numbers from the half of their spectrum.
+
+    Their count may have been odd, so give it: without `n` it is 2 (m - 1) for m numbers.
+
+    >>> edutorch.fft.irfft(edutorch.fft.rfft(tensor([1.0, 2.0, 4.0])), 3)
+    tensor([1., 2., 4.])
+    """
+    return _to_real("fft.irfft", input, one_size("fft.irfft", n), dim, norm)
+
+
+@takes_out
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The real spectrum of a signal of which half is given: x[-j] = conj(x[j]).
+
+    Without `n` it has 2 (m - 1) numbers for m given.
+
+    >>> edutorch.fft.hfft(tensor([1.0, 2.0, 3.0]))
+    tensor([ 8., -2.,  0., -2.])
+    """
+    return _to_real(
+        "fft.hfft", conj(input), one_size("fft.hfft", n), dim, _turned("fft.hfft", norm)
+    )
+
+
+@takes_out
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The way back from `hfft`: half of the signal whose spectrum is real.
+
+    >>> edutorch.fft.ihfft(tensor([8.0, -2.0, 0.0, -2.0])).real
+    tensor([1., 2., 3.])
+    """
+    return conj(
+        _of_real("fft.ihfft", input, one_size("fft.ihfft", n), dim, _turned("fft.ihfft", norm))
+    )
+
+
+@takes_out
+def fft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+    """The transform `fft` along two axes.
+
+    >>> edutorch.fft.fft2(ones(2, 2))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]])
+    """
+    return _of_complex("fft.fft2", input, s, dim, norm)
+
+
+@takes_out
+def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+    """The way back from `fft2`: `ifft` along two axes.
+
+    >>> edutorch.fft.ifft2(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
+    return _of_complex("fft.ifft2", input, s, dim, norm, inverse=True)
+
+
+@takes_out
+def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+    """The transform of real numbers along two axes: `rfft` along the last, `fft` along the others.
+
+    >>> edutorch.fft.rfft2(ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    return _of_real("fft.rfft2", input, s, dim, norm)
+
+
+@takes_out
+def irfft2(
+    input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """The way back from `rfft2`, to real numbers.
+
+    It is `irfft` along the last axis, `ifft` along the others.
+
+    >>> x = tensor([[1.0, 2.0], [3.0, 5.0]])
+    >>> edutorch.fft.irfft2(edutorch.fft.rfft2(x))
+    tensor([[1., 2.],
+            [3., 5.]])
+    """
+    return _to_real("fft.irfft2", input, s, dim, norm)
+
+
+@takes_out
+def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+    """The real spectrum of a signal of which half is given.
+
+    It is `hfft` along the last axis, `fft` along the others.
+
+    >>> edutorch.fft.hfft2(ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
+    return _to_real("fft.hfft2", conj(input), s, dim, _turned("fft.hfft2", norm))
+
+
+@takes_out
+def ihfft2(
+    input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """The way back from `hfft2`: half of the signal whose spectrum along two axes is real.
+
+    >>> edutorch.fft.ihfft2(ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    return conj(_of_real("fft.ihfft2", input, s, dim, _turned("fft.ihfft2", norm)))
+
+
+@takes_out
+def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The transform `fft` along several axes.
+
+    Args:
+        s: the size of each axis (-1: as it is): it is cut, or zeros are added behind.
+        dim: the axes; all, or as many of the last as `s` has sizes.
+        norm: as for `fft`.
+
+    >>> edutorch.fft.fftn(ones(2, 2))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]])
+    """
+    return _of_complex("fft.fftn", input, s, dim, norm)
+
+
+@takes_out
+def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The way back from `fftn`: `ifft` along several axes.
+
+    >>> edutorch.fft.ifftn(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
+    return _of_complex("fft.ifftn", input, s, dim, norm, inverse=True)
+
+
+@takes_out
+def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The transform of real numbers along several axes.
+
+    It is `rfft` along the last, `fft` along the others.
+
+    >>> edutorch.fft.rfftn(ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    return _of_real("fft.rfftn", input, s, dim, norm)
+
+
+@takes_out
+def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The way back from `rfftn`, to real numbers.
+
+    It is `irfft` along the last axis, `ifft` along the others.
+
+    >>> x = tensor([[1.0, 2.0], [3.0, 5.0]])
+    >>> edutorch.fft.irfftn(edutorch.fft.rfftn(x))
+    tensor([[1., 2.],
+            [3., 5.]])
+    """
+    return _to_real("fft.irfftn", input, s, dim, norm)
+
+
+@takes_out
+def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The real spectrum of a signal of which half is given.
+
+    It is `hfft` along the last axis, `fft` along the others.
+
+    >>> edutorch.fft.hfftn(ones(2, 3)).shape
+    torch.Size([2, 4])
+    """
+    return _to_real("fft.hfftn", conj(input), s, dim, _turned("fft.hfftn", norm))
+
+
+@takes_out
+def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The way back from `hfftn`: half of the signal whose spectrum along several axes is real.
+
+    >>> edutorch.fft.ihfftn(ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    return conj(_of_real("fft.ihfftn", input, s, dim, _turned("fft.ihfftn", norm)))
+
+
+# The frequencies, and their order ----------------------------------------------------------------
+
+
+def _counted(name: str, n: int, dtype: Any) -> Any:
+    """Return the type of `n` frequencies."""
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    if not kind.is_floating_point:
+        raise DTypeError(name, f"requires a floating point dtype, got {kind}")
+    if n < 0:
+        raise ShapeError(name, f"Trying to create tensor with negative dimension {n}")
+    return kind.numpy
+
+
+@creation
+def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
+    """The frequency of each number of `fft`: 0, 1, …, then the negative ones, over n · d.
+
+    Args:
+        d: the time from one number of the signal to the next.
+
+    >>> edutorch.fft.fftfreq(4, 0.5)
+    tensor([ 0.0000,  0.5000, -1.0000, -0.5000])
+    """
+    kind = _counted("fft.fftfreq", n, dtype)
+    k = xp.arange(n)
+    return (xp.where(k < (n + 1) // 2, k, k - n) / (n * d)).astype(kind)
+
+
+@creation
+def rfftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
+    """The frequency of each number of `rfft`: 0, 1, …, n//2, over n · d.
+
+    >>> edutorch.fft.rfftfreq(4, 0.5)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    kind = _counted("fft.rfftfreq", n, dtype)
+    return (xp.arange(n // 2 + 1) / (n * d)).astype(kind)
+
+
+def _shifted(name: str, input: Tensor, dim: Sizes, way: int) -> Tensor:
+    axes = listed(range(input.ndim) if dim is None else dim) or ()
+    if not axes:
+        raise ShapeError(name, "needs an axis to shift along", {"input": tuple(input.shape)})
+    axes = tuple(normal_dim(name, each, input.ndim) for each in axes)
+    return roll(input, tuple(way * (input.shape[i] // 2) for i in axes), axes)
+
+
+def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
+    """A spectrum with frequency 0 in the middle, the negative ones before it.
+
+    >>> edutorch.fft.fftshift(edutorch.fft.fftfreq(5, 0.2))
+    tensor([-2., -1.,  0.,  1.,  2.])
+    """
+    return _shifted("fft.fftshift", input, dim, 1)
+
+
+def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
+    """The way back from `fftshift`: frequency 0 comes first.
+
+    >>> edutorch.fft.ifftshift(tensor([-2.0, -1.0, 0.0, 1.0, 2.0]))
+    tensor([ 0.,  1.,  2., -2., -1.])
+    """
+    return _shifted("fft.ifftshift", input, dim, -1)

@@ -1,0 +1,58 @@
+"""Lines of the user's code: which one led here.
+
+Errors, pictures and anomaly mode all want it. Finding the place is cheap and reading its
+text is not. So places are kept, and read only if somebody asks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+Place = tuple[CodeType, int]
+"""Compiled code and the number of an instruction in it; `read_line` says which line it is."""
+
+
+class Source(NamedTuple):
+    """A line of code: the file it is in, its number and its text."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}  {self.text}".rstrip()
+
+
+def users_frame(depth: int = 1) -> FrameType:
+    """Return the innermost frame outside this library (or the outermost, if all are inside).
+
+    Args:
+        depth: how many frames above this one to begin.
+    """
+    frame = sys._getframe(depth)
+    while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
+        frame = frame.f_back
+    return frame
+
+
+def users_place() -> Place:
+    """Return where the user's code called us."""
+    frame = users_frame(2)
+    return frame.f_code, frame.f_lasti
+
+
+def read_line(place: Place) -> Source:
+    """Return the line of a place, with its text if the file can still be read.
+
+    >>> read_line(users_place()).line > 0
+    True
+    """
+    code, instruction = place
+    file, line = code.co_filename, code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return Source(file, line, linecache.getline(file, line).strip())

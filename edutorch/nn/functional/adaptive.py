@@ -1,0 +1,207 @@
+"""Adaptive pooling: windows chosen so that the output has the wanted size.
+
+Along an axis of n numbers, window i of m reaches from ⌊i·n/m⌋ to ⌈(i+1)·n/m⌉.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...modes import no_grad
+from ...ops import argmax, gather, mean, reshape, tensor
+from .layer import SettingError
+from .pooling import averaged
+from .resample import Taps, resampled
+from .windows import Counts, need_images
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+]  # fmt: skip
+
+
+def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
+    """Read `output_size`: one number for all axes, or one for each, where None keeps the size.
+
+    Raises: ShapeError: `input` has not that many axes. SettingError: nor has `output_size`.
+    """
+    need_images(op, input.shape, rank)
+    one = output_size is None or isinstance(output_size, int)
+    wanted = (output_size,) * rank if one else tuple(output_size)
+    if len(wanted) != rank or any(each is not None and each < 0 for each in wanted):
+        raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
+    return tuple(
+        n if want is None else int(want) for want, n in zip(wanted, input.shape[-rank:], strict=True)
+    )
+
+
+def bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Return where each of `count` windows over `size` numbers starts and ends."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+# The average ---------------------------------------------------------------------------------
+
+
+def adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
+    """`adaptive_avg_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
+    counts = sizes_of(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    sizes = tuple(input.shape[-rank:])
+    if all(count == 1 for count in counts):
+        return mean(input, tuple(range(-rank, 0)), True)
+    if all(m and n and n % m == 0 for n, m in zip(sizes, counts, strict=True)):
+        window = tuple(n // m for n, m in zip(sizes, counts, strict=True))
+        return averaged(rank, input, window, None, 0, False, True)
+    for axis, (n, m) in enumerate(zip(sizes, counts, strict=True), input.ndim - rank):
+        taps: Taps = [
+            [(place, 1 / (end - start)) for place in range(start, end)]
+            for start, end in bounds(n, m)
+        ]
+        input = resampled(input, axis, taps)
+    return input
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages of windows that are chosen so that the output has the given length.
+
+    >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
+    tensor([[1.5000]])
+    """
+    return adaptive_average(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages of windows that are chosen so that the output has the given size.
+
+    >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
+    torch.Size([1, 2, 1, 1])
+    """
+    return adaptive_average(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages of windows of a volume, chosen so that the output has the given size.
+
+    >>> nn.functional.adaptive_avg_pool3d(ones(1, 2, 5, 7, 3), (2, None, 1)).shape
+    torch.Size([1, 2, 2, 7, 1])
+    """
+    return adaptive_average(3, input, output_size)
+
+
+# The largest ---------------------------------------------------------------------------------
+
+
+def largest_of(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """The largest number of each window, and where in the image (row by row) it stands.
+
+    Args:
+        seen: for each axis the positions under the windows, (…, places, taps). Shorter
+            windows repeat their last position.
+    """
+    rank = len(seen)
+    lead, sizes = input.shape[:-rank], input.shape[-rank:]
+    counts = tuple(each.shape[-2] for each in seen)
+    position: Any = 0
+    for axis, each in enumerate(seen):
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = each.shape[-2:]
+        position = position * sizes[axis] + reshape(each, (*each.shape[:-2], *shape))
+    flat = reshape(input, (*lead, math.prod(sizes)))
+    position = reshape(position, (*position.shape[: -2 * rank], math.prod(counts), -1))
+    position = position.expand(*lead, *position.shape[-2:])
+    with no_grad():
+        under = gather(flat, -1, reshape(position, (*lead, -1)))
+        tap = argmax(reshape(under, position.shape), -1, keepdim=True)
+        found = reshape(gather(position, -1, tap), (*lead, math.prod(counts)))
+    values = gather(flat, -1, found)
+    return reshape(values, (*lead, *counts)), reshape(found, (*lead, *counts))
+
+
+def adaptive_largest(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool1d`, `…2d` and `…3d` with indices, for 1, 2 and 3 axes."""
+    counts = sizes_of(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    seen = []
+    for n, m in zip(input.shape[-rank:], counts, strict=True):
+        windows = bounds(n, m)
+        widest = max((end - start for start, end in windows), default=1)
+        places = [[min(start + i, end - 1) for i in range(widest)] for start, end in windows]
+        seen.append(reshape(tensor(places, device=input.device).long(), (m, widest)))
+    return largest_of(input, seen)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest number of each window of a sequence; the windows fit the output's size.
+
+    Args:
+        return_indices: also say where each was found, row by row.
+
+    >>> nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[3., 2.]])
+    """
+    found = adaptive_largest(1, input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool1d`, and where each number was found.
+
+    >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
+    tensor([[1, 2]])
+    """
+    return adaptive_largest(1, input, output_size)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest number of each window of an image; the windows fit the output's size.
+
+    Args:
+        return_indices: also say where each was found, row by row.
+
+    >>> nn.functional.adaptive_max_pool2d(arange(9.0).reshape(1, 3, 3), 2)
+    tensor([[[4., 5.],
+             [7., 8.]]])
+    """
+    found = adaptive_largest(2, input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool2d`, and where each number was found.
+
+    >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
+    tensor([[[8]]])
+    """
+    return adaptive_largest(2, input, output_size)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest number of each window of a volume; the windows fit the output's size.
+
+    Args:
+        return_indices: also say where each was found, row by row.
+
+    >>> nn.functional.adaptive_max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
+    found = adaptive_largest(3, input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`adaptive_max_pool3d`, and where each number was found.
+
+    >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
+    tensor([[[[7]]]])
+    """
+    return adaptive_largest(3, input, output_size)

@@ -1,0 +1,42 @@
+"""The bilinear map: each output weighs all products of two inputs."""
+
+from __future__ import annotations
+
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import matmul, reshape, sum, unsqueeze
+
+__all__ = ["bilinear"]
+
+
+def bilinear(
+    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """A weighted sum of all products x1ᵢ · x2ⱼ for each output: yₖ = x1ᵀ Aₖ x2 + bₖ.
+
+    Args:
+        input1, input2: (…, i) and (…, j).
+        weight: A, (k, i, j).
+
+    Raises: ShapeError: the sizes do not fit.
+
+    >>> nn.functional.bilinear(tensor([[2.0]]), tensor([[3.0]]), tensor([[[10.0]]]))
+    tensor([[60.]])
+    """
+    shapes = {
+        "input1 (… i)": tuple(input1.shape),
+        "input2 (… j)": tuple(input2.shape),
+        "weight (k i j)": tuple(weight.shape),
+    }
+    fits = (
+        weight.ndim == 3
+        and input1.shape[:-1] == input2.shape[:-1]
+        and (*input1.shape[-1:], *input2.shape[-1:]) == tuple(weight.shape[1:])
+    )
+    if not fits:
+        raise ShapeError("bilinear", "the features do not fit the weight", shapes)
+    k, i, j = weight.shape
+    left = matmul(reshape(input1, (-1, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
+    y = sum(reshape(left, (-1, k, j)) * unsqueeze(reshape(input2, (-1, j)), 1), -1)
+    y = reshape(y, (*input1.shape[:-1], k))
+    return y if bias is None else y + bias

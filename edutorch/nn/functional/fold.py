@@ -1,0 +1,141 @@
+"""Windows as columns of a matrix, and back: what stands behind every convolution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...backends.numpy import Array
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import squeeze, unsqueeze
+from .conv import columns
+from .layer import SettingError, layer
+from .windows import Counts, Pads, Size, padded, places_of, settings_of, taps, within
+
+__all__ = ["fold", "unfold"]
+
+
+@layer(linear=True)
+def to_columns(
+    xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
+) -> Array:
+    """In each column, what the window sees at one place: see `unfold`."""
+    count = places_of("unfold", input.shape, kernel, stride, pads, dilation)
+    return columns(xp, padded(xp, input, pads), kernel, stride, dilation, count)
+
+
+@layer(linear=True)
+def from_columns(
+    xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
+    dilation: Counts,
+) -> Array:  # fmt: skip
+    """Each column is added where its window stands: see `fold`."""
+    n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
+    count = places_of("fold", (n, channels, *size), kernel, stride, pads, dilation)
+    seen = input.reshape(n, channels, math.prod(kernel), *count)
+    sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
+    y = xp.zeros((n, channels, *sizes), input.dtype)
+    for number, place in enumerate(taps(kernel, stride, dilation, count)):
+        y[place] += seen[:, :, number]
+    return y[within(pads, size)]
+
+
+# Each is the other's transpose.
+to_columns.vjp(
+    input=lambda g, input_shape, kernel, stride, pads, dilation: from_columns(
+        g, tuple(input_shape[2:]), kernel, stride, pads, dilation
+    ),
+    latex=r"\mathrm{fold}(g)",
+)
+from_columns.vjp(
+    input=lambda g, kernel, stride, pads, dilation: to_columns(g, kernel, stride, pads, dilation),
+    latex=r"\mathrm{unfold}(g)",
+)
+
+
+def settings(
+    op: str, kernel_size: Size, dilation: Size, padding: Size, stride: Size
+) -> tuple[Counts, Counts, Pads, Counts]:
+    """Read kernel, stride, border and dilation for height and width.
+
+    Raises: SettingError: one of them means nothing.
+    """
+    kernel, gap, border, step = (
+        settings_of(each, 2, op) for each in (kernel_size, dilation, padding, stride)
+    )
+    for name, given in (("kernel_size", kernel), ("dilation", gap), ("stride", step)):
+        if min(given) < 1:
+            raise SettingError(op, f"{name} should be greater than zero, but got {given}")
+    if min(border) < 0:
+        raise SettingError(op, f"padding should be non-negative, but got {border}")
+    return kernel, step, tuple((each, each) for each in border), gap
+
+
+def unfold(
+    input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
+) -> Tensor:
+    """Lay what a window sees into a column, one column for each place (im2col).
+
+    Args:
+        input: (n, c, h, w) or (c, h, w). The result is (n, c · i · j, p · q).
+        kernel_size, dilation, padding, stride: as for `conv2d`, which is a matrix product
+            of filters, laid flat, and these columns.
+
+    Raises: ShapeError: not images, or smaller than the window.
+
+    >>> nn.functional.unfold(arange(6.0).reshape(1, 1, 2, 3), 2)
+    tensor([[[0., 1.],
+             [1., 2.],
+             [3., 4.],
+             [4., 5.]]])
+    """
+    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+        raise ShapeError(
+            "unfold", "expected images (n c h w) or one image (c h w)",
+            {"input": tuple(input.shape)}, "for windows along one axis there is x.unfold(dim, …)",
+        )  # fmt: skip
+    found = settings("unfold", kernel_size, dilation, padding, stride)
+    if input.ndim == 3:
+        return squeeze(to_columns(unsqueeze(input, 0), *found), 0)
+    return to_columns(input, *found)
+
+
+def fold(
+    input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
+    stride: Size = 1,
+) -> Tensor:  # fmt: skip
+    """Add up columns where their windows stand in the image (col2im).
+
+    It is the transpose of `unfold`, not its inverse: what several windows see is summed.
+
+    Args:
+        input: (n, c · i · j, p · q), or the same without n.
+        output_size: height and width of the image.
+
+    Raises: ShapeError: the columns do not fit the windows of such an image.
+
+    >>> nn.functional.fold(ones(1, 4, 2), (2, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [1., 2., 1.]]]])
+    """
+    size = settings_of(output_size, 2, "fold")
+    kernel, step, pads, gap = settings("fold", kernel_size, dilation, padding, stride)
+    shapes = {"input": tuple(input.shape), "output_size": size, "kernel_size": kernel}
+    if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
+        raise ShapeError("fold", "expected columns (n, c · i · j, p · q), with or without n", shapes)
+    window = math.prod(kernel)
+    if input.shape[-2] % window:
+        raise ShapeError(
+            "fold", f"the columns hold {input.shape[-2]} numbers: no multiple of a window's {window}",
+            shapes,
+        )  # fmt: skip
+    places = math.prod(places_of("fold", size, kernel, step, pads, gap))
+    if input.shape[-1] != places:
+        raise ShapeError(
+            "fold", f"such an image has {places} windows, but there are {input.shape[-1]} columns",
+            shapes,
+        )  # fmt: skip
+    if input.ndim == 2:
+        return squeeze(from_columns(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
+    return from_columns(input, size, kernel, step, pads, gap)

@@ -1,0 +1,127 @@
+"""The losses of pairs, as blocks: each number is compared with a target of its own.
+
+What users call is in `loss.py`, which understands PyTorch's old arguments too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...backends.numpy import Array
+from ...core.shapes import Size
+from ...errors import ShapeError, warn
+from ...ops import clamp, log, sigmoid, sign
+from .layer import layer
+from .reductions import REDUCTIONS, no_such_reduction
+
+__all__: list[str] = []
+
+
+class TargetShapeError(ShapeError, ValueError):
+    """A target does not have the shape of the input. PyTorch raises a ValueError here."""
+
+
+def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
+    """Warn of shapes that only broadcast: then each sample is compared with each other one."""
+    if input.shape == target.shape:
+        return
+    shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
+    one_axis = len(input.shape) != len(target.shape) and input.size == target.size
+    hint = "target.reshape_as(input)" if one_axis else "give both the same shape"
+    if not stretch:
+        raise TargetShapeError(op, "input and target must have the same shape", shapes, hint)
+    warn(
+        f"{op}: Using a target size ({Size(target.shape)}) that is different to the input size "
+        f"({Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+        f"Please ensure they have the same size: {hint}."
+    )
+
+
+@layer(promotion="promote")
+def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+    """The squared difference: y = (x - t)², averaged."""
+    difference = input - target
+    return combined(xp, difference * difference, reduction)
+
+
+mse_loss.vjp(
+    input=lambda g, input, target, reduction: squares(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -squares(g, input, target, reduction),
+    latex={"input": r"\tfrac{2}{n}\,g\,(x-t)", "target": r"-\tfrac{2}{n}\,g\,(x-t)"},
+)
+
+
+def squares(g: Any, input: Any, target: Any, reduction: str) -> Any:
+    difference = input - target
+    return g * (difference * (2 / count(difference, reduction)))
+
+
+@layer(promotion="promote")
+def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+    """The distance: y = |x - t|, averaged."""
+    return combined(xp, xp.abs(input - target), reduction)
+
+
+l1_loss.vjp(
+    input=lambda g, input, target, reduction: signs(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -signs(g, input, target, reduction),
+    latex={
+        "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+        "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+    },
+)
+
+
+def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
+    difference = sign(input - target)
+    return g * (difference * (1 / count(difference, reduction)))
+
+
+def combined(xp: Any, losses: Array, reduction: str) -> Array:
+    """The same as `reduced`, on arrays."""
+    if reduction == "none":
+        return losses
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction("loss", reduction)
+    total = xp.sum(losses)
+    return total if reduction == "sum" else total / (losses.size or float("nan"))
+
+
+def count(losses: Any, reduction: str) -> int:
+    """Return what a mean divides by, 1 for the others."""
+    total = 1
+    for size in losses.shape if reduction == "mean" else ():
+        total *= size
+    return total or 1
+
+
+# Yes or no -----------------------------------------------------------------------------------
+
+
+@layer(promotion="promote")
+def probability_loss(xp: Any, input: Array, target: Array) -> Array:
+    """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
+    yes = xp.maximum(xp.log(input), -100)
+    no = xp.maximum(xp.log1p(-input), -100)
+    return (target - 1) * no - target * yes
+
+
+# Where the probability is exactly 0 or 1 the slope is infinite: a limit keeps it a number.
+probability_loss.vjp(
+    input=lambda g, input, target: g * ((input - target) / clamp(input * (1 - input), min=1e-12)),
+    target=lambda g, input: g * (clamp(log(1 - input), min=-100) - clamp(log(input), min=-100)),
+    latex={"input": r"g\,\tfrac{x-t}{x(1-x)}", "target": r"g\,\log\tfrac{1-x}{x}"},
+)
+
+
+@layer(promotion="promote")
+def logits_loss(xp: Any, input: Array, target: Array) -> Array:
+    """-t · log σ(x) - (1 - t) · log σ(-x), written as max(x, 0) - x·t + log(1 + e^-|x|)."""
+    return xp.maximum(input, 0) - input * target + xp.log1p(xp.exp(-xp.abs(input)))
+
+
+logits_loss.vjp(
+    input=lambda g, input, target: g * (sigmoid(input) - target),
+    target=lambda g, input: -g * input,
+    latex={"input": r"g\,(\sigma(x)-t)", "target": r"-g\,x"},
+)

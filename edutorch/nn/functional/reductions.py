@@ -1,0 +1,50 @@
+"""How the losses of single elements become one number."""
+
+from __future__ import annotations
+
+from ...core.tensor import Tensor
+from ...errors import warn
+from ...ops import mean, sum
+from .layer import SettingError
+
+__all__: list[str] = []
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def no_such_reduction(op: str, reduction: str) -> SettingError:
+    return SettingError(
+        op, f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
+    )
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Translate PyTorch's two old arguments, which some code still uses, and warn of them."""
+    if size_average is None and reduce is None:
+        return current_name(reduction) if reduction == "elementwise_mean" else reduction
+    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn(
+        "size_average and reduce args will be deprecated, "
+        f"please use reduction='{chosen}' instead."
+    )
+    return chosen
+
+
+def current_name(reduction: str) -> str:
+    """Translate what "mean" was called for a while."""
+    warn(f"reduction='{reduction}' is deprecated. Please use reduction='mean' instead.")
+    return "mean"
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """Combine the losses of all elements.
+
+    Raises: SettingError (a ValueError): `reduction` is not "mean", "sum" or "none".
+    """
+    if reduction == "mean":
+        return mean(losses)
+    if reduction == "sum":
+        return sum(losses)
+    if reduction != "none":
+        raise no_such_reduction("loss", reduction)
+    return losses

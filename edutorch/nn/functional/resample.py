@@ -1,0 +1,123 @@
+"""Numbers between the numbers along one axis: where to look, and how much each one counts.
+
+Resizing works axis by axis. For each place of the output a list says which numbers of
+the input it is made of, and with which weights; the rest is a weighted sum.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+
+from ...core.tensor import Tensor
+from ...ops import index_select, reshape, tensor
+from ...ops import sum as total
+
+Taps = list[list[tuple[int, float]]]
+"""For each place of the output: the positions it looks at, and their weights."""
+
+
+def resampled(input: Tensor, axis: int, taps: Taps) -> Tensor:
+    """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of place i."""
+    widest = max(map(len, taps), default=1)
+    even = [each + [(each[-1][0], 0.0)] * (widest - len(each)) for each in taps]
+    positions = [position for each in even for position, _ in each]
+    weights = [weight for each in even for _, weight in each]
+    found = index_select(input, axis, tensor(positions, device=input.device).long())
+    if widest == 1 and all(weight == 1 for weight in weights):
+        return found
+    lead, rest = input.shape[:axis], input.shape[axis + 1 :]
+    found = reshape(found, (*lead, len(taps), widest, *rest))
+    share = tensor(weights, dtype=input.dtype, device=input.device)
+    return total(found * reshape(share, (len(taps), widest) + (1,) * len(rest)), axis + 1)
+
+
+# Where to look -------------------------------------------------------------------------------
+
+
+def step_of(n: int, count: int, factor: float | None, align_corners: bool) -> float:
+    """Return how far apart, in the input, two neighbours of the output are."""
+    if align_corners:
+        return (n - 1) / (count - 1) if count > 1 else 0.0
+    return n / count if factor is None else 1 / factor
+
+
+def single(x: float) -> float:
+    """Round to float32, in which PyTorch looks for the nearest number."""
+    return struct.unpack("f", struct.pack("f", x))[0]
+
+
+def nearest(n: int, count: int, factor: float | None, exact: bool) -> Taps:
+    """The number whose left edge (with `exact`: whose centre) is nearest."""
+    if n == count and not exact:
+        return [[(i, 1.0)] for i in range(n)]
+    step, shift = single(step_of(n, count, factor, False)), 0.5 if exact else 0.0
+    return [[(min(int(single((i + shift) * step)), n - 1), 1.0)] for i in range(count)]
+
+
+def linear(n: int, count: int, step: float, align_corners: bool) -> Taps:
+    """The two neighbours, along a straight line from one to the other."""
+    taps: Taps = []
+    for i in range(count):
+        place = i * step if align_corners else (i + 0.5) * step - 0.5
+        place = float(i) if n == count else min(max(place, 0.0), n - 1)
+        low = math.floor(place)
+        taps.append([(low, 1 - (place - low)), (min(low + 1, n - 1), place - low)])
+    return taps
+
+
+def cubic(n: int, count: int, step: float, align_corners: bool) -> Taps:
+    """Four neighbours, along the cubic curve of `cubic_weight`; the edge is repeated."""
+    taps: Taps = []
+    for i in range(count):
+        place = i * step if align_corners else (i + 0.5) * step - 0.5
+        low = math.floor(place)
+        around = range(low - 1, low + 3)
+        taps.append([(min(max(j, 0), n - 1), cubic_weight(place - j, -0.75)) for j in around])
+    return taps
+
+
+def smooth(
+    n: int, count: int, step: float, align_corners: bool, reach: float,
+    weight: Callable[[float], float],
+) -> Taps:  # fmt: skip
+    """All numbers under a bump of `weight`, as wide as the pixels of the output if these
+    are larger: so that shrinking leaves no number out."""
+    wide = max(step, 1.0)
+    taps: Taps = []
+    for i in range(count):
+        centre = step * i + (0.5 if align_corners else 0.5 * step)
+        start = max(int(centre - reach * wide + 0.5), 0)
+        end = min(int(centre + reach * wide + 0.5), n)
+        shares = [weight((j - centre + 0.5) / wide) for j in range(start, end)]
+        whole = sum(shares) or 1.0
+        taps.append([(j, share / whole) for j, share in zip(range(start, end), shares, strict=True)])
+    return taps
+
+
+# How much it counts --------------------------------------------------------------------------
+
+
+def linear_weight(x: float) -> float:
+    """A tent: 1 - |x|."""
+    return max(0.0, 1 - abs(x))
+
+
+def cubic_weight(x: float, a: float = -0.5) -> float:
+    """A smooth bump that is 1 at 0 and 0 at the other whole numbers, with slope `a` at 1.
+
+    Paper: Keys, Cubic convolution interpolation for digital image processing, 1981.
+    """
+    x = abs(x)
+    if x <= 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return ((x - 5) * x + 8) * x * a - 4 * a if x < 2 else 0.0
+
+
+def lanczos_weight(x: float) -> float:
+    """sin(πx)/πx inside a wider one of it, three numbers to each side."""
+    if x == 0:
+        return 1.0
+    angle = math.pi * x
+    return 3 * math.sin(angle) * math.sin(angle / 3) / (angle * angle) if abs(x) < 3 else 0.0

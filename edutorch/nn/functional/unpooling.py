@@ -1,0 +1,309 @@
+"""More poolings: back to the larger image, by powers, at random, and across channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops import abs as abs_
+from ...ops import arange, cat, floor, rand, relu, reshape, scatter, sign, unsqueeze, zeros
+from .adaptive import largest_of
+from .layer import SettingError
+from .padding import pad
+from .pooling import averaged, max_pooled
+from .windows import Counts, Size, need_images, settings_of
+
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "local_response_norm", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
+
+# Back to the larger image ---------------------------------------------------------------------
+
+
+def unpooled(
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None,
+    padding: Size, output_size: Sequence[int] | None,
+) -> Tensor:  # fmt: skip
+    """`max_unpool1d`, `max_unpool2d` and `max_unpool3d` for 1, 2 and 3 axes."""
+    op = f"max_unpool{rank}d"
+    need_images(op, input.shape, rank)
+    shapes = {"input": tuple(input.shape), "indices": tuple(indices.shape)}
+    if input.shape != indices.shape:
+        raise ShapeError(op, "each number needs an index: the shapes should be the same", shapes)
+    size = size_before(op, rank, input, kernel_size, stride, padding, output_size)
+    lead, room = input.shape[:-rank], math.prod(size)
+    flat = reshape(indices, (*lead, -1))
+    if flat.numel() and not bool(((flat >= 0) & (flat < room)).all()):
+        raise ShapeError(op, f"an index lies outside an image of {size}", shapes)
+    empty = zeros(*lead, room, dtype=input.dtype, device=input.device)
+    return reshape(scatter(empty, -1, flat, reshape(input, (*lead, -1))), (*lead, *size))
+
+
+def size_before(
+    op: str, rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
+    output_size: Sequence[int] | None,
+) -> Counts:  # fmt: skip
+    """Return the size of the image before it was pooled, which a stride leaves a little open.
+
+    Raises: SettingError (a ValueError): `output_size` cannot have been it.
+    """
+    kernel, border = settings_of(kernel_size, rank, op), settings_of(padding, rank, op)
+    step = kernel if stride is None or stride == () else settings_of(stride, rank, op)
+    usual = tuple(
+        (n - 1) * s + k - 2 * p
+        for n, s, k, p in zip(input.shape[-rank:], step, kernel, border, strict=True)
+    )
+    if output_size is None:
+        return usual
+    size = tuple(output_size)[-rank:]
+    if len(output_size) not in (rank, rank + 2):
+        raise SettingError(op, f"output_size needs {rank} or {rank + 2} numbers, got {output_size}")
+    for axis, (n, middle, s) in enumerate(zip(size, usual, step, strict=True)):
+        if not middle - s < n < middle + s:
+            raise SettingError(
+                op,
+                f'invalid output_size "{size}" (dim {axis} must be between {middle - s} '
+                f"and {middle + s})",
+            )
+    return size
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
+    padding: Size = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Put the numbers of `max_pool1d` back where they were found, among zeros.
+
+    >>> nn.functional.max_unpool1d(tensor([[3.0, 2.0]]), tensor([[1, 2]]), 2)
+    tensor([[0., 3., 2., 0.]])
+    """
+    return unpooled(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
+    padding: Size = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Put the numbers of `max_pool2d` back where they were found, among zeros.
+
+    Args:
+        indices: what `max_pool2d(…, return_indices=True)` returned.
+        output_size: the size of the image before, where the stride leaves it open.
+
+    Raises: ShapeError: an index lies outside the image.
+
+    >>> nn.functional.max_unpool2d(tensor([[[9.0]]]), tensor([[[2]]]), 2)
+    tensor([[[0., 0.],
+             [9., 0.]]])
+    """
+    return unpooled(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
+    padding: Size = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Put the numbers of `max_pool3d` back where they were found, among zeros.
+
+    >>> nn.functional.max_unpool3d(tensor([[[[9.0]]]]), tensor([[[[2]]]]), 2).sum()
+    tensor(9.)
+    """
+    return unpooled(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+# By powers -----------------------------------------------------------------------------------
+
+
+def power_pooled(
+    rank: int, input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None,
+    ceil_mode: bool,
+) -> Tensor:  # fmt: skip
+    """`lp_pool1d`, `lp_pool2d` and `lp_pool3d` for 1, 2 and 3 axes."""
+    if abs(norm_type) == math.inf:
+        sides = 1 if norm_type > 0 else -1
+        peaks = max_pooled(rank, sides * abs_(input), kernel_size, stride, 0, 1, ceil_mode, False)
+        return sides * peaks
+    average = averaged(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True)
+    count = math.prod(settings_of(kernel_size, rank, f"lp_pool{rank}d"))
+    return (sign(average) * relu(abs_(average)) * count) ** (1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The p-norm of each window of a sequence: y = (Σ xᵖ)^(1/p); see `lp_pool2d`.
+
+    >>> nn.functional.lp_pool1d(tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
+    return power_pooled(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The p-norm of each window: y = (Σ xᵖ)^(1/p). p = 1 is the sum, p = ∞ the largest.
+
+    Where a window's sum is 0 the root has no finite gradient, as in PyTorch.
+
+    >>> nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
+    tensor([[[5.]]])
+    """
+    return power_pooled(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The p-norm of each window of a volume; see `lp_pool2d`.
+
+    >>> nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
+    tensor([[[[5.]]]])
+    """
+    return power_pooled(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# At random -----------------------------------------------------------------------------------
+
+
+def fractional(
+    rank: int, input: Tensor, kernel_size: Size, output_size: Any, output_ratio: Any,
+    samples: Tensor | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool2d` and `…3d` with indices."""
+    op = f"fractional_max_pool{rank}d"
+    need_images(op, input.shape, rank)
+    sizes, kernel = input.shape[-rank:], settings_of(kernel_size, rank, op)
+    if output_size is None and output_ratio is None:
+        raise SettingError(op, "requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        each = (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
+        output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, each, strict=True))
+    counts = settings_of(output_size, rank, op)
+    if any(m < 1 or m + k - 1 > n for m, k, n in zip(counts, kernel, sizes, strict=True)):
+        raise ShapeError(
+            op, "the windows do not fit", {"input": tuple(input.shape), "kernel_size": kernel,
+            "output_size": counts}, "needed along each axis: output + kernel - 1 ≤ input",
+        )  # fmt: skip
+    lead = (1, *input.shape[:1]) if input.ndim == rank + 1 else input.shape[:2]
+    if samples is None:
+        samples = rand(*lead, rank, dtype=input.dtype, device=input.device)
+    samples = samples.reshape(*input.shape[:-rank], rank)
+    order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
+    seen = [
+        unsqueeze(starts(samples[..., number], n, m, k), -1) + arange(k, device=input.device)
+        for number, n, m, k in zip(order, sizes, counts, kernel, strict=True)
+    ]
+    return largest_of(input, seen)
+
+
+def starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
+    """Return where windows start: steps of one of two lengths, mixed by the sample.
+
+    start[i] = ⌊(i + u) · α⌋ - ⌊u · α⌋ with α = (n - k) / (m - 1); the last one is at n - k.
+    """
+    last = zeros(*sample.shape, 1, device=sample.device).long() + (size - kernel)
+    if count == 1:
+        return last
+    alpha = (size - kernel) / (count - 1)
+    u = unsqueeze(sample, -1)
+    steps = arange(count - 1, dtype=sample.dtype, device=sample.device)
+    return cat([(floor((steps + u) * alpha) - floor(u * alpha)).long(), last], -1)
+
+
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """The largest number of each window, where windows are placed a little at random.
+
+    Args:
+        output_size: the size of the result, or
+        output_ratio: its part of the size of the input, between 0 and 1.
+        return_indices: also say where each was found, row by row.
+
+    Raises: ShapeError: the windows do not fit. SettingError: no size is given.
+
+    Paper: Graham, Fractional max-pooling, 2014.
+
+    >>> nn.functional.fractional_max_pool2d(ones(1, 1, 5, 5), 2, output_ratio=0.6).shape
+    torch.Size([1, 1, 3, 3])
+    """
+    found = fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """The largest number of each window of a volume; see `fractional_max_pool2d`.
+
+    >>> nn.functional.fractional_max_pool3d(ones(1, 1, 5, 5, 5), 2, output_size=3).shape
+    torch.Size([1, 1, 3, 3, 3])
+    """
+    found = fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool2d`, and where each number was found.
+
+    >>> nn.functional.fractional_max_pool2d_with_indices(ones(1, 1, 2, 2), 2, 1)[1].item()
+    0
+    """
+    return fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool3d`, and where each number was found.
+
+    >>> nn.functional.fractional_max_pool3d_with_indices(ones(1, 1, 2, 2, 2), 2, 1)[1].item()
+    0
+    """
+    return fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+# Across channels -----------------------------------------------------------------------------
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divide by what neighbouring channels say: y = x / (k + α · mean(x²))^β.
+
+    Args:
+        input: (n, c, …), at least 3 axes.
+        size: over how many channels the mean goes.
+
+    Raises: SettingError (a ValueError): too few axes.
+
+    Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
+
+    >>> nn.functional.local_response_norm(ones(1, 2, 1), 2, alpha=6.0).flatten()
+    tensor([0.3536, 0.2300])
+    """
+    if input.ndim < 3:
+        raise SettingError("local_response_norm", "expected 3 axes or more: (n, c, …)",
+            {"input": tuple(input.shape)})  # fmt: skip
+    if not input.numel():
+        return input
+    n, c, *rest = input.shape
+    rows = reshape(input * input, (n, 1, c, math.prod(rest)))
+    rows = pad(rows, (0, 0, size // 2, (size - 1) // 2))
+    means = reshape(averaged(2, rows, (size, 1), 1, 0, False, True), input.shape)
+    return input / (means * alpha + k) ** beta

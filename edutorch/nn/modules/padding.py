@@ -1,0 +1,227 @@
+"""Borders as layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..functional.windows import settings_of
+from .module import Module
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
+
+
+class Pad(Module):
+    """What all borders share.
+
+    Args:
+        padding: one width for all sides, or before and behind the last axis, then the last
+            but one, …; a negative width cuts off.
+    """
+
+    rank = 1
+    mode = "constant"
+    value: float | None = None
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__()
+        self.padding = settings_of(padding, 2 * self.rank, type(self).__name__)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Put the border around."""
+        return F.pad(input, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"{self.padding}"
+
+
+class ConstantPad(Pad):
+    """What borders of one number share.
+
+    Args: as for `Pad`, and the number, `value`.
+    """
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(ConstantPad):
+    """A border of one number around a sequence.
+
+    >>> nn.ConstantPad1d(1, 0.5)(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 6])
+    """
+
+    rank = 1
+
+
+class ConstantPad2d(ConstantPad):
+    """A border of one number around an image.
+
+    >>> nn.ConstantPad2d(1, 0.5)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 6, 6])
+    """
+
+    rank = 2
+
+
+class ConstantPad3d(ConstantPad):
+    """A border of one number around a volume.
+
+    >>> nn.ConstantPad3d(1, 0.5)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 6, 6, 6])
+    """
+
+    rank = 3
+
+
+class ZeroPad1d(Pad):
+    """A border of zeros around a sequence.
+
+    >>> nn.ZeroPad1d(1)(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 6])
+    """
+
+    rank = 1
+
+
+class ZeroPad2d(Pad):
+    """A border of zeros around an image.
+
+    >>> nn.ZeroPad2d(1)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 6, 6])
+    """
+
+    rank = 2
+
+
+class ZeroPad3d(Pad):
+    """A border of zeros around a volume.
+
+    >>> nn.ZeroPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 6, 6, 6])
+    """
+
+    rank = 3
+
+
+class ReflectionPad1d(Pad):
+    """A border that mirrors the inside around a sequence.
+
+    >>> nn.ReflectionPad1d(1)(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 6])
+    """
+
+    rank = 1
+    mode = "reflect"
+
+
+class ReflectionPad2d(Pad):
+    """A border that mirrors the inside around an image.
+
+    >>> nn.ReflectionPad2d(1)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 6, 6])
+    """
+
+    rank = 2
+    mode = "reflect"
+
+
+class ReflectionPad3d(Pad):
+    """A border that mirrors the inside around a volume.
+
+    >>> nn.ReflectionPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 6, 6, 6])
+    """
+
+    rank = 3
+    mode = "reflect"
+
+
+class ReplicationPad1d(Pad):
+    """A border that repeats the edge around a sequence.
+
+    >>> nn.ReplicationPad1d(1)(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 6])
+    """
+
+    rank = 1
+    mode = "replicate"
+
+
+class ReplicationPad2d(Pad):
+    """A border that repeats the edge around an image.
+
+    >>> nn.ReplicationPad2d(1)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 6, 6])
+    """
+
+    rank = 2
+    mode = "replicate"
+
+
+class ReplicationPad3d(Pad):
+    """A border that repeats the edge around a volume.
+
+    >>> nn.ReplicationPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 6, 6, 6])
+    """
+
+    rank = 3
+    mode = "replicate"
+
+
+class CircularPad1d(Pad):
+    """A border of the other end around a sequence.
+
+    >>> nn.CircularPad1d(1)(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 6])
+    """
+
+    rank = 1
+    mode = "circular"
+
+
+class CircularPad2d(Pad):
+    """A border of the other end around an image.
+
+    >>> nn.CircularPad2d(1)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 6, 6])
+    """
+
+    rank = 2
+    mode = "circular"
+
+
+class CircularPad3d(Pad):
+    """A border of the other end around a volume.
+
+    >>> nn.CircularPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 6, 6, 6])
+    """
+
+    rank = 3
+    mode = "circular"

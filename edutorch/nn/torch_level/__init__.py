@@ -1,0 +1,13 @@
+"""Layers as functions of the module `torch` itself, with their argument lists there."""
+
+from __future__ import annotations
+
+from . import bends, layers, losses, recurrent, tables
+from .bends import *
+from .layers import *
+from .losses import *
+from .recurrent import *
+from .tables import *
+
+__all__: list[str] = []
+__all__ += bends.__all__ + layers.__all__ + losses.__all__ + recurrent.__all__ + tables.__all__

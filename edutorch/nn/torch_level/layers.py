@@ -1,0 +1,193 @@
+"""Norms, convolutions and pooling as `torch.<name>`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...ops import norm, reshape, rsqrt, transpose, zeros
+from .. import functional as F
+from ..functional import (
+    adaptive_avg_pool1d, avg_pool1d, bilinear, channel_shuffle, conv1d, conv2d, conv3d, conv_tbc,
+    conv_transpose1d, conv_transpose2d, conv_transpose3d, cosine_similarity, max_pool1d,
+    max_pool1d_with_indices, max_pool2d, max_pool3d, native_channel_shuffle, pairwise_distance,
+    pixel_shuffle, pixel_unshuffle, rms_norm,
+)  # fmt: skip
+from ..functional.norm import scaled, standardize
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "batch_norm", "bilinear",
+    "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+    "cosine_similarity", "group_norm", "instance_norm", "layer_norm", "max_pool1d",
+    "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_batch_norm",
+    "native_channel_shuffle", "native_group_norm", "native_layer_norm", "norm_except_dim",
+    "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "rms_norm",
+]  # fmt: skip
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
+    """Standardise each sample; see `nn.functional.layer_norm`.
+
+    >>> layer_norm(tensor([[1.0, 3.0]]), (2,)).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    return F.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Standardise groups of channels; see `nn.functional.group_norm`.
+
+    >>> group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    return F.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Standardise each channel over the batch; see `nn.functional.batch_norm`.
+
+    >>> x = tensor([[1.0], [3.0]])
+    >>> batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False).round(decimals=2)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Standardise each channel of each sample; see `nn.functional.instance_norm`.
+
+    >>> x = tensor([[[1.0, 3.0]]])
+    >>> instance_norm(x, None, None, None, None, True, 0.1, 1e-5, False).round(decimals=2)
+    tensor([[[-1.,  1.]]])
+    """
+    return F.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Layer norm, and the mean and 1 / √(variance + ε) that it used.
+
+    >>> native_layer_norm(tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
+    y = F.layer_norm(input, normalized_shape, weight, bias, eps)
+    dims = tuple(range(-len(tuple(normalized_shape)), 0))
+    _, mean, variance = standardize(input.detach(), dims, eps)
+    return y, mean, rsqrt(variance + eps)
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
+    group: int, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Group norm, and the mean and 1 / √(variance + ε) of each group, (N, group).
+
+    >>> native_group_norm(tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
+    y = F.group_norm(input, group, weight, bias, eps)
+    grouped = reshape(input.detach(), (N, group, C // group * HxW))
+    _, mean, variance = standardize(grouped, (2,), eps)
+    return y, reshape(mean, (N, group)), reshape(rsqrt(variance + eps), (N, group))
+
+
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Batch norm, and the mean and 1 / √(variance + ε) of each channel (empty in evaluation).
+
+    >>> x = tensor([[1.0], [3.0]])
+    >>> native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[1:]
+    (tensor([2.]), tensor([1.]))
+    """
+    y = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        nothing = zeros(0, dtype=input.dtype, device=input.device)
+        return y, nothing, nothing.clone()
+    dims = (0, *range(2, input.ndim))
+    _, mean, variance = standardize(input.detach(), dims, eps)
+    return y, reshape(mean, (-1,)), reshape(rsqrt(variance + eps), (-1,))
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The lengths of a tensor's slices along `dim`, as weight normalisation needs them.
+
+    Args:
+        pow: the p of the norm.
+        dim: the axis that is kept; -1 for one norm of all.
+
+    >>> norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    if dim == -1:
+        return norm(v, pow)
+    if dim == 0:
+        return reshape(norm(reshape(v, (v.shape[0], -1)), pow, 1), (-1,) + (1,) * (v.ndim - 1))
+    return transpose(norm_except_dim(transpose(v, 0, dim), pow, 0), 0, dim)
+
+
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """A border of one number around the last axes; see `nn.functional.pad`.
+
+    >>> constant_pad_nd(ones(2), (1, 0), 5)
+    tensor([5., 1., 1.])
+    """
+    return F.pad(input, pad, "constant", value)
+
+
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """A convolution of as many axes as the filters have, or a transposed one.
+
+    >>> x, w = tensor([[[1.0, 2.0, 4.0]]]), tensor([[[-1.0, 1.0]]])
+    >>> convolution(x, w, None, (1,), (0,), (1,), False, (0,), 1)
+    tensor([[[1., 2.]]])
+    """
+    axes = f"{weight.ndim - 2}d"
+    if transposed:
+        spread = getattr(F, f"conv_transpose{axes}")
+        return spread(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(F, f"conv{axes}")(input, weight, bias, stride, padding, dilation, groups)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """The largest of windows chosen to give a certain length, and where they were found.
+
+    >>> adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
+    (tensor([[3.]]), tensor([[1]]))
+    """
+    return F.adaptive_max_pool1d(input, output_size, True)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The distances of all pairs of rows; see `nn.functional.pdist`.
+
+    >>> pdist(tensor([[0.0], [3.0], [7.0]]))
+    tensor([3., 7., 4.])
+    """
+    return getattr(F, "pdist")(input, p)  # noqa: B009

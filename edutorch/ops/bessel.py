@@ -1,0 +1,259 @@
+"""Bessel functions: waves in a round drum, and their kin that only grow or only fall.
+
+All are solutions of x² y'' + x y' + (x² ∓ n²) y = 0 for n = 0 and 1: J and Y with +x², which
+swing; I and K with -x², which grow and fall. Two formulas serve all of them.
+
+Up to 2 their power series in t = x² / 4, here with all signs positive (∓t makes J, Y of I, K):
+
+    Iₙ(x) = (x/2)ⁿ Σ tᵏ / (k! (k+n)!)
+    Kₙ(x) = ±ln(x/2) Iₙ(x) ± (x/2)ⁿ Σ ½ (ψ(k+1) + ψ(k+n+1)) tᵏ / (k! (k+n)!)  (+ 1/x for n = 1)
+
+Beyond, the integral Kₙ(x) = ∫₀^∞ exp(-x cosh u) cosh(nu) du. Its integrand dies out so fast
+that 24 steps of the trapezoidal rule give 16 digits. For J and Y, which are K of an imaginary
+number, the path is bent through the complex plane so that nothing swings on it (the path of
+steepest descent, u - i·arctan(sinh u)): with the damping d = exp(-x sinh u tanh u),
+
+    J₀ = 2/π (a sin x + b cos x)     a = ∫ d du           b = ∫ d / cosh u du
+    Y₀ = 2/π (b sin x - a cos x)
+    J₁ = 2/π (q sin x - p cos x)     p = ∫ d / cosh² u du    q = ∫ d cosh u du
+    Y₁ = -2/π (p sin x + q cos x)
+
+Paper: NIST Digital Library of Mathematical Functions, 10.8, 10.31, 10.32.9, 10.27.8, 3.5(i).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+from .precise import in_float64, power_series
+
+NEAR = 2.0
+STEPS = 24
+
+# Near 0 --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def plain_series(n: int, terms: int = 14) -> list[float]:
+    """1 / (k! (k+n)!)"""
+    return [1 / (math.factorial(k) * math.factorial(k + n)) for k in range(terms)]
+
+
+@functools.cache
+def logarithmic_series(n: int) -> list[float]:
+    """½ (ψ(k+1) + ψ(k+n+1)) / (k! (k+n)!), where ψ(m+1) = 1 + 1/2 + … + 1/m - γ."""
+
+    def psi(m: int) -> float:
+        return math.fsum(1 / i for i in range(1, m + 1)) - float(np.euler_gamma)
+
+    return [(psi(k) + psi(k + n)) / 2 * each for k, each in enumerate(plain_series(n))]
+
+
+# Far from 0 ----------------------------------------------------------------------------------
+
+
+def path(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the points u of the trapezoidal rule and their weights, up to where
+    exp(-x (cosh u - 1)) is below e⁻⁴⁰: the larger x, the closer they lie together."""
+    step = 2 * xp.arcsinh(xp.sqrt(20 / x)) / STEPS
+    yield xp.zeros_like(x), step / 2
+    for k in range(1, STEPS + 1):
+        yield k * step, step
+
+
+def falling(xp: Any, x: Array, order: float) -> Array:
+    """eˣ K(x) of any order, for x not near 0."""
+    total = xp.zeros_like(x)
+    for u, weight in path(xp, x):
+        half = xp.sinh(u / 2)
+        total = total + weight * xp.exp(-2 * x * half * half) * xp.cosh(order * u)
+    return total
+
+
+def swinging(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
+    """J and Y of order n (0 or 1), for x not near 0."""
+    first, second = xp.zeros_like(x), xp.zeros_like(x)
+    for u, weight in path(xp, x):
+        cosh = xp.cosh(u)
+        damped = weight * xp.exp(-x * xp.sinh(u) * xp.tanh(u))
+        first = first + (damped if n == 0 else damped / (cosh * cosh))
+        second = second + (damped / cosh if n == 0 else damped * cosh)
+    sin, cos = xp.sin(x) * (2 / math.pi), xp.cos(x) * (2 / math.pi)
+    if n == 0:
+        return first * sin + second * cos, second * sin - first * cos
+    return second * sin - first * cos, -(first * sin + second * cos)
+
+
+# J and Y -------------------------------------------------------------------------------------
+
+
+def bessel_j(xp: Any, input: Array, n: int) -> Array:
+    x = xp.abs(input)
+    near, far = xp.minimum(x, NEAR), xp.where((x > NEAR) & ~xp.isinf(x), x, NEAR)
+    close = (near / 2) ** n * power_series(near * near * -0.25, plain_series(n))
+    y = xp.where(x > NEAR, swinging(xp, far, n)[0], close)
+    y = xp.where(xp.isinf(x), 0.0, y)
+    return xp.where(input < 0, -y, y) if n else y
+
+
+def bessel_y(xp: Any, input: Array, n: int) -> Array:
+    positive = input > 0
+    x = xp.where(positive, input, 1.0)
+    near, far = xp.minimum(x, NEAR), xp.where((x > NEAR) & ~xp.isinf(x), x, NEAR)
+    t, half = near * near * -0.25, near / 2
+    terms = xp.log(half) * power_series(t, plain_series(n)) - power_series(t, logarithmic_series(n))
+    close = terms * half**n * (2 / math.pi) - n * (2 / math.pi) / near
+    y = xp.where(x > NEAR, swinging(xp, far, n)[1], close)
+    y = xp.where(xp.isinf(x), 0.0, y)
+    return xp.where(positive, y, xp.where(input == 0, -math.inf, math.nan))
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def bessel_j0(xp: Any, input: Array) -> Array:
+    """The Bessel function J₀: a wave that starts at 1 and fades like √(2 / πx).
+
+    >>> edutorch.special.bessel_j0(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.7652])
+    """
+    return bessel_j(xp, input, 0)
+
+
+bessel_j0.vjp(input=lambda g, input: -g * bessel_j1(input), latex=r"-g\,J_1(x)")
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def bessel_j1(xp: Any, input: Array) -> Array:
+    """The Bessel function J₁, a wave that starts at 0.
+
+    >>> edutorch.special.bessel_j1(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.4401])
+    """
+    return bessel_j(xp, input, 1)
+
+
+bessel_j1.vjp(
+    input=lambda g, input, y: g * (bessel_j0(input) - over_x(y, input)),
+    latex=r"g\,(J_0(x) - \tfrac{y}{x})",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def bessel_y0(xp: Any, input: Array) -> Array:
+    """The Bessel function Y₀, a wave that rises from -∞ at 0; NaN below.
+
+    >>> edutorch.special.bessel_y0(tensor([1.0, 2.0]))
+    tensor([0.0883, 0.5104])
+    """
+    return bessel_y(xp, input, 0)
+
+
+bessel_y0.vjp(input=lambda g, input: -g * bessel_y1(input), latex=r"-g\,Y_1(x)")
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def bessel_y1(xp: Any, input: Array) -> Array:
+    """The Bessel function Y₁, a wave that rises from -∞ at 0; NaN below.
+
+    >>> edutorch.special.bessel_y1(tensor([1.0, 2.0]))
+    tensor([-0.7812, -0.1070])
+    """
+    return bessel_y(xp, input, 1)
+
+
+bessel_y1.vjp(
+    input=lambda g, input, y: g * (bessel_y0(input) - y / input),
+    latex=r"g\,(Y_0(x) - \tfrac{y}{x})",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def spherical_bessel_j0(xp: Any, input: Array) -> Array:
+    """The spherical Bessel function: y = sin(x) / x, and 1 at 0.
+
+    >>> edutorch.special.spherical_bessel_j0(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.8415])
+    """
+    usual = (input != 0) & ~xp.isinf(input)
+    x = xp.where(usual, input, 1.0)
+    return xp.where(usual, xp.sin(x) / x, xp.where(input == 0, 1.0, 0.0))
+
+
+spherical_bessel_j0.vjp(
+    input=lambda g, input, y: g * where(
+        input == 0, 0.0, (cos(input) - y) / where(input == 0, 1.0, input)
+    ),
+    latex=r"g\,\frac{\cos x - y}{x}",
+)  # fmt: skip
+
+
+def over_x(y: Any, x: Any) -> Any:
+    """y / x for J₁ or I₁, whose limit at 0 is ½."""
+    return where(x == 0, 0.5, y / where(x == 0, 1.0, x))
+
+
+# Airy ----------------------------------------------------------------------------------------
+
+THIRD = 1 / 3
+
+
+@functools.cache
+def airy_series(start: int, terms: int = 16) -> list[float]:
+    """The solution of y'' = x y that begins with 1 (start 0) or x (start 1), in powers of x³."""
+    found = [1.0]
+    for k in range(1, terms):
+        n = 3 * k + start
+        found.append(found[-1] / (n * (n - 1)))
+    return found
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def airy_ai(xp: Any, input: Array) -> Array:
+    """The Airy function: a wave left of 0 that falls to nothing right of it; y'' = x y.
+
+    Within ±1.5 two power series; beyond, it is a Bessel function of order ⅓ at ζ = ⅔ |x|^(3/2),
+    and the same integrals hold: right √(x/3) / π · K(ζ), left a wave with a sin ζ + b cos ζ.
+    No derivative is offered, as in PyTorch.
+
+    Paper: NIST Digital Library of Mathematical Functions, 9.4.1, 9.6.2, 9.6.6.
+
+    >>> edutorch.special.airy_ai(tensor([-1.0, 0.0, 1.0]))
+    tensor([0.5356, 0.3550, 0.1353])
+    """
+    close = xp.clip(input, -1.5, 1.5)
+    cube = close * close * close
+    at_0, slope = 3 ** (-2 / 3) / math.gamma(2 / 3), 3 ** (-1 / 3) / math.gamma(1 / 3)
+    y = at_0 * power_series(cube, airy_series(0))
+    y = y - slope * close * power_series(cube, airy_series(1))
+    size = xp.abs(input)
+    x = xp.where((size > 1.5) & ~xp.isinf(size), size, 1.5)
+    root = xp.sqrt(x)
+    z = xp.minimum(2 / 3 * x * root, 1e300)
+    right = root / (math.pi * math.sqrt(3)) * xp.exp(-z) * falling(xp, z, THIRD)
+    a, b = xp.zeros_like(z), xp.zeros_like(z)
+    for u, weight in path(xp, z):
+        sinh, cosh = xp.sinh(u), xp.cosh(u)
+        angle = xp.arctan(sinh) * THIRD
+        damped = weight * xp.exp(-z * sinh * xp.tanh(u))
+        real, imaginary = xp.cosh(THIRD * u) * xp.cos(angle), xp.sinh(THIRD * u) * xp.sin(angle)
+        a = a + damped * (real - imaginary / cosh)
+        b = b + damped * (imaginary + real / cosh)
+    left = 2 * root / (math.pi * math.sqrt(3)) * (a * xp.sin(z) + b * xp.cos(z))
+    y = xp.where(input > 1.5, right, xp.where(input < -1.5, left, y))
+    return xp.where(xp.isinf(input), 0.0, y)
+
+
+from .comparison import where  # noqa: E402  (rules may use any op)
+from .trigonometry import cos  # noqa: E402

@@ -1,0 +1,167 @@
+"""Differences and areas: what derivative and integral are for numbers at some points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.methods import as_method
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+
+
+@as_method
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Each number minus the one before it along `dim`, n times over; bools: do they differ?
+
+    Args:
+        prepend, append: what stands before and behind the numbers.
+
+    Raises: ShapeError: a single number. ValueError: n is negative.
+
+    >>> diff(tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    if not input.ndim:
+        raise ShapeError("diff", "needs at least one axis", {"input": ()})
+    if n < 0:
+        raise ValueError(f"diff: n cannot be negative, got {n}")
+    if prepend is not None or append is not None:
+        parts = (prepend, input, append)
+        input = cat([each for each in parts if each is not None], dim)
+    for _ in range(min(n, input.shape[dim])):
+        behind, before = ends(input, dim)
+        input = behind ^ before if input.dtype.name == "bool" else behind - before
+    return input
+
+
+def ends(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """All but the first along `dim`, and all but the last."""
+    rest = max(input.shape[dim] - 1, 0)
+    return narrow(input, dim, input.shape[dim] - rest, rest), narrow(input, dim, 0, rest)
+
+
+# Areas -------------------------------------------------------------------------------------------
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The area under a curve through points, by trapezoids: Σ (xᵢ₊₁ - xᵢ) (yᵢ + yᵢ₊₁) / 2.
+
+    Args:
+        x: where the points are; else they are `dx` (1) apart.
+
+    >>> trapezoid(tensor([1.0, 5.0, 10.0]))
+    tensor(10.5000)
+    """
+    return sum(areas("trapezoid", y, x, dx, dim), dim) / 2
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
+) -> Tensor:
+    """The area under a curve up to each point but the first; see `trapezoid`.
+
+    >>> cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
+    tensor([ 3.0000, 10.5000])
+    """
+    return cumsum(areas("cumulative_trapezoid", y, x, dx, dim), dim) / 2
+
+
+def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
+    """Twice the area between each two neighbours."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}: give the points by `x` or their distance by `dx`, not both")
+    dim = normal_dim(name, dim, y.ndim)
+    behind, before = ends(y, dim)
+    if x is None:
+        return (behind + before) * (1 if dx is None else dx)
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            rows = {"y": tuple(y.shape), "x": tuple(x.shape)}
+            raise ShapeError(name, f"there must be one `x` for each `y` along axis {dim}", rows)
+        x = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
+    x = reshape(x, (*[1] * (y.ndim - x.ndim), *x.shape))
+    right, left = ends(x, dim)
+    return (right - left) * (behind + before)
+
+
+# Slopes ------------------------------------------------------------------------------------------
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """The slope at each point along each axis, from its neighbours on both sides.
+
+    Inside (yᵢ₊₁ - yᵢ₋₁) / 2h; at the ends from the nearest two points, or three with
+    `edge_order=2`.
+
+    Args:
+        spacing: the distance h, one per axis, or the coordinates of the points of each axis.
+
+    Raises: ShapeError: too few points, or not one spacing per axis.
+
+    >>> gradient(tensor([1.0, 4.0, 9.0]))
+    (tensor([3., 4., 5.]),)
+    """
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [normal_dim("gradient", each, input.ndim) for each in dims]
+    several = isinstance(spacing, Sequence)
+    steps = list(spacing) if several else [spacing] * len(dims)
+    if len(steps) != len(dims):
+        raise ShapeError("gradient", f"needs {len(dims)} spacings, got {len(steps)}")
+    if any(input.shape[each] <= edge_order for each in dims):
+        raise ShapeError(
+            "gradient", f"each axis needs more than {edge_order} points",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    return tuple(slopes(input, *each, edge_order) for each in zip(dims, steps, strict=True))
+
+
+def slopes(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
+    """The slopes along one axis; `spacing` is a distance, or the points' coordinates."""
+    n = y.shape[dim]
+    if isinstance(spacing, Tensor) and spacing.ndim:
+        if tuple(spacing.shape) != (n,):
+            rows = {"input": tuple(y.shape), "spacing": tuple(spacing.shape)}
+            raise ShapeError("gradient", f"axis {dim} needs one coordinate per point", rows)
+        steps = reshape(diff(spacing), (-1, *[1] * (y.ndim - dim - 1)))
+    else:
+        steps = None
+
+    def at(place: int, size: int = 1) -> Tensor:
+        return narrow(y, dim, place, size)
+
+    def step(place: int, size: int = 1) -> Any:
+        return spacing if steps is None else narrow(steps, 0, place, size)
+
+    parts = []
+    if n > 2:
+        a, b = step(0, n - 2), step(1, n - 2)
+        behind, here, before = at(2, n - 2), at(1, n - 2), at(0, n - 2)
+        parts = [a / (b * (a + b)) * behind + (b - a) / (a * b) * here - b / (a * (a + b)) * before]
+        if steps is None:
+            parts = [(behind - before) / (2 * spacing)]
+    if edge_order == 1:
+        first, last = (at(1) - at(0)) / step(0), (at(n - 1) - at(n - 2)) / step(n - 2)
+    else:
+        first = parabola_slope(at(0), at(1), at(2), step(0), step(1))
+        last = -parabola_slope(at(n - 1), at(n - 2), at(n - 3), step(n - 2), step(n - 3))
+    return cat([first, *parts, last], dim)
+
+
+def parabola_slope(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor:
+    """The slope at the first of three points that are a and b apart."""
+    return -(2 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
+
+
+from .joining import cat  # noqa: E402
+from .movement import narrow, reshape  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .running import cumsum  # noqa: E402

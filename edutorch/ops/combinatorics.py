@@ -1,0 +1,101 @@
+"""All pairs, all choices, and places counted in one number or in several."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.methods import as_method
+from ..core.out import takes_out
+from ..core.shapes import Size
+from ..core.tensor import Tensor
+from ..errors import DTypeError, ShapeError
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All ways to choose r numbers of a vector, in its order, one in each row.
+
+    >>> combinations(tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    if input.ndim != 1:
+        raise ShapeError("combinations", "expects a vector", {"input": tuple(input.shape)})
+    if r < 0:
+        raise ValueError(f"combinations: r cannot be negative, got {r}")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(choose(range(input.shape[0]), r))
+    places = np.array(rows, np.int64).reshape(len(rows), r)
+    if not r:
+        return input.new_empty(0)
+    chosen = index_select(input, 0, tensor(places.reshape(-1), device=input.device))
+    return chosen.reshape(len(rows), r)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All ways to take one number of each vector, one in each row.
+
+    >>> cartesian_prod(tensor([1, 2]), tensor([5, 6]))
+    tensor([[1, 5],
+            [1, 6],
+            [2, 5],
+            [2, 6]])
+    """
+    vectors: Sequence[Tensor] = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
+    if any(each.ndim != 1 for each in vectors):
+        rows = {f"tensor {i}": tuple(each.shape) for i, each in enumerate(vectors)}
+        raise ShapeError("cartesian_prod", "expects vectors", rows)
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack(meshgrid(*vectors, indexing="ij"), -1).reshape(-1, len(vectors))
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
+    """Places in a flattened tensor as places in the tensor, one index for each axis.
+
+    Raises: DTypeError: not integers. ValueError: a size is negative.
+
+    >>> unravel_index(tensor([4, 5]), (2, 3))
+    (tensor([1, 1]), tensor([1, 2]))
+    """
+    if indices.dtype.category != 1:
+        rows = {"indices": str(indices.dtype)}
+        raise DTypeError("unravel_index", "expected integers", rows, "indices.long()")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if any(each < 0 for each in sizes):
+        raise ValueError(f"unravel_index: a size cannot be negative, got {tuple(sizes)}")
+    found = []
+    for size in reversed(sizes):
+        found.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(found))
+
+
+@as_method
+@takes_out
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The indices of numbers that are not zero, cut or filled up to `size` rows.
+
+    >>> nonzero_static(tensor([0, 5, 7]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    if size < 0:
+        raise ValueError(f"nonzero_static: size cannot be negative, got {size}")
+    found = nonzero(input)
+    missing = max(size - found.shape[0], 0)
+    filling = found.new_full((missing, found.shape[1]), fill_value)
+    return cat([narrow(found, 0, 0, size - missing), filling])
+
+
+from .along import index_select  # noqa: E402
+from .arrange import meshgrid  # noqa: E402
+from .from_data import tensor  # noqa: E402
+from .joining import cat, stack  # noqa: E402
+from .masks import nonzero  # noqa: E402
+from .movement import narrow  # noqa: E402

@@ -1,0 +1,286 @@
+"""Complex numbers: their parts, their conjugate, and the way there and back.
+
+A gradient here is the g in dL = Re(g · dz): see the head of `core/engine.py`. The rules
+of this file are the few that treat z and its conjugate differently.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import elementwise, movement, op
+from ..core.tensor import Tensor, array_of
+from ..errors import DTypeError
+
+
+def holds_complex(value: Any) -> bool:
+    """Say whether a tensor or an array holds complex numbers."""
+    return array_of(value).dtype.kind == "c"
+
+
+def complex_type(name: str, *arrays: Any) -> Any:
+    """Return the type of complex numbers whose parts are these arrays.
+
+    Raises: DTypeError: the parts are not of one floating type that has a complex one.
+    """
+    kinds = {array.dtype for array in arrays}
+    if len(kinds) > 1 or not kinds <= {dtypes.float32.numpy, dtypes.float64.numpy}:
+        raise DTypeError(
+            name, "expected both parts to be float32, or both float64",
+            {f"part {number}": str(array.dtype) for number, array in enumerate(arrays)},
+            "convert them, for example with .float()",
+        )  # fmt: skip
+    return dtypes.of(kinds.pop()).to_complex().numpy
+
+
+@op(promotion="none", out=True)
+def complex(xp: Any, real: Array, imag: Array) -> Array:
+    """The complex numbers with these parts: z = real + i · imag.
+
+    >>> complex(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([1.+3.j, 2.+4.j])
+    """
+    kind = complex_type("complex", real, imag)
+    parts = xp.stack(xp.broadcast_arrays(real, imag), -1)
+    return parts.view(kind)[..., 0]
+
+
+complex.vjp(
+    real=lambda g: real(g),
+    imag=lambda g: -imag(g),
+    latex={"real": r"\mathrm{Re}\,g", "imag": r"-\mathrm{Im}\,g"},
+)
+
+
+@op(promotion="none", out=True)
+def polar(xp: Any, abs: Array, angle: Array) -> Array:
+    """The complex numbers at a distance from 0, in a direction: z = abs · e^(i · angle).
+
+    >>> polar(tensor([1.0, 2.0]), tensor([0.0, 0.5]))
+    tensor([1.0000+0.0000j, 1.7552+0.9589j])
+    """
+    kind = complex_type("polar", abs, angle)
+    parts = xp.stack(xp.broadcast_arrays(abs * xp.cos(angle), abs * xp.sin(angle)), -1)
+    return parts.view(kind)[..., 0]
+
+
+polar.vjp(
+    abs=lambda g, angle: real(g) * cos(angle) - imag(g) * sin(angle),
+    angle=lambda g, y: -imag(g * y),
+    latex={"abs": r"\mathrm{Re}(g\,e^{i\varphi})", "angle": r"-\mathrm{Im}(g\,z)"},
+)
+
+
+@movement
+def real(xp: Any, input: Array) -> Array:
+    """The real part of complex numbers, a view of them.
+
+    >>> real(complex(tensor([1.0]), tensor([2.0])))
+    tensor([1.])
+    """
+    return xp.real(input) if input.dtype.kind == "c" else input[...]
+
+
+real.vjp(input=lambda g: g, latex=r"g")
+
+
+@movement
+def imag(xp: Any, input: Array) -> Array:
+    """The imaginary part of complex numbers, a view of them.
+
+    Raises: DTypeError: the numbers are real.
+
+    >>> imag(complex(tensor([1.0]), tensor([2.0])))
+    tensor([2.])
+    """
+    if input.dtype.kind != "c":
+        raise DTypeError(
+            "imag", "imag is not implemented for tensors with non-complex dtypes",
+            {"input": str(input.dtype)}, "the imaginary part of real numbers is zeros_like(x)",
+        )  # fmt: skip
+    return xp.imag(input)
+
+
+imag.vjp(input=lambda g: -1j * g, latex=r"-i\,g")
+
+
+@elementwise(promotion="none")
+def conj_physical(xp: Any, input: Array) -> Array:
+    """The conjugate, computed: the imaginary part changes its sign.
+
+    >>> conj_physical(complex(tensor([1.0]), tensor([2.0])))
+    tensor([1.-2.j])
+    """
+    return xp.conj(input) if input.dtype.kind == "c" else input.copy()
+
+
+conj_physical.vjp(input=lambda g: conj_physical(g), latex=r"\bar g")
+
+
+@as_method
+def conj(input: Tensor) -> Tensor:
+    """The conjugate; real numbers are their own, and are returned as they are.
+
+    >>> conj(complex(tensor([1.0]), tensor([2.0])))
+    tensor([1.-2.j])
+    """
+    return conj_physical(input) if holds_complex(input) else input
+
+
+@elementwise(promotion="none")
+def sgn(xp: Any, input: Array) -> Array:
+    """The direction from 0: z / |z|, for real numbers the sign, and 0 at 0.
+
+    >>> sgn(tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.])
+    """
+    if input.dtype.kind != "c":
+        return xp.sign(input) if input.dtype.kind != "b" else input.copy()
+    size = xp.abs(input)
+    return input / xp.where(size == 0, xp.ones_like(size), size)
+
+
+def _sgn_rule(g: Any, input: Any, y: Any) -> Any:
+    if not holds_complex(input):
+        return g * 0
+    size = abs(input)
+    size = size + (size == 0)
+    return (g - real(g * y) * conj_physical(y)) / size
+
+
+sgn.vjp(input=_sgn_rule, latex=r"\frac{g - \mathrm{Re}(g\,y)\,\bar y}{|z|}")
+
+
+@elementwise
+def angle(xp: Any, input: Array) -> Array:
+    """The direction of complex numbers in radians, counted from the positive real axis.
+
+    A negative real number has π, a positive one 0.
+
+    >>> angle(complex(tensor([1.0, 0.0]), tensor([1.0, 2.0])))
+    tensor([0.7854, 1.5708])
+    """
+    if input.dtype.kind == "c":
+        return xp.angle(input)
+    turned = xp.where(input < 0, xp.full_like(input, xp.pi), xp.zeros_like(input))
+    return xp.where(xp.isnan(input), input, turned)
+
+
+def _angle_rule(g: Any, input: Any) -> Any:
+    if not holds_complex(input):
+        return g * 0
+    size = abs(input)
+    size = size + (size == 0)
+    return -1j * g * conj_physical(input) / (size * size)
+
+
+angle.vjp(input=_angle_rule, latex=r"-\frac{i\,g}{z}")
+
+
+@movement
+def view_as_real(xp: Any, input: Array) -> Array:
+    """Complex numbers seen as pairs (real, imaginary) along a new last axis.
+
+    Raises: DTypeError: the numbers are real.
+
+    >>> view_as_real(complex(tensor([1.0]), tensor([2.0])))
+    tensor([[1., 2.]])
+    """
+    if input.dtype.kind != "c":
+        raise DTypeError(
+            "view_as_real", "expected a complex tensor", {"input": str(input.dtype)}
+        )
+    return input[..., None].view(dtypes.of(input.dtype).to_real().numpy)
+
+
+view_as_real.vjp(
+    input=lambda g: complex(g[..., 0], -g[..., 1]) if isinstance(g, Tensor) else pairs_back(g),
+    latex=r"g_0 - i\,g_1",
+)
+
+
+def pairs_back(g: Any) -> Any:
+    return g[..., 0] - 1j * g[..., 1]
+
+
+@movement
+def view_as_complex(xp: Any, input: Array) -> Array:
+    """Pairs along the last axis seen as complex numbers.
+
+    Raises: DTypeError, ShapeError: not floating, or the last axis has not two numbers.
+
+    >>> view_as_complex(tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    kind = complex_type("view_as_complex", input)
+    if not input.ndim or input.shape[-1] != 2 or input.strides[-1] != input.itemsize:
+        raise ValueError(
+            "the last axis must hold two numbers that lie next to each other in memory"
+        )
+    return input.view(kind)[..., 0]
+
+
+view_as_complex.vjp(
+    input=lambda g: view_as_real(conj_physical(g)), latex=r"(\mathrm{Re}\,g, -\mathrm{Im}\,g)"
+)
+
+
+@as_method
+def isreal(input: Tensor) -> Tensor:
+    """Say of each number whether its imaginary part is 0.
+
+    >>> isreal(complex(tensor([1.0, 1.0]), tensor([0.0, 2.0])))
+    tensor([ True, False])
+    """
+    return imag(input) == 0 if holds_complex(input) else ones_like(input, dtype=dtypes.bool)
+
+
+@as_method
+def is_conj(input: Tensor) -> bool:
+    """Say whether a conjugation is still to be computed: never, it happens at once here.
+
+    >>> is_conj(tensor([1.0]))
+    False
+    """
+    return False
+
+
+@as_method
+def is_neg(input: Tensor) -> bool:
+    """Say whether a change of sign is still to be computed: never, it happens at once here.
+
+    >>> is_neg(tensor([1.0]))
+    False
+    """
+    return False
+
+
+@as_method
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: its conjugation, if any, was computed at once.
+
+    >>> resolve_conj(tensor([1.0]))
+    tensor([1.])
+    """
+    return input
+
+
+@as_method
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: a change of sign, if any, was computed at once.
+
+    >>> resolve_neg(tensor([1.0]))
+    tensor([1.])
+    """
+    return input
+
+
+Tensor.real = property(real, doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.imag = property(imag, doc=imag.__doc__)  # type: ignore[attr-defined]
+
+from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
+from .like import ones_like  # noqa: E402
+from .trigonometry import cos, sin  # noqa: E402

@@ -1,0 +1,171 @@
+"""The views of this library as copies, and tensors with one such part replaced.
+
+`narrow_copy(x, …)` is `narrow(x, …)` in memory of its own; `select_scatter(x, src, …)` is
+a copy of x in which the part that `select(x, …)` would show holds the numbers of `src`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..core.methods import as_method
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from ..memory_format import contiguous_format
+from .arrange import unfold
+from .complex import view_as_complex, view_as_real
+from .conversion import clone
+from .indexing import getitem, setitem
+from .joining import split, split_with_sizes, unbind
+from .movement import (
+    as_strided, diagonal, diagonal_index, expand, narrow, permute, select, squeeze, t, transpose,
+    unsqueeze, view,
+)  # fmt: skip
+
+
+def detach(input: Tensor) -> Tensor:
+    """A tensor of the same memory that the graph does not know.
+
+    >>> detach(tensor([1.0], requires_grad=True)).requires_grad
+    False
+    """
+    return input.detach()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Forget the graph behind the tensor: it becomes a leaf.
+
+    >>> x = tensor([1.0], requires_grad=True) * 2; detach_(x).is_leaf
+    True
+    """
+    return input.detach_()
+
+
+def _part(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Any:
+    """Return the index of a slice along one axis."""
+    if step <= 0:
+        raise ValueError("slice step must be positive; use x.flip(dim) to go backwards")
+    return (slice(None),) * normal_dim("slice", dim, input.ndim) + (slice(start, end, step),)
+
+
+def _slice(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    return getitem(input, _part(input, dim, start, end, step))
+
+
+def _alias(input: Tensor) -> Tensor:
+    return getitem(input, ...)
+
+
+def _as_copy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the form of a view that copies."""
+
+    def copy(*args: Any, **named: Any) -> Any:
+        result = function(*args, **named)
+        if isinstance(result, Tensor):
+            return clone(result, memory_format=contiguous_format)
+        return tuple(clone(each, memory_format=contiguous_format) for each in result)
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, as a copy."
+    copy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return copy
+
+
+alias_copy = _as_copy("alias_copy", _alias)
+as_strided_copy = _as_copy("as_strided_copy", as_strided)
+detach_copy = _as_copy("detach_copy", detach)
+diagonal_copy = _as_copy("diagonal_copy", diagonal)
+expand_copy = _as_copy("expand_copy", expand)
+narrow_copy = as_method(_as_copy("narrow_copy", narrow))
+permute_copy = _as_copy("permute_copy", permute)
+select_copy = _as_copy("select_copy", select)
+slice_copy = _as_copy("slice_copy", _slice)
+split_copy = _as_copy("split_copy", split)
+split_with_sizes_copy = _as_copy("split_with_sizes_copy", split_with_sizes)
+squeeze_copy = _as_copy("squeeze_copy", squeeze)
+t_copy = _as_copy("t_copy", t)
+transpose_copy = _as_copy("transpose_copy", transpose)
+unbind_copy = _as_copy("unbind_copy", unbind)
+unfold_copy = _as_copy("unfold_copy", unfold)
+unsqueeze_copy = _as_copy("unsqueeze_copy", unsqueeze)
+view_copy = _as_copy("view_copy", view)
+view_as_complex_copy = _as_copy("view_as_complex_copy", view_as_complex)
+view_as_real_copy = _as_copy("view_as_real_copy", view_as_real)
+
+
+# One part replaced --------------------------------------------------------------------------
+
+
+def _replaced(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> Tensor:
+    if tuple(src.shape) != tuple(shape):
+        raise ShapeError(
+            name, "expected src to have a size equal to the part of input that it replaces",
+            {"src": tuple(src.shape), "part": tuple(shape), "input": tuple(input.shape)},
+        )  # fmt: skip
+    return setitem(input, src, index)
+
+
+@as_method
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` whose slice number `index` along `dim` is `src`.
+
+    Raises: ShapeError: src has not the shape of the slice.
+
+    >>> select_scatter(zeros(2, 2), ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    part = select(input.detach(), dim, index)
+    where = (slice(None),) * normal_dim("select_scatter", dim, input.ndim) + (index,)
+    return _replaced("select_scatter", input, src, where, part.shape)
+
+
+@as_method
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` in which input[start:end:step] along `dim` is `src`.
+
+    Raises: ShapeError: src has not the shape of the part.
+
+    >>> slice_scatter(zeros(4), ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
+    where = _part(input, dim, start, end, step)
+    return _replaced("slice_scatter", input, src, where, input.detach()[where].shape)
+
+
+@as_method
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """A copy of `input` with `src` on its diagonal.
+
+    Raises: ShapeError: src has not the shape of the diagonal.
+
+    >>> diagonal_scatter(zeros(2, 2), ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    part = diagonal(input.detach(), offset, dim1, dim2)
+    where = diagonal_index(tuple(input.shape), offset, dim1, dim2)
+    return _replaced("diagonal_scatter", input, src, where, part.shape)
+
+
+@as_method
+def slice_inverse(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """The tensor `src` again, of which `input` is a slice: the memory around it.
+
+    >>> x = arange(4); slice_inverse(x[1:3], x, 0, 1, 3)
+    tensor([0, 1, 2, 3])
+    """
+    return as_strided(input, src.shape, src.stride(), src.storage_offset())

@@ -1,0 +1,100 @@
+"""How numbers vary together: covariance and correlation."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..core.methods import as_method
+from ..core.tensor import Tensor
+from ..errors import DTypeError, ShapeError, ValueRangeError, warn
+
+
+def need_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
+    """Raises: ShapeError, DTypeError, ValueRangeError: not one fitting weight per observation."""
+    rows = {name: f"{tuple(weights.shape)} {weights.dtype}", "observations": count}
+    if weights.ndim > 1 or weights.numel() != count:
+        raise ShapeError("cov", f"expected `{name}` to have one number per observation", rows)
+    if (weights.dtype.category == 2) is not floating:
+        kind = "floating" if floating else "integer"
+        raise DTypeError("cov", f"expected `{name}` to have an {kind} dtype", rows)
+    if bool((weights < 0).any()):
+        raise ValueRangeError("cov", f"`{name}` cannot be negative", rows)
+
+
+@as_method
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """The covariances of variables: C[i, j] = Σ (xᵢ - x̄ᵢ) (xⱼ - x̄ⱼ)* / (n - correction).
+
+    Args:
+        input: one variable per row, one observation per column; or a vector.
+        fweights: how often each observation was made.
+        aweights: how much each observation counts.
+
+    >>> cov(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise ShapeError("cov", "expected at most two axes", {"input": tuple(input.shape)})
+    if input.dtype is dtypes.bool:
+        raise DTypeError("cov", "bool dtype is not supported for input")
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    x = x if x.dtype.category >= 2 else x.to(dtypes.get_default_dtype())
+    count = x.shape[1]
+    weights = None
+    if fweights is not None:
+        need_weights("fweights", fweights, count, False)
+        weights = fweights.reshape(-1)
+    if aweights is not None:
+        need_weights("aweights", aweights, count, True)
+        column = aweights.reshape(-1)
+        weights = column if weights is None else weights * column
+    total = count if weights is None else weights.sum()
+    if weights is None:
+        centre = x.mean(1, keepdim=True) if count else x.sum(1, keepdim=True)
+    else:
+        centre = (x * weights).sum(1, keepdim=True) / total
+    if weights is None or aweights is None or not correction:
+        norm = total - correction
+    else:
+        norm = total - correction * (weights * aweights.reshape(-1)).sum() / total
+    if bool(norm <= 0):
+        warn("cov(): degrees of freedom is <= 0")
+        norm = norm * 0
+    apart = x - centre
+    weighted = apart if weights is None else apart * weights
+    y = matmul(weighted, conj(apart.T)) / norm
+    return y.squeeze() if input.ndim < 2 else y
+
+
+@as_method
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of variables: their covariances over the standard deviations of both.
+
+    >>> corrcoef(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise ShapeError("corrcoef", "expected at most two axes", {"input": tuple(input.shape)})
+    c = cov(input)
+    if not c.ndim:
+        return c / c
+    deviation = sqrt(real_part(diagonal(c)))
+    y = c / unsqueeze(deviation, -1) / deviation
+    if holds_complex(y):
+        return complex(clamp(y.real, -1, 1), clamp(y.imag, -1, 1))
+    return clamp(y, -1, 1)
+
+
+from .arithmetic import clamp  # noqa: E402  (rules may use any op)
+from .complex import complex, conj, holds_complex  # noqa: E402
+from .elementwise import sqrt  # noqa: E402
+from .linalg import matmul  # noqa: E402
+from .matrices import real_part  # noqa: E402
+from .movement import diagonal, unsqueeze  # noqa: E402

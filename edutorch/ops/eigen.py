@@ -1,0 +1,138 @@
+"""Eigenvalues and eigenvectors of any square matrix; of symmetric ones see decompositions.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import return_types
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.out import takes_out
+from ..core.tensor import Tensor
+from ..dtypes import of as dtype_of
+from ..errors import LinAlgError
+from .decompositions import no_convergence
+from .matrices import (
+    adjoint_of, divided, joined, need_free_phase, need_matrix, of_papers, parts, without_diagonal,
+)  # fmt: skip
+
+
+@op(method=False)
+def eig_joined(xp: Any, input: Array) -> Array:
+    """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
+    batch = need_matrix("linalg.eig", input, square=True)
+    if not bool(xp.isfinite(input).all()):
+        raise LinAlgError(
+            "linalg.eig", "input tensor should not contain infs or NaNs",
+            {"A": tuple(input.shape)}, "x.isfinite() shows where they are",
+        )  # fmt: skip
+    kind = dtype_of(input.dtype).to_complex().numpy
+    try:
+        w, v = xp.linalg.eig(input)
+    except xp.linalg.LinAlgError:
+        raise no_convergence("linalg.eig", input) from None
+    return joined(xp, batch, w.astype(kind), v.astype(kind))
+
+
+@of_papers
+def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
+    """V⁻ᴴ (diag(gw) + (VᴴgV - VᴴV diag(VᴴgV)) / E*) Vᴴ with E[i, j] = w[j] - w[i].
+
+    The second term keeps the length of the vectors at 1.
+    """
+    n = input_shape[-1]
+    (w, v), (g_w, g_v) = parts(y, [(n,), (n, n)]), parts(g, [(n,), (n, n)])
+    back = adjoint_of(v)
+    turning = matmul(back, g_v)
+    along = diagonal(turning, 0, -2, -1)
+    need_free_phase("linalg.eig", imag(along))
+    turning = turning - matmul(back, v) * unsqueeze(real(along), -2)
+    gap = conj(unsqueeze(w, -2) - unsqueeze(w, -1))
+    inside = divided(without_diagonal(turning), gap) + diag_embed(g_w)
+    return solve_matrices(back, matmul(inside, back))
+
+
+eig_joined.vjp(
+    input=lambda g, y, input_shape: eig_gradient(g, y, input_shape),
+    latex=r"V^{-H}\left(\mathrm{diag}(g_w)"
+    r" + \tfrac{V^H g_V - V^H V\,\mathrm{diag}(V^H g_V)}{(w_j - w_i)^*}\right)V^H",
+)
+
+
+@takes_out
+def eig(A: Tensor) -> return_types.linalg_eig:
+    """A = V diag(w) V⁻¹ for a square A that has as many eigenvectors as rows.
+
+    Both are complex, for real A too: a turn has no real eigenvectors. The columns of V
+    have length 1, and a phase that is open: only what does not depend on it has a
+    meaningful gradient.
+
+    >>> edutorch.linalg.eig(tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
+    tensor([0.+1.j, 0.-1.j])
+    """
+    n = A.shape[-1] if A.ndim else 0
+    return return_types.linalg_eig(*parts(eig_joined(A), [(n,), (n, n)]))
+
+
+@takes_out
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of square matrices, complex and in no particular order.
+
+    >>> edutorch.linalg.eigvals(tensor([[0.0, -1.0], [1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
+    return eig(A).eigenvalues
+
+
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: Any = None,
+    ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) eigenvalues of a symmetric A and their vectors.
+
+    With B, those of A x = w B x. PyTorch comes closer to them step by step; here all
+    eigenvalues are computed, so that k chosen ones are exact, and what steers the steps
+    (iK, niter, tol, method, …) is not needed.
+
+    Args:
+        k: how many; by default as many as X has columns, or 1.
+        largest: False for the smallest.
+
+    >>> lobpcg(diag(tensor([1.0, 5.0, 3.0])), 2)[0]
+    tensor([5., 3.])
+    """
+    need_matrix("lobpcg", A, square=True)
+    k = k or n or (X.shape[-1] if X is not None else 1)
+    lower = None
+    if B is not None:  # with B = L Lᴴ: L⁻¹ A L⁻ᴴ has the same eigenvalues
+        lower = cholesky(B)
+        A = solve_triangular(lower, A, upper=False)
+        A = solve_triangular(adjoint_of(lower), A, upper=True, left=False)
+    w, v = eigh(A)
+    descending = largest is None or largest
+    w, v = (w.flip(-1), v.flip(-1)) if descending else (w, v)
+    if lower is not None:
+        v = solve_triangular(adjoint_of(lower), v, upper=True)
+    return w[..., :k], v[..., :, :k]
+
+
+from .arrange import diag_embed  # noqa: E402  (rules may use any op)
+from .cholesky import cholesky  # noqa: E402
+from .complex import conj, imag, real  # noqa: E402
+from .decompositions import eigh  # noqa: E402
+from .linalg import matmul  # noqa: E402
+from .movement import diagonal, unsqueeze  # noqa: E402
+from .solving import solve_matrices  # noqa: E402
+from .triangular import solve_triangular  # noqa: E402

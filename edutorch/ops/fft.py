@@ -1,0 +1,215 @@
+"""The discrete Fourier transform as blocks; `edutorch.fft` composes the rest of them.
+
+    y[k] = c · Σ_j x[j] e^(-2πi jk/n)
+
+This is a product with a matrix whose element is e^(-2πi jk/n): exchange j and k, and it is
+the same. So the matrix is its own transpose, and the gradient of a transform is *the same
+transform* of the gradient: no inverse, no conjugate. (Those appear in books that carry the
+conjugate of our g: see the head of `core/engine.py`.) The constant c comes along.
+
+The spectrum of real numbers repeats itself, y[n-k] = conj(y[k]), so `half_spectrum` keeps
+the half of it. Coming back, each number inside the half counts twice, for itself and for
+its twin; the first (k = 0), and for even n the last (k = n/2), have no twin and count once.
+That weight is all that keeps these two transforms from being each other's transpose.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import DimError, DTypeError, ShapeError, ValueRangeError
+
+# The blocks --------------------------------------------------------------------------------------
+
+
+@op(linear=True, method=False)
+def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
+    """The input with other sizes: cut off at the end of an axis, or zeros added there."""
+    shape, kept = list(input.shape), [slice(None)] * input.ndim
+    for axis, n in zip(dim, size, strict=True):
+        kept[axis] = slice(min(n, shape[axis]))
+        shape[axis] = n
+    y = xp.zeros(tuple(shape), input.dtype)
+    y[tuple(kept)] = input[tuple(kept)]
+    return y
+
+
+# What was cut off gets zeros, and what was added is cut off again.
+cut_or_padded.vjp(
+    input=lambda g, input_shape, dim: cut_or_padded(g, dim, tuple(input_shape[i] for i in dim)),
+    latex=r"g\ \text{in the size of the input}",
+)
+
+
+@op(linear=True, method=False, promotion="float")
+def dft(xp: Any, input: Array, dim: tuple[int, ...], inverse: bool, norm: str) -> Array:
+    """The transform along each axis of `dim`, or back (with e^(+2πi jk/n)): see the file's text."""
+    if inverse:
+        return xp.fft.ifftn(input, axes=dim, norm=norm)
+    return xp.fft.fftn(input, axes=dim, norm=norm)
+
+
+# The matrix of the transform is symmetric; so is that of the way back.
+dft.vjp(
+    input=lambda g, dim, inverse, norm: dft(g, dim, inverse, norm),
+    latex=r"F^\top g = F\,g",
+)
+
+
+@op(linear=True, method=False, promotion="float")
+def half_spectrum(xp: Any, input: Array, dim: int, norm: str) -> Array:
+    """The first n//2 + 1 numbers of the transform of n real ones; the others repeat them."""
+    return xp.fft.rfft(input, axis=dim, norm=norm)
+
+
+# x[j] is in each y[k]: its gradient is Re Σ_k g[k] e^(-2πi jk/n), each k of the half once.
+half_spectrum.vjp(
+    input=lambda g, input_shape, dim, norm: from_half_spectrum(
+        conj_physical(weighed(g, input_shape[dim], dim, 0.5)), input_shape[dim], dim, OTHER[norm]
+    ),
+    latex=r"\mathrm{Re}\left(F_{\text{half}}^\top\,g\right)",
+)
+
+
+@op(linear=True, method=False, promotion="float")
+def from_half_spectrum(xp: Any, input: Array, n: int, dim: int, norm: str) -> Array:
+    """The n real numbers whose half spectrum is given."""
+    return xp.fft.irfft(input, n, axis=dim, norm=norm)
+
+
+# A number inside the half spectrum stands for its twin, too: it is in the result twice.
+from_half_spectrum.vjp(
+    input=lambda g, n, dim, norm: weighed(
+        conj_physical(half_spectrum(g, dim, OTHER[norm])), n, dim, 2.0
+    ),
+    latex=r"w_k\,\overline{F_{\text{half}}\,g}",
+)
+
+
+@op(linear=True, method=False)
+def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
+    """A half spectrum of n numbers, those of it that have a twin multiplied by `weight`."""
+    y = input.copy()
+    inside = (slice(None),) * dim + (slice(1, (n + 1) // 2),)
+    y[inside] = y[inside] * weight
+    return y
+
+
+weighed.vjp(
+    input=lambda g, n, dim, weight: weighed(g, n, dim, weight),
+    latex=r"w_k\,g",
+)
+
+# Arguments ---------------------------------------------------------------------------------------
+
+OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+"""The `norm` with which the way back has the constant that the way there has with the key."""
+
+
+def checked_norm(name: str, norm: str | None) -> str:
+    """Return where the constant is: on the way "backward" (1/n), "forward", "ortho" (1/√n each).
+
+    Raises: ValueRangeError: another word.
+    """
+    norm = "backward" if norm is None else norm
+    if norm not in OTHER:
+        raise ValueRangeError(
+            name, f'Invalid normalization mode: "{norm}"',
+            hint='norm is "backward" (the default), "forward" or "ortho"',
+        )  # fmt: skip
+    return norm
+
+
+def checked_input(name: str, input: Tensor, real: bool = False) -> Tensor:
+    """Return the input if its numbers can be transformed.
+
+    Raises: DTypeError: half precision, or complex where the numbers have to be `real`.
+    """
+    kind = input.dtype
+    if kind in (dtypes.float16, dtypes.bfloat16):
+        raise DTypeError(name, f"Unsupported dtype {kind}", hint="convert it: x.float()")
+    if real and kind.is_complex:
+        raise DTypeError(
+            name, f"expects a real input tensor, but got {kind}", {"input": tuple(input.shape)},
+            "fft.fft transforms complex numbers; x.real are their real parts",
+        )  # fmt: skip
+    return input
+
+
+def listed(value: Any) -> tuple[int, ...] | None:
+    """Return one integer or several as a tuple."""
+    if value is None:
+        return None
+    if hasattr(value, "__index__"):
+        return (operator.index(value),)
+    return tuple(operator.index(each) for each in value)
+
+
+def one_size(name: str, n: int | None) -> tuple[int, ...] | None:
+    """Return the size of the only axis.
+
+    Raises: ShapeError: less than 1 (among several sizes, -1 would mean the size as it is).
+    """
+    return None if n is None else checked_sizes(name, None, (operator.index(n),))
+
+
+def axes_and_sizes(
+    name: str, input: Tensor, s: Any, dim: Any, real_out: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes to transform, and how many numbers each has (in a real result, if one is).
+
+    Raises: DimError: no such axis. ShapeError: a wrong size; an axis twice; not as many sizes
+        as axes.
+    """
+    s, dim, shape = listed(s), listed(dim), tuple(input.shape)
+    if s is not None and len(s) > len(shape) and dim is None:
+        raise ShapeError(name, f"Got shape with {len(s)} values", {"input": shape, "s": s})
+    if s is not None and dim is not None and len(s) != len(dim):
+        raise ShapeError(
+            name, "When given, dim and shape arguments must have the same length",
+            {"s": s, "dim": dim},
+        )  # fmt: skip
+    if dim is None:
+        dim = range(len(shape) - (len(shape) if s is None else len(s)), len(shape))
+    if dim and not shape:
+        raise DimError(name, f"Dimension specified as {dim[0]} but tensor has no dimensions")
+    axes = tuple(normal_dim(name, each, len(shape)) for each in dim)
+    if len(set(axes)) < len(axes):
+        raise ShapeError(name, "FFT dims must be unique", {"dim": tuple(dim)})
+    wanted = s or (-1,) * len(axes)
+    sizes = [shape[axis] if n == -1 else n for axis, n in zip(axes, wanted, strict=True)]
+    if real_out and axes and wanted[-1] == -1:
+        sizes[-1] = 2 * (sizes[-1] - 1)
+    return axes, checked_sizes(name, shape, sizes)
+
+
+def checked_sizes(
+    name: str, shape: tuple[int, ...] | None, sizes: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the sizes. Raises: ShapeError: one of them is less than 1."""
+    for n in sizes:
+        if n < 1:
+            raise ShapeError(
+                name, f"Invalid number of data points ({n}) specified",
+                {} if shape is None else {"input": shape},
+                "a transform needs one number at least; a result of real numbers has "
+                "2 (n - 1) of them where no size is given",
+            )  # fmt: skip
+    return tuple(sizes)
+
+
+def fitted(input: Tensor, dim: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+    """Give the axes these sizes, if they have not got them."""
+    if all(input.shape[axis] == n for axis, n in zip(dim, sizes, strict=True)):
+        return input
+    return cut_or_padded(input, dim, sizes)
+
+
+from .complex import conj_physical  # noqa: E402  (rules may use any op)

@@ -1,0 +1,79 @@
+"""How floating numbers are made: sign, digits between ½ and 1, power of two, neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import return_types
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import elementwise, op
+from ..core.out import takes_out, with_twin
+from ..core.tensor import Tensor
+
+
+@elementwise(takes="bif")
+def copysign(xp: Any, input: Array, other: Array) -> Array:
+    """The size of `input` with the sign of `other` (-0.0 has a minus).
+
+    >>> copysign(tensor([1.0, -2.0]), tensor([-0.0, 5.0]))
+    tensor([-1.,  2.])
+    """
+    return xp.copysign(input, other)
+
+
+copysign.vjp(
+    input=lambda g, y, input: g * (sign(input) * sign(y)),
+    other=lambda g: g * 0,
+    latex={"input": r"g\,\mathrm{sign}(a)\,\mathrm{sign}(b)", "other": r"0"},
+)
+
+
+@elementwise(promotion="promote", takes="f")
+def nextafter(xp: Any, input: Array, other: Array) -> Array:
+    """The neighbour of `input` among the floating numbers, on the side of `other`.
+
+    >>> nextafter(tensor([1.0]), tensor([2.0])) - 1 == finfo(float32).eps
+    tensor([True])
+    """
+    return xp.nextafter(input, other)
+
+
+@op(outputs=("mantissa", "exponent"), method=False, takes="f")
+def split_into_parts(xp: Any, input: Array) -> tuple[Array, Array]:
+    """Digits and power of two of each number: see `frexp`."""
+    mantissa, exponent = xp.frexp(input)
+    return mantissa, exponent.astype("int32")
+
+
+split_into_parts.vjp(
+    input=lambda g, exponent: g / exp2(exponent), latex=r"g\,2^{-\mathrm{exponent}}"
+)
+
+
+@as_method
+@takes_out
+def frexp(input: Tensor) -> return_types.frexp:
+    """Digits and power of two: input = mantissa · 2^exponent, ½ ≤ |mantissa| < 1.
+
+    >>> frexp(tensor([6.0, -0.5])).exponent
+    tensor([3, 0], dtype=torch.int32)
+    """
+    return return_types.frexp(*split_into_parts(input))
+
+
+@as_method
+@with_twin
+@takes_out
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """A number from digits and power of two: y = input · 2^other.
+
+    >>> ldexp(tensor([0.75]), tensor([3]))
+    tensor([6.])
+    """
+    return input * pow(2.0, other)
+
+
+from .arithmetic import pow  # noqa: E402  (rules may use any op)
+from .elementwise import exp2  # noqa: E402
+from .rounding import sign  # noqa: E402

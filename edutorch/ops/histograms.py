@@ -1,0 +1,127 @@
+"""How many numbers, or points, fall between which bounds. No gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import backends, return_types
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.out import takes_out
+from ..core.tensor import Tensor, wrap
+from ..errors import DTypeError, ShapeError
+
+
+@as_method
+@takes_out
+def histogram(
+    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
+    weight: Tensor | None = None, density: bool = False,
+) -> return_types.histogram:  # fmt: skip
+    """How many numbers fall between each two bounds, and the bounds.
+
+    Each part has its lower bound but not its upper one; only the last has both.
+
+    Args:
+        bins: how many equal parts, or a tensor of the bounds in order.
+        range: the smallest and the largest bound; else those of the numbers.
+        weight: what each number counts.
+        density: divide by the total and by each part's width: the area becomes 1.
+
+    Raises: DTypeError: not floating numbers. ShapeError: bounds or weights do not fit.
+
+    >>> histogram(tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1.])
+    """
+    if isinstance(bins, Tensor) and bins.ndim != 1:
+        raise ShapeError("histogram", "the bounds must be a vector", {"bins": tuple(bins.shape)})
+    points = input._array.reshape(-1, 1)
+    counts, edges = counted("histogram", points, [bins], range, weight, input, density)
+    return return_types.histogram(counts, edges[0])
+
+
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
+    weight: Tensor | None = None, density: bool = False,
+) -> return_types.histogramdd:  # fmt: skip
+    """How many points fall into each box of a grid, and the bounds along each axis.
+
+    Args:
+        input: a point in each row along the last axis.
+        bins: how many parts, for all axes or for each, or the bounds of each.
+        range: the smallest and the largest bound of each axis, all in one row.
+        weight, density: as in `histogram`.
+
+    >>> histogramdd(tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    if input.ndim < 2:
+        raise ShapeError("histogramdd", "needs points in rows", {"input": tuple(input.shape)})
+    axes = input.shape[-1]
+    bins = [bins] * axes if isinstance(bins, int) else list(bins)
+    if len(bins) != axes:
+        raise ShapeError("histogramdd", f"needs bins for {axes} axes, got {len(bins)}")
+    points = input._array.reshape(-1, axes)
+    return return_types.histogramdd(
+        *counted("histogramdd", points, bins, range, weight, input, density)
+    )
+
+
+def counted(
+    name: str, points: Array, bins: Sequence[Any], range: Sequence[float] | None,
+    weight: Tensor | None, input: Tensor, density: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+    """Number the boxes of a grid, and count in which each point is."""
+    if not input.is_floating_point():
+        raise DTypeError(name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+    expected = tuple(input.shape if name == "histogram" else input.shape[:-1])
+    if weight is not None and tuple(weight.shape) != expected:
+        rows = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
+        raise ShapeError(name, "needs one weight for each that is counted", rows)
+    if range is not None and len(range) != 2 * len(bins):
+        raise ShapeError(name, f"range needs {2 * len(bins)} bounds, got {len(range)}")
+    xp = backends.of(points).xp
+    box = xp.zeros(points.shape[0], "int64")
+    inside, edges = xp.ones(points.shape[0], "bool"), []
+    for axis, each in enumerate(bins):
+        column = points[:, axis]
+        ends = None if range is None else range[2 * axis : 2 * axis + 2]
+        bounds = each._array if isinstance(each, Tensor) else equal_parts(name, column, each, ends)
+        last = bounds.shape[0] - 1
+        place = xp.searchsorted(bounds, column, "right") - 1
+        place = xp.where(column == bounds[last], last - 1, place)
+        inside = xp.logical_and(inside, xp.logical_and(place >= 0, place < last))
+        box = box * last + place
+        edges.append(bounds)
+    shape = tuple(each.shape[0] - 1 for each in edges)
+    size = 1
+    for each in shape:
+        size *= each
+    heavy = xp.ones(points.shape[0], points.dtype) if weight is None else weight._array.reshape(-1)
+    counts = xp.bincount(box[inside], weights=heavy[inside], minlength=size)
+    counts = counts.reshape(shape).astype(points.dtype)
+    if density:
+        counts = counts / xp.sum(counts)
+        for axis, each in enumerate(edges):
+            counts = counts / xp.diff(each).reshape(-1, *[1] * (len(shape) - axis - 1))
+    return wrap(counts), tuple(map(wrap, edges))
+
+
+def equal_parts(name: str, column: Array, count: int, ends: Sequence[float] | None) -> Array:
+    """The bounds of `count` equal parts of a range, or of all there is."""
+    xp = backends.of(column).xp
+    if count < 1:
+        raise ShapeError(name, f"needs at least 1 bin, got {count}")
+    if ends is not None:
+        low, high = map(float, ends)
+    elif column.shape[0]:
+        low, high = float(xp.min(column)), float(xp.max(column))
+    else:
+        low, high = 0.0, 0.0
+    if not low <= high or high - low == float("inf"):
+        raise ValueError(f"{name}: the range [{low}, {high}] is not finite, or the wrong way round")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return xp.linspace(low, high, count + 1).astype(column.dtype)

@@ -1,0 +1,142 @@
+"""Q as a product of reflections, as LAPACK stores it: H = 1 - τ v vᴴ, v[i] = 1 in row i.
+
+Householder 1958: a reflection turns a whole column into a multiple of (1, 0, 0, …); one
+for each column makes a triangle of the matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import return_types
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.out import takes_out
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from .matrices import adjoint_of, need_matrix
+
+
+@op(outputs=("a", "tau"), method=False)
+def reflected(xp: Any, input: Array) -> tuple[Array, Array]:
+    """R with the reflectors below its diagonal, and their factors: see `geqrf`."""
+    batch = need_matrix("geqrf", input)
+    m, n = input.shape[-2:]
+    a = input.reshape((math.prod(batch), m, n)).copy()
+    factors = xp.zeros((a.shape[0], min(m, n)), a.dtype)
+    for j in range(min(m, n)):
+        first, rest = a[:, j, j].copy(), a[:, j + 1 :, j]
+        tail = xp.sum(xp.abs(rest) ** 2, axis=-1)
+        length = xp.sqrt(xp.abs(first) ** 2 + tail)
+        length = xp.where(first.real >= 0, -length, length)  # away from `first`: nothing cancels
+        nothing = (tail == 0) & (first.imag == 0)
+        safe = xp.where(nothing, xp.ones_like(length), length)
+        tau = xp.where(nothing, xp.zeros_like(first), (safe - first) / safe)
+        v = xp.ones((a.shape[0], m - j), a.dtype)
+        v[:, 1:] = rest / xp.where(nothing, xp.ones_like(first), first - safe)[:, None]
+        right = a[:, j:, j + 1 :]
+        along = xp.matmul(xp.conj(v)[:, None, :], right)
+        right -= xp.conj(tau)[:, None, None] * v[:, :, None] * along
+        a[:, j, j] = xp.where(nothing, first, length)
+        a[:, j + 1 :, j] = v[:, 1:]
+        factors[:, j] = tau
+    return a.reshape(input.shape), factors.reshape((*batch, min(m, n)))
+
+
+@takes_out
+def geqrf(input: Tensor) -> return_types.geqrf:
+    """QR as LAPACK keeps it: R on and above the diagonal, the reflectors of Q below it.
+
+    `householder_product` makes Q of them, `ormqr` multiplies with it. No derivative, as
+    in PyTorch: see `linalg.qr`.
+
+    >>> geqrf(tensor([[3.0, 1.0], [4.0, 2.0]])).tau
+    tensor([1.6000, 0.0000])
+    """
+    return return_types.geqrf(*reflected(input))
+
+
+def reflectors(name: str, input: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return v and τ of each reflection, as a column and a number per matrix."""
+    need_matrix(name, input)
+    m, n = input.shape[-2:]
+    k = tau.shape[-1] if tau.ndim else 0
+    if k > n or tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
+        raise ShapeError(
+            name, "expected as many factors in `tau` as reflectors, at most one per column",
+            {"input": tuple(input.shape), "tau": tuple(tau.shape)},
+        )  # fmt: skip
+    unit = eye(m, n, dtype=input.dtype, device=input.device)
+    columns = tril(input, -1) + unit
+    return [(columns[..., :, i : i + 1], tau[..., i, None, None]) for i in range(k)]
+
+
+@takes_out
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of Q = H₁ H₂ …, from the reflectors that `geqrf` leaves.
+
+    >>> Q = edutorch.linalg.householder_product(*geqrf(tensor([[3.0], [4.0]])))
+    >>> Q
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    name = "linalg.householder_product"
+    steps = reflectors(name, A, tau)
+    m, n = A.shape[-2:]
+    if m < n:
+        raise ShapeError(
+            name, "expected at least as many rows as columns", {"A": tuple(A.shape)}
+        )
+    Q = eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
+    for v, factor in reversed(steps):
+        Q = Q - factor * matmul(v, matmul(adjoint_of(v), Q))
+    return Q
+
+
+@takes_out
+def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+    """The old name of `linalg.householder_product`.
+
+    >>> orgqr(*geqrf(tensor([[3.0], [4.0]])))
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    return householder_product(input, tau)
+
+
+@takes_out
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
+) -> Tensor:
+    """Q C, from the reflectors that `geqrf` leaves, without making Q itself.
+
+    Args:
+        left: False for C Q.
+        transpose: Qᴴ instead of Q.
+
+    >>> ormqr(*geqrf(tensor([[3.0], [4.0]])), tensor([[3.0], [4.0]]), transpose=True)
+    tensor([[-5.],
+            [ 0.]])
+    """
+    steps = reflectors("ormqr", input, tau)
+    axis = -2 if left else -1
+    if other.ndim < 2 or other.shape[axis] != input.shape[-2]:
+        raise ShapeError(
+            "ormqr", f"axis {axis} of `other` must have as many numbers as `input` has rows",
+            {"input": tuple(input.shape), "other": tuple(other.shape)},
+        )  # fmt: skip
+    y = other
+    for v, factor in steps if left == transpose else reversed(steps):
+        factor = conj(factor) if transpose else factor
+        if left:
+            y = y - factor * matmul(v, matmul(adjoint_of(v), y))
+        else:
+            y = y - factor * matmul(matmul(y, v), adjoint_of(v))
+    return y
+
+
+from .arrange import tril  # noqa: E402  (rules may use any op)
+from .complex import conj  # noqa: E402
+from .creation import eye  # noqa: E402
+from .linalg import matmul  # noqa: E402

@@ -1,0 +1,48 @@
+"""Whole numbers: their bits moved, and what divides them. No gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+
+
+@elementwise(promotion="promote", takes="i")
+def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
+    """The bits moved up by `other` places: y = input · 2^other.
+
+    >>> bitwise_left_shift(tensor([1, 3]), tensor([4, 1]))
+    tensor([16,  6])
+    """
+    return xp.left_shift(input, other)
+
+
+@elementwise(promotion="promote", takes="i")
+def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
+    """The bits moved down by `other` places, the sign kept: y = ⌊input / 2^other⌋.
+
+    >>> bitwise_right_shift(tensor([16, -7]), 1)
+    tensor([ 8, -4])
+    """
+    return xp.right_shift(input, other)
+
+
+@elementwise(promotion="promote", takes="i")
+def gcd(xp: Any, input: Array, other: Array) -> Array:
+    """The largest number that divides both, 0 for two zeros.
+
+    >>> gcd(tensor([12, 5]), tensor([18, 0]))
+    tensor([6, 5])
+    """
+    return xp.gcd(input, other)
+
+
+@elementwise(promotion="promote", takes="i")
+def lcm(xp: Any, input: Array, other: Array) -> Array:
+    """The smallest positive number that both divide, 0 if one is 0.
+
+    >>> lcm(tensor([4, 5]), tensor([6, 0]))
+    tensor([12,  0])
+    """
+    return xp.lcm(input, other)

@@ -1,0 +1,225 @@
+"""Functions of matrices: powers, the exponential, products of many, tensors as matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.out import takes_out
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from .matrices import need_matrix, need_numbers, turned
+
+# The exponential ---------------------------------------------------------------------------------
+
+PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+"""exp(x) ≈ p(x) / p(-x) for the polynomial p with these coefficients."""
+
+REACH = 5.371920351148152
+"""Up to this norm the fraction is exact to the last digit of float64."""
+
+
+@op(method=False)
+def matrix_exp(xp: Any, input: Array) -> Array:
+    """The exponential of a matrix: 1 + A + A²/2 + A³/6 + …
+
+    A is halved until it is small, a fraction of polynomials gives the exponential of that,
+    and squaring as often undoes the halving: exp(A) = exp(A / 2)².
+
+    Paper: Higham 2005, The Scaling and Squaring Method for the Matrix Exponential
+    Revisited, https://doi.org/10.1137/04061101X
+
+    >>> matrix_exp(tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    need_matrix("linalg.matrix_exp", input, square=True)
+    n = input.shape[-1]
+    if not input.size:
+        return input.copy()
+    norm = xp.max(xp.sum(xp.abs(input), axis=-2), axis=-1)[..., None, None]
+    halvings = xp.ceil(xp.log2(xp.maximum(norm / REACH, xp.ones_like(norm))))
+    halvings = xp.where(xp.isfinite(halvings), halvings, xp.zeros_like(halvings))
+    a = input / (2**halvings).astype(norm.dtype)
+    square = xp.matmul(a, a)
+    power, even, odd = xp.eye(n, dtype=a.dtype), 0 * a, 0 * a
+    for i in range(0, len(PADE), 2):
+        even, odd = even + PADE[i] * power, odd + PADE[i + 1] * power
+        power = xp.matmul(power, square)
+    odd = xp.matmul(a, odd)
+    y = xp.linalg.solve(even - odd, even + odd)
+    for step in range(int(xp.max(halvings))):
+        y = xp.where(step < halvings, xp.matmul(y, y), y)
+    return y
+
+
+def exp_gradient(g: Any, input: Any) -> Any:
+    """The corner of exp [[Aᵀ, g], [0, Aᵀ]]: all the places where g can stand among the Aᵀ."""
+    n = input.shape[-1]
+    back = turned(input)
+    above = cat([back, g], -1)
+    below = cat([back * 0, back], -1)
+    return matrix_exp(cat([above, below], -2))[..., :n, n:]
+
+
+matrix_exp.vjp(
+    input=lambda g, input: exp_gradient(g, input),
+    latex=r"\exp\begin{pmatrix}A^\top & g\\ 0 & A^\top\end{pmatrix}_{12}",
+)
+
+
+# Products of many --------------------------------------------------------------------------------
+
+
+@takes_out
+def matrix_power(A: Tensor, n: int) -> Tensor:
+    """A · A · … · A, n times; a negative n multiplies inverses.
+
+    >>> edutorch.linalg.matrix_power(tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    need_matrix("linalg.matrix_power", A, square=True)
+    if n < 0:
+        return matrix_power(inv(A), -n)
+    if n == 0:
+        return eye_like(A)
+    result: Tensor | None = None
+    while n:  # squaring: A¹³ = A⁸ A⁴ A
+        if n % 2:
+            result = A if result is None else matmul(result, A)
+        n //= 2
+        A = matmul(A, A) if n else A
+    assert result is not None
+    return result
+
+
+@takes_out
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices, multiplied in the cheapest order; a vector may begin or end it.
+
+    >>> edutorch.linalg.multi_dot([ones(2, 3), ones(3, 4), ones(4)]).shape
+    torch.Size([2])
+    """
+    if len(tensors) < 2:
+        raise ShapeError("linalg.multi_dot", f"expected at least 2 tensors, got {len(tensors)}")
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    chain = list(tensors)
+    chain[0] = unsqueeze(chain[0], 0) if row else chain[0]
+    chain[-1] = unsqueeze(chain[-1], -1) if column else chain[-1]
+    y = _cheapest(chain, {})[1]()
+    y = y.squeeze(-1) if column else y
+    return y.squeeze(0) if row else y
+
+
+def _cheapest(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
+    """Return (cost, how to compute it) of a chain; `known` holds those of its pieces."""
+    key = (start, len(chain))
+    if len(chain) == 1:
+        return 0, lambda: chain[0]
+    if key not in known:
+        choices = []
+        for cut in range(1, len(chain)):
+            left = _cheapest(chain[:cut], known, start)
+            right = _cheapest(chain[cut:], known, start + cut)
+            own = chain[0].shape[0] * chain[cut].shape[0] * chain[-1].shape[1]
+            choices.append((left[0] + right[0] + own, left[1], right[1]))
+        cost, left, right = min(choices, key=lambda choice: choice[0])
+        known[key] = cost, lambda: mm(left(), right())
+    return known[key]
+
+
+# Tensors as matrices -------------------------------------------------------------------------------
+
+
+@takes_out
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of `x ↦ tensordot(A, x)`: the first `ind` axes of A are the rows.
+
+    >>> edutorch.linalg.tensorinv(eye(6).reshape(2, 3, 6), ind=2).shape
+    torch.Size([6, 2, 3])
+    """
+    if ind <= 0:
+        raise ShapeError("linalg.tensorinv", f"expected a strictly positive integer, got {ind}")
+    rows, columns = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(rows) != math.prod(columns):
+        raise ShapeError(
+            "linalg.tensorinv",
+            f"the first {ind} axes must have as many numbers as the others: "
+            f"{math.prod(rows)} and {math.prod(columns)}",
+            {"A": tuple(A.shape)},
+        )
+    return inv(A.reshape(math.prod(rows), math.prod(columns))).reshape((*columns, *rows))
+
+
+@takes_out
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """The X with tensordot(A, X) = B.
+
+    Args:
+        dims: axes of A that are moved to its end first.
+
+    >>> edutorch.linalg.tensorsolve(eye(6).reshape(2, 3, 6), ones(2, 3)).shape
+    torch.Size([6])
+    """
+    if dims is not None:
+        A = movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
+    rest = tuple(A.shape[B.ndim :])
+    if math.prod(rest) != math.prod(B.shape) or math.prod(A.shape) != math.prod(rest) ** 2:
+        raise ShapeError(
+            "linalg.tensorsolve", "the axes of `A` behind those of `B` must have B's size",
+            {"A": tuple(A.shape), "B": tuple(B.shape)},
+        )  # fmt: skip
+    size = math.prod(rest)
+    return solve(A.reshape(size, size), B.reshape(-1)).reshape(rest)
+
+
+# Of vectors --------------------------------------------------------------------------------------
+
+
+@takes_out
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The products of vectors along `dim`: Σ x̄ᵢ yᵢ; complex numbers of the first are conjugated.
+
+    >>> edutorch.linalg.vecdot(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    need_numbers("linalg.vecdot", x)
+    need_numbers("linalg.vecdot", y)
+    return sum(conj(x) * y, dim)
+
+
+@takes_out
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """The powers of each number: y[i, j] = x[i]ʲ, for j below N.
+
+    >>> edutorch.linalg.vander(tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    if not x.ndim:
+        raise ShapeError("linalg.vander", "expected a vector", {"x": ()})
+    if N is not None and N <= 1:
+        raise ShapeError("linalg.vander", f"N must be greater than 1, got {N}")
+    columns = x.shape[-1] if N is None else N
+    x = x.long() if x.dtype.category < 2 else x
+    steps = expand(unsqueeze(x, -1), (*x.shape, columns - 1))
+    return cat([unsqueeze(ones_like(x), -1), cumprod(steps, -1)], -1)
+
+
+from .axes import movedim  # noqa: E402  (rules may use any op)
+from .complex import conj  # noqa: E402
+from .joining import cat  # noqa: E402
+from .like import ones_like  # noqa: E402
+from .linalg import matmul, mm  # noqa: E402
+from .movement import expand, unsqueeze  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .running import cumprod  # noqa: E402
+from .solving import eye_like, inv, solve  # noqa: E402

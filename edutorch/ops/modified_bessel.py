@@ -1,0 +1,199 @@
+"""The Bessel functions that do not swing: I grows like eˣ, K falls like e⁻ˣ.
+
+The formulas are those of `bessel.py`, from which K and the series near 0 come. I needs no
+other formula up to 25 (all terms of its series are positive) and beyond it Hankel's
+
+    Iₙ(x) = eˣ / √(2πx) · (1 - (4n²-1) / (8x) + (4n²-1)(4n²-9) / (2! (8x)²) - …)
+
+`i0e` and its like leave the exponential out, so they neither overflow nor vanish.
+
+Paper: NIST Digital Library of Mathematical Functions, 10.25.2, 10.40.1.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+from .bessel import NEAR, falling, logarithmic_series, over_x, plain_series
+from .precise import in_float64, power_series
+
+FAR = 25.0
+
+
+@functools.cache
+def hankel_series(n: int, terms: int = 26) -> list[float]:
+    """(-1)ᵏ (4n²-1) (4n²-9) … (4n²-(2k-1)²) / (k! 8ᵏ)"""
+    found = [1.0]
+    for k in range(1, terms):
+        found.append(-found[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k))
+    return found
+
+
+def growing(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+    """I of order n, times e⁻ˣ if `scaled`. eˣ is taken in two halves: it overflows later."""
+    x = xp.abs(input)
+    near, far = xp.minimum(x, FAR), xp.maximum(x, FAR)
+    close = (near / 2) ** n * power_series(near * near * 0.25, plain_series(n, 50))
+    away = power_series(1 / far, hankel_series(n)) / xp.sqrt(2 * math.pi * far)
+    if scaled:
+        close = close * xp.exp(-near)
+    else:
+        half = xp.exp(far / 2)
+        away = xp.where(xp.isinf(far), math.inf, away * half * half)
+    y = xp.where(x > FAR, away, close)
+    return xp.where(input < 0, -y, y) if n else y
+
+
+def shrinking(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+    """K of order n, times eˣ if `scaled`."""
+    positive = input > 0
+    x = xp.where(positive, input, 1.0)
+    near, far = xp.minimum(x, NEAR), xp.maximum(x, NEAR)
+    t, half = near * near * 0.25, near / 2
+    terms = power_series(t, logarithmic_series(n)) - xp.log(half) * power_series(t, plain_series(n))
+    close = terms * (-half) ** n + n / near
+    away = falling(xp, far, n)
+    if scaled:
+        close = close * xp.exp(near)
+    else:
+        away = away * xp.exp(-far)
+    y = xp.where(x > NEAR, xp.where(xp.isinf(x), 0.0, away), close)
+    return xp.where(positive, y, xp.where(input == 0, math.inf, math.nan))
+
+
+@elementwise(takes="bif")
+@in_float64
+def i0(xp: Any, input: Array) -> Array:
+    """The modified Bessel function I₀, which is 1 at 0 and grows like eˣ / √(2πx).
+
+    >>> i0(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
+    return growing(xp, input, 0, False)
+
+
+i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def i0e(xp: Any, input: Array) -> Array:
+    """I₀ without its growth: y = e^(-|x|) I₀(x).
+
+    >>> edutorch.special.i0e(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.4658])
+    """
+    return growing(xp, input, 0, True)
+
+
+i0e.vjp(
+    input=lambda g, input, y: g * (i1e(input) - sign(input) * y),
+    latex=r"g\,(I_1(x)\,e^{-|x|} - \mathrm{sign}(x)\,y)",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def i1(xp: Any, input: Array) -> Array:
+    """The modified Bessel function I₁, the slope of I₀.
+
+    >>> edutorch.special.i1(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
+    return growing(xp, input, 1, False)
+
+
+i1.vjp(
+    input=lambda g, input, y: g * (i0(input) - over_x(y, input)),
+    latex=r"g\,(I_0(x) - \tfrac{y}{x})",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def i1e(xp: Any, input: Array) -> Array:
+    """I₁ without its growth: y = e^(-|x|) I₁(x).
+
+    >>> edutorch.special.i1e(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2079])
+    """
+    return growing(xp, input, 1, True)
+
+
+i1e.vjp(
+    input=lambda g, input, y: g * (i0e(input) - sign(input) * y - over_x(y, input)),
+    latex=r"g\,(I_0(x)\,e^{-|x|} - \mathrm{sign}(x)\,y - \tfrac{y}{x})",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def modified_bessel_k0(xp: Any, input: Array) -> Array:
+    """The modified Bessel function K₀, which falls from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
+
+    >>> edutorch.special.modified_bessel_k0(tensor([1.0, 2.0]))
+    tensor([0.4210, 0.1139])
+    """
+    return shrinking(xp, input, 0, False)
+
+
+modified_bessel_k0.vjp(
+    input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)"
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def modified_bessel_k1(xp: Any, input: Array) -> Array:
+    """The modified Bessel function K₁, minus the slope of K₀.
+
+    >>> edutorch.special.modified_bessel_k1(tensor([1.0, 2.0]))
+    tensor([0.6019, 0.1399])
+    """
+    return shrinking(xp, input, 1, False)
+
+
+modified_bessel_k1.vjp(
+    input=lambda g, input, y: -g * (modified_bessel_k0(input) + y / input),
+    latex=r"-g\,(K_0(x) + \tfrac{y}{x})",
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def scaled_modified_bessel_k0(xp: Any, x: Array) -> Array:
+    """K₀ without its fall: y = eˣ K₀(x).
+
+    >>> edutorch.special.scaled_modified_bessel_k0(tensor([1.0, 100.0]))
+    tensor([1.1445, 0.1252])
+    """
+    return shrinking(xp, x, 0, True)
+
+
+scaled_modified_bessel_k0.vjp(
+    x=lambda g, x, y: g * (y - scaled_modified_bessel_k1(x)), latex=r"g\,(y - e^x K_1(x))"
+)
+
+
+@elementwise(method=False, takes="bif")
+@in_float64
+def scaled_modified_bessel_k1(xp: Any, x: Array) -> Array:
+    """K₁ without its fall: y = eˣ K₁(x).
+
+    >>> edutorch.special.scaled_modified_bessel_k1(tensor([1.0, 100.0]))
+    tensor([1.6362, 0.1258])
+    """
+    return shrinking(xp, x, 1, True)
+
+
+scaled_modified_bessel_k1.vjp(
+    x=lambda g, x, y: g * (y - scaled_modified_bessel_k0(x) - y / x),
+    latex=r"g\,(y - e^x K_0(x) - \tfrac{y}{x})",
+)
+
+
+from .rounding import sign  # noqa: E402  (rules may use any op)

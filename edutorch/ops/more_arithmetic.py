@@ -1,0 +1,66 @@
+"""Arithmetic beyond the everyday: the other way round, in double precision, by powers of 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..core.methods import as_method
+from ..core.op import elementwise
+from ..core.out import takes_out, with_twin
+from ..core.tensor import Tensor
+
+
+@elementwise(promotion="promote", takes="f")
+def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
+    """y = log₂(2^a + 2^b), without overflow.
+
+    >>> logaddexp2(tensor([100.0]), tensor([100.0]))
+    tensor([101.])
+    """
+    return xp.logaddexp2(input, other)
+
+
+logaddexp2.vjp(
+    input=lambda g, y, input: g * exp2(input - y),
+    other=lambda g, y, other: g * exp2(other - y),
+    latex={"input": r"g\,2^{a-y}", "other": r"g\,2^{b-y}"},
+)
+
+
+def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """The difference the other way round: y = other - alpha · input.
+
+    >>> rsub(tensor([1.0, 2.0]), 10)
+    tensor([9., 8.])
+    """
+    if isinstance(other, Tensor):
+        return sub(other, input, alpha=alpha)
+    return add(mul(input, -alpha), other)
+
+
+@as_method
+@with_twin
+@takes_out
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """The power, computed in double precision whatever the types: y = input ** exponent.
+
+    >>> float_power(tensor([2, 3]), -1)
+    tensor([0.5000, 0.3333], dtype=torch.float64)
+    """
+    several = [each for each in (input, exponent) if isinstance(each, Tensor)]
+    if not several:
+        raise TypeError("float_power(): expected a Tensor, got two numbers")
+    numbers = [each for each in (input, exponent) if isinstance(each, complex)]
+    wide = dtypes.float64
+    if numbers or any(each.is_complex() for each in several):
+        wide = dtypes.complex128
+    input, exponent = (
+        each.to(wide) if isinstance(each, Tensor) else each for each in (input, exponent)
+    )
+    return pow(input, exponent)
+
+
+from .arithmetic import add, mul, pow, sub  # noqa: E402  (rules may use any op)
+from .elementwise import exp2  # noqa: E402

@@ -1,0 +1,107 @@
+"""What the special functions share: float64 inside, sums of powers, known coefficients.
+
+Array libraries have no gamma, Bessel or polygamma functions, so these are computed
+here by their definition: a power series near 0, an asymptotic series or an integral far
+away. Coefficients are worked out by exact fractions when they are first needed: no table
+has to be believed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from ..backends.numpy import Array
+from ..errors import GradientError
+
+
+def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a forward compute in float64, and round its result to the type it was given.
+
+    Formulas that are good to 16 digits need no second version for 7 or 3 digits, and
+    numbers on the way do not overflow float16 where the result would not.
+    """
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    names = [each.name for each in parameters]
+    arrays = [each.name for each in parameters if "Array" in str(each.annotation)]
+
+    @functools.wraps(forward)
+    def wide(xp: Any, *arguments: Any, **named: Any) -> Any:
+        given = {**dict(zip(names, arguments, strict=False)), **named}
+        kind = next(given[name].dtype for name in arrays if hasattr(given[name], "dtype"))
+        for name in arrays:
+            given[name] = xp.asarray(given[name]).astype("float64")
+        return forward(xp, **given).astype(kind)
+
+    return wide
+
+
+def no_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
+    """The rule for an input by which there is no derivative: asked for, it says so."""
+
+    def refuse(g: Any) -> Any:
+        raise GradientError(
+            name, f"the derivative for '{name}: {input}' is not implemented", hint=hint
+        )
+
+    refuse.refuses = True  # type: ignore[attr-defined]
+    return refuse
+
+
+# Sums --------------------------------------------------------------------------------------
+
+
+def power_series(x: Array, coefficients: Sequence[float]) -> Array:
+    """Σ cₖ xᵏ, from the highest power to the lowest (Horner)."""
+    total = 0 * x + coefficients[-1]
+    for each in reversed(coefficients[:-1]):
+        total = total * x + each
+    return total
+
+
+def clenshaw(t: Array, coefficients: Sequence[float]) -> Array:
+    """Add up a Chebyshev series, from the last term to the first."""
+    ahead, behind = 0 * t, 0 * t
+    for each in reversed(coefficients[1:]):
+        ahead, behind = 2 * t * ahead - behind + each, ahead
+    return t * ahead - behind + coefficients[0]
+
+
+def exp_of_minus_square(xp: Any, x: Array) -> Array:
+    """exp(-x²), exact also for large x, where rounding x² alone would cost digits.
+
+    x is split into a coarse part, whose square is exact, and a small rest.
+    """
+    coarse = xp.trunc(x * 16) / 16
+    product = xp.exp(-coarse * coarse) * xp.exp((coarse - x) * (coarse + x))
+    return xp.where(xp.abs(x) > 40, xp.where(xp.isnan(x), x, 0.0), product)
+
+
+# Coefficients ------------------------------------------------------------------------------
+
+
+@functools.cache
+def bernoulli(count: int) -> list[Fraction]:
+    """Return B₂, B₄, …: from Σ (n+1 over k) Bₖ = 0 for k = 0 … n."""
+    numbers = [Fraction(1)]
+    for n in range(1, 2 * count + 1):
+        known = sum(math.comb(n + 1, k) * each for k, each in enumerate(numbers))
+        numbers.append(Fraction(-known, n + 1) if isinstance(known, int) else -known / (n + 1))
+    return numbers[2::2]
+
+
+@functools.cache
+def zeta_minus_1(k: int) -> float:
+    """Return 2⁻ᵏ + 3⁻ᵏ + 4⁻ᵏ + …: twenty terms, and the rest by Euler and Maclaurin."""
+    end = 22
+    first = math.fsum(n**-k for n in range(2, end))
+    rest = [end ** (1 - k) / (k - 1), 0.5 * end**-k]
+    rising = k * float(end) ** (-k - 1)
+    for order, each in enumerate(bernoulli(6), 1):
+        rest.append(float(each) / math.factorial(2 * order) * rising)
+        rising *= (k + 2 * order - 1) * (k + 2 * order) / end**2
+    return math.fsum([first, *rest])

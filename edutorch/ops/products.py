@@ -1,0 +1,163 @@
+"""Further products and sizes of vectors and matrices, composed of those in linalg.py."""
+
+from __future__ import annotations
+
+import builtins
+
+from ..core.methods import as_method
+from ..core.out import takes_out, with_twin
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..errors import ShapeError, ValueRangeError
+
+
+@with_twin
+@as_method
+@takes_out
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """The sum of a batch of products and something on top: y = beta · input + alpha · Σ b1 @ b2.
+
+    >>> addbmm(tensor(1.0), ones(3, 1, 2), ones(3, 2, 1))
+    tensor([[7.]])
+    """
+    return plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+
+
+@with_twin
+@as_method
+@takes_out
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """All products of two vectors' numbers, on top: y = beta · input + alpha · vec1 ⊗ vec2.
+
+    >>> addr(tensor(1.0), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([[4., 5.],
+            [7., 9.]])
+    """
+    return plus(input, outer(vec1, vec2), beta, alpha)
+
+
+@as_method
+@takes_out
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """The old name of `outer`.
+
+    >>> ger(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    return outer(input, vec2)
+
+
+@as_method
+@takes_out
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The product of two vectors, the first one conjugated: y = Σ āᵢ bᵢ.
+
+    >>> vdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    return dot(conj(input), other)
+
+
+@as_method
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of each matrix: of real numbers the transpose.
+
+    >>> adjoint(tensor([[1.0, 2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    if input.ndim < 2:
+        raise ShapeError(
+            "adjoint", "only supported on matrices or batches of matrices",
+            {"input": tuple(input.shape)}, "make a matrix of a vector with x.unsqueeze(0)",
+        )  # fmt: skip
+    return conj(transpose(input, -2, -1))
+
+
+def _adjoint_of_one(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
+    if self.ndim not in (0, 2):
+        raise ShapeError(
+            "H", "only supported on matrices", {"input": tuple(self.shape)},
+            "for batches of matrices, use x.mH",
+        )  # fmt: skip
+    return adjoint(self) if self.ndim else conj(self)
+
+
+Tensor.H = property(_adjoint_of_one)  # type: ignore[attr-defined]
+Tensor.mH = property(adjoint)  # type: ignore[attr-defined]
+
+
+@as_method
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """How far apart two tensors are: the p-norm of their difference.
+
+    >>> dist(tensor([3.0, 4.0]), tensor([0.0, 0.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p)
+
+
+@with_twin
+@as_method
+@takes_out
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Shorten each slice along `dim` whose p-norm is above `maxnorm` to that norm.
+
+    >>> renorm(tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if input.ndim < 2:
+        raise ShapeError(
+            "renorm", f"input needs at least 2 dimensions, got {input.ndim}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    if p <= 0:
+        raise ValueRangeError("renorm", f"non-positive norm not supported, got p={p}")
+    if maxnorm < 0:
+        raise ValueRangeError("renorm", f"expected maxnorm to be >= 0, got {maxnorm}")
+    axis = normal_dim("renorm", dim, input.ndim)
+    others = tuple(each for each in range(input.ndim) if each != axis)
+    norm = vector_norm(input, p, others, True)
+    factor = where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+    return input * factor.to(input.dtype)
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """One matrix with the given ones on its diagonal, and 0 elsewhere.
+
+    >>> block_diag(tensor([[1, 2]]), tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    if any(each.ndim > 2 for each in tensors):
+        raise ShapeError(
+            "block_diag", "expected tensors with at most two axes",
+            {f"tensors[{i}]": tuple(each.shape) for i, each in enumerate(tensors)},
+        )  # fmt: skip
+    blocks = [atleast_2d(each) for each in tensors]
+    if not blocks:
+        return empty(1, 0)
+    width, start, rows = builtins.sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        size, end = each.shape[0], start + each.shape[1]
+        rows.append(
+            cat([each.new_zeros((size, start)), each, each.new_zeros((size, width - end))], 1)
+        )
+        start = end
+    return cat(rows, 0)
+
+
+from .axes import atleast_2d  # noqa: E402
+from .complex import conj  # noqa: E402  (rules may use any op)
+from .creation import empty  # noqa: E402
+from .joining import cat  # noqa: E402
+from .linalg import bmm, dot, outer, plus  # noqa: E402
+from .masks import where  # noqa: E402
+from .movement import transpose  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .statistics import vector_norm  # noqa: E402

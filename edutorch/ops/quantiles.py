@@ -1,0 +1,168 @@
+"""The number below which a share of all numbers lies, and the one in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import return_types
+from ..core.methods import as_method
+from ..core.out import takes_out
+from ..core.tensor import Tensor
+from ..errors import DTypeError, ShapeError
+
+BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+"""What is taken between two numbers."""
+
+
+@as_method
+@takes_out
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """The number below which a share q of the numbers lies, between two if need be.
+
+    With a vector of shares there is a result for each, along a new first axis. NaN
+    among the numbers gives NaN.
+
+    Raises: ValueError: q is not in [0, 1]. DTypeError: not float32 or float64.
+
+    >>> quantile(tensor([1.0, 2.0, 4.0]), 0.75)
+    tensor(3.)
+    """
+    return at_share("quantile", input, q, dim, keepdim, interpolation)
+
+
+@as_method
+@takes_out
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """The same as `quantile`, of the numbers that are not NaN.
+
+    >>> nanquantile(tensor([1.0, math.nan, 4.0]), 0.5)
+    tensor(2.5000)
+    """
+    return at_share("nanquantile", input, q, dim, keepdim, interpolation)
+
+
+def at_share(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
+) -> Tensor:
+    """Sort, and take what stands at q · (n - 1) of each row."""
+    q = checked_shares(name, input, q)
+    if interpolation not in BETWEEN:
+        raise ValueError(f"{name}: interpolation must be one of {BETWEEN}, got {interpolation!r}")
+    rows = input.reshape(-1) if dim is None else movedim(atleast_1d(input), dim, -1)
+    if not rows.shape[-1]:
+        raise ShapeError(name, "an empty axis has none", {"input": tuple(input.shape)})
+    ordered = sort(rows, -1).values  # NaN comes last
+    there = sum(~isnan(ordered), -1, True)
+    last = (rows.shape[-1] if name == "quantile" else there.clamp(min=1)) - 1
+    place = (q.reshape(-1) * last).expand(*rows.shape[:-1], -1)
+    if name == "quantile":
+        place = where(there == rows.shape[-1], place, last)
+    y = between(ordered, place.to(input.dtype), interpolation)
+    y = y.squeeze(-1) if not q.ndim else movedim(y, -1, 0)
+    if not keepdim:
+        return y
+    if dim is None:
+        return y.reshape(*q.shape, *[1] * input.ndim)
+    return y.unsqueeze(dim if dim < 0 else dim + q.ndim) if input.ndim else y.reshape(q.shape)
+
+
+def checked_shares(name: str, input: Tensor, q: Any) -> Tensor:
+    """Return q as a tensor like `input`; see `quantile` for what is wrong with others."""
+    if input.dtype.name not in ("float32", "float64"):
+        raise DTypeError(
+            name, "expected numbers of float32 or float64", {"input": str(input.dtype)},
+            "convert the numbers first: x.float()",
+        )  # fmt: skip
+    shares = q if isinstance(q, Tensor) else tensor(q, dtype=input.dtype, device=input.device)
+    if shares.ndim > 1 or not shares.numel():
+        raise ShapeError(name, "q must be a number or a vector", {"q": tuple(shares.shape)})
+    if shares.dtype is not input.dtype:
+        rows = {"input": str(input.dtype), "q": str(shares.dtype)}
+        raise DTypeError(name, "q must have the type of the input", rows, "q.to(x.dtype)")
+    if not bool(logical_and(shares >= 0, shares <= 1).all()):
+        raise ValueError(f"{name}: q must be between 0 and 1, got {shares.tolist()}")
+    return shares
+
+
+def between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
+    """The numbers at places of an ordered last axis, which may lie between two."""
+    rounded = {"lower": floor, "higher": ceil, "nearest": round}
+    if interpolation in rounded:
+        return gather(ordered, -1, rounded[interpolation](place).long())
+    low = floor(place)
+    below, above = (gather(ordered, -1, each.long()) for each in (low, ceil(place)))
+    weight = place - low if interpolation == "linear" else full_like(place, 0.5)
+    return lerp(below, above, weight)
+
+
+# The middle --------------------------------------------------------------------------------------
+
+
+@as_method
+@takes_out
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The number in the middle (the lower of two); with `dim`, also where it is.
+
+    NaN counts as the middle of everything.
+
+    >>> median(tensor([3.0, 1.0, 2.0, 9.0]))
+    tensor(2.)
+    """
+    return middle("median", input, dim, keepdim)
+
+
+@as_method
+@takes_out
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The number in the middle (the lower of two) of all that are not NaN; with `dim`, also where.
+
+    >>> nanmedian(tensor([1.0, math.nan, 3.0, 2.0]))
+    tensor(2.)
+    """
+    return middle("nanmedian", input, dim, keepdim)
+
+
+def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
+    """Sort (NaN comes last), and take the middle of those that count."""
+    rows = input.reshape(-1) if dim is None else atleast_1d(input)
+    axis = 0 if dim is None else dim
+    n = rows.shape[axis]
+    if not n:
+        if dim is None:
+            return full_like(rows.sum(), nothing(input))
+        raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
+    ordered = sort(rows, axis)
+    there = sum(~isnan(rows), axis, True)
+    place = (there - 1).clamp(min=0) // 2
+    if name == "median":
+        place = where(there == n, place, there.clamp(max=n - 1))
+    values, indices = (gather(each, axis, place) for each in ordered)
+    if dim is None:
+        return values.squeeze(0)
+    if not keepdim or not input.ndim:
+        values, indices = values.squeeze(axis), indices.squeeze(axis)
+    return getattr(return_types, name)(values, indices)
+
+
+def nothing(input: Tensor) -> Any:
+    """The median of no numbers: NaN, or for integers the smallest there is."""
+    kind = input.dtype
+    return float("nan") if kind.category > 1 else iinfo(kind).min if kind.category else False
+
+
+from ..dtypes import iinfo  # noqa: E402
+from .along import gather  # noqa: E402
+from .arithmetic import lerp  # noqa: E402
+from .axes import atleast_1d, movedim  # noqa: E402
+from .comparison import isnan, logical_and, where  # noqa: E402
+from .from_data import tensor  # noqa: E402
+from .like import full_like  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .rounding import ceil, floor, round  # noqa: E402
+from .sorting import sort  # noqa: E402

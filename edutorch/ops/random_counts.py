@@ -1,0 +1,148 @@
+"""Random counts: how many events in a time, how many successes in a number of tries.
+
+Drawn on the host in double precision. Small expectations by adding up probabilities until
+they pass a uniform number; large ones by rejection, whose cost does not grow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..core.tensor import Tensor, wrap
+from ..errors import DTypeError, ValueRangeError
+from .random import Generator, source
+
+FEW = 10.0
+"""From this expectation on numbers are drawn by rejection."""
+
+_log_factorial = np.vectorize(lambda n: math.lgamma(n + 1), otypes=[np.float64])
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many events happen where `input` are expected: P(k) = λᵏ exp(-λ) / k!.
+
+    Raises: ValueRangeError: a negative expectation.
+
+    Paper: W. Hörmann, The transformed rejection method for generating Poisson random
+    variables, 1993.
+
+    >>> poisson(tensor([0.0, 0.0]))
+    tensor([0., 0.])
+    """
+    rates = host("poisson", input)
+    if not (rates >= 0).all():
+        raise ValueRangeError("poisson", "expected rates that are not negative")
+    uniform = uniform_numbers(generator)
+    drawn = np.zeros(rates.shape)
+    few = rates < FEW
+    drawn[few] = search(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
+    many = rates[~few]
+    if many.size:
+        spread = np.sqrt(many)
+        b = 0.931 + 2.53 * spread
+        a = -0.059 + 0.02483 * b
+        top = 1.1239 + 1.1328 / (b - 3.4)
+
+        def height(k: Any, at: Any) -> Any:
+            return -many[at] + k * np.log(many[at]) - _log_factorial(k) - np.log(top[at])
+
+        bound = 0.9277 - 3.6224 / (b - 2)
+        drawn[~few] = reject(uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height)
+    return back(drawn, input)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` tries succeed, each with probability `prob`.
+
+    Raises: ValueRangeError: a negative count, or a probability outside [0, 1].
+
+    Paper: W. Hörmann, The generation of binomial random variates, 1993.
+
+    >>> binomial(tensor([5.0, 5.0]), tensor([0.0, 1.0]))
+    tensor([0., 5.])
+    """
+    tries, chances = np.broadcast_arrays(host("binomial", count), host("binomial", prob))
+    if not ((tries >= 0).all() and ((chances >= 0) & (chances <= 1)).all()):
+        raise ValueRangeError("binomial", "expected count >= 0 and 0 <= prob <= 1")
+    uniform = uniform_numbers(generator)
+    n, rarer = np.floor(tries), np.minimum(chances, 1 - chances)
+    odds = rarer / (1 - rarer)
+    drawn = np.zeros(n.shape)
+    few = n * rarer < FEW
+    nf, of = n[few], odds[few]
+    drawn[few] = search(
+        uniform, (1 - rarer[few]) ** nf, lambda k: of * np.maximum(nf - k + 1, 0) / k
+    )
+    m, p, o = n[~few], rarer[~few], odds[~few]
+    if m.size:
+        spread = np.sqrt(m * p * (1 - p))
+        b = 1.15 + 2.53 * spread
+        a = -0.0873 + 0.0248 * b + 0.01 * p
+        scale = (2.83 + 5.1 / b) * spread
+        peak = np.floor((m + 1) * p)
+        at_peak = _log_factorial(peak) + _log_factorial(m - peak)
+
+        def height(k: Any, at: Any) -> Any:
+            away = _log_factorial(k) + _log_factorial(m[at] - k)
+            return at_peak[at] - away + (k - peak[at]) * np.log(o[at]) - np.log(scale[at])
+
+        drawn[~few] = reject(uniform, m * p + 0.5, a, b, 0.92 - 4.2 / b, m, height)
+    return back(np.where(chances > 0.5, n - drawn, drawn), count)
+
+
+def host(name: str, input: Tensor) -> np.ndarray:
+    """Bring parameters to the host, in double precision."""
+    if not input.is_floating_point():
+        raise DTypeError(name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+    return np.asarray(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
+
+
+def back(drawn: np.ndarray, like: Tensor) -> Tensor:
+    """Return counts in the type and on the device of a parameter."""
+    return wrap(backends.of(like._array).from_numpy(drawn.astype(like._array.dtype)))
+
+
+def uniform_numbers(generator: Generator | None) -> Callable[[int], np.ndarray]:
+    random = source(generator, backends.CPU)
+    return lambda count: np.asarray(random.uniform((count,), np.dtype(np.float64)))
+
+
+def search(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:
+    """Add up P(0) = first, P(k) = P(k-1) · ratio(k), until a uniform number is passed."""
+    wanted = uniform(first.size)
+    chance, total, counts, k = first.copy(), first.copy(), np.zeros(first.shape), 0
+    while k < 200 and (open_ := wanted > total).any():
+        k += 1
+        counts += open_
+        chance = chance * ratio(k)
+        total = total + chance
+    return counts
+
+
+def reject(
+    uniform: Callable[[int], np.ndarray], centre: Any, a: Any, b: Any, bound: Any, most: Any,
+    height: Callable[[Any, Any], Any],
+) -> np.ndarray:  # fmt: skip
+    """Draw under a hat that is easy to draw from, until each number lies under its own curve."""
+    drawn, left = np.zeros(centre.shape), np.arange(centre.size)
+    while left.size:
+        u, v = uniform(left.size) - 0.5, uniform(left.size)
+        side = 0.5 - np.abs(u)
+        side = np.maximum(side, 1e-300)
+        k = np.floor((2 * a[left] / side + b[left]) * u + centre[left])
+        sure = (side >= 0.07) & (v <= bound[left])
+        possible = (k >= 0) & (k <= most[left]) & ~((side < 0.013) & (v > side))
+        test = np.flatnonzero(possible & ~sure)
+        at = left[test]
+        hat = np.log(np.maximum(v[test], 1e-300)) - np.log(a[at] / side[test] ** 2 + b[at])
+        taken = possible & sure
+        # v times the hat's height, against the curve's
+        taken[test] = hat <= height(k[test], at)
+        drawn[left[taken]] = k[taken]
+        left = left[~taken]
+    return drawn

@@ -1,0 +1,133 @@
+"""Windows: weights that let a piece of a signal fade in and out.
+
+`symmetric` windows end as they begin. `periodic` ones leave out the last number, with which
+the next window would begin: that is what spectra need, so it is the default here. The same
+and more windows, symmetric by default, are in `edutorch.signal.windows`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..errors import DTypeError, ShapeError
+from .creation import creation
+
+
+def places(xp: Any, count: int, symmetric: bool) -> Array:
+    """Return `count` places from 0 to 1; without the 1, unless `symmetric`."""
+    return xp.arange(count) / max(count - 1 if symmetric else count, 1)
+
+
+def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float]) -> Array:
+    """Return w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …; one single number is 1."""
+    if count == 1:
+        return xp.ones(1)
+    t = places(xp, count, symmetric)
+    y = xp.zeros(count)
+    for i, weight in enumerate(weights):
+        y = y + (-1) ** i * weight * xp.cos(2 * math.pi * i * t)
+    return y
+
+
+def triangle(xp: Any, count: int, symmetric: bool) -> Array:
+    """Return w(t) = 1 - |2t - 1|; one single number is 1."""
+    return xp.ones(1) if count == 1 else 1 - abs(2 * places(xp, count, symmetric) - 1)
+
+
+def bessel(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
+    """Return w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β); one single number is 1."""
+    if count <= 1:
+        return xp.ones(count)
+    from_middle = 2 * places(xp, count, symmetric) - 1
+    inside = xp.maximum(1 - from_middle * from_middle, 0.0)
+    return xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.full(1, float(beta)))
+
+
+def made(name: str, count: int, dtype: Any) -> Any:
+    """Return the type of a window of `count` numbers.
+
+    Raises: ShapeError: a negative count. DTypeError: not a floating type. TypeError: no integer.
+    """
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    if not kind.is_floating_point:
+        raise DTypeError(name, f"expects floating point dtypes, got: {kind}")
+    if not hasattr(count, "__index__"):
+        raise TypeError(f"{name}(): window_length must be an integer, got {count!r}")
+    if count < 0:
+        raise ShapeError(name, f"requires non-negative window_length, got window_length={count}")
+    return kind.numpy
+
+
+@creation
+def hann_window(xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None) -> Array:
+    """One hill of a cosine, from 0 to 0: w(t) = ½ - ½ cos(2πt).
+
+    >>> hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    kind = made("hann_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (0.5, 0.5)).astype(kind)
+
+
+@creation
+def hamming_window(
+    xp: Any,
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: Any = None,
+) -> Array:
+    """A hill of a cosine that does not quite reach 0: w(t) = alpha - beta · cos(2πt).
+
+    >>> hamming_window(4)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
+    kind = made("hamming_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (alpha, beta)).astype(kind)
+
+
+@creation
+def blackman_window(
+    xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
+) -> Array:
+    """A narrower hill, of two cosines: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
+
+    >>> blackman_window(4).abs().round(decimals=4)
+    tensor([0.0000, 0.3400, 1.0000, 0.3400])
+    """
+    kind = made("blackman_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (0.42, 0.5, 0.08)).astype(kind)
+
+
+@creation
+def bartlett_window(
+    xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
+) -> Array:
+    """A triangle: w(t) = 1 - |2t - 1|.
+
+    >>> bartlett_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    kind = made("bartlett_window", window_length, dtype)
+    return triangle(xp, window_length, not periodic).astype(kind)
+
+
+@creation
+def kaiser_window(
+    xp: Any, window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None
+) -> Array:
+    """A hill whose width can be chosen: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
+
+    I₀ is a Bessel function; the larger β, the narrower the hill, and β = 0 gives ones.
+
+    >>> kaiser_window(4, beta=2.0)
+    tensor([0.4387, 0.8348, 1.0000, 0.8348])
+    """
+    kind = made("kaiser_window", window_length, dtype)
+    return bessel(xp, window_length, not periodic, beta).astype(kind)

@@ -1,0 +1,243 @@
+"""How the spectrum of a signal changes: pieces of it, each transformed, and back.
+
+S[k, t] = Σ_j window[j] · x[t · hop_length + j] · e^(-2πi jk/n_fft)
+"""
+
+from __future__ import annotations
+
+from .. import fft
+from ..core.methods import as_method
+from ..core.tensor import Tensor
+from ..errors import DTypeError, ShapeError, ValueRangeError, warn
+from ..nn.functional import pad
+from ..ops import arange, ones, view_as_real, zeros
+
+__all__ = ["istft", "stft"]
+
+
+def _window_of(
+    name: str, input: Tensor, n_fft: int, win_length: int, window: Tensor | None
+) -> Tensor:
+    """Return the weights of the n_fft numbers of a piece: the window in the middle, else 0.
+
+    Raises: ShapeError: the window has not `win_length` numbers, or they are more than n_fft.
+    """
+    if not 0 < win_length <= n_fft:
+        raise ShapeError(
+            name, f"expected 0 < win_length <= n_fft, but got win_length={win_length}",
+            {"n_fft": n_fft},
+        )  # fmt: skip
+    if window is None:
+        kind = input.real.dtype if input.is_complex() else input.dtype
+        window = ones(win_length, dtype=kind, device=input.device)
+    if tuple(window.shape) != (win_length,):
+        raise ShapeError(
+            name, f"expected a 1D window tensor of size equal to win_length={win_length}",
+            {"window": tuple(window.shape)},
+            "give win_length too, where the window is shorter than n_fft",
+        )  # fmt: skip
+    before = (n_fft - win_length) // 2
+    behind = n_fft - win_length - before
+    return pad(window, (before, behind)) if before or behind else window
+
+
+def _half_allowed(name: str, onesided: bool, *tensors: Tensor | None) -> None:
+    """Raise DTypeError where half a spectrum is asked for that does not repeat itself."""
+    if onesided and any(each is not None and each.is_complex() for each in tensors):
+        raise DTypeError(
+            name, "Cannot have onesided output if window or input is complex",
+            hint="use onesided=False: only the spectrum of real numbers repeats itself",
+        )  # fmt: skip
+
+
+def _checked_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
+    """Raise ShapeError or DTypeError unless `input` can be cut into pieces of n_fft numbers."""
+    rows = {"input": tuple(input.shape), "n_fft": n_fft}
+    if input.ndim not in (1, 2):
+        raise ShapeError(
+            "stft", "expected a 1D or 2D tensor: a signal, or a batch of them", rows,
+            "x.flatten(0, -2) makes one batch of several axes",
+        )  # fmt: skip
+    if input.dtype.category < 2:
+        raise DTypeError("stft", "expected a tensor of floating point or complex values", rows)
+    if not 0 < n_fft <= input.shape[-1]:
+        raise ShapeError("stft", f"expected 0 < n_fft <= {input.shape[-1]}", rows)
+    if hop_length <= 0:
+        raise ShapeError("stft", f"expected hop_length > 0, but got hop_length={hop_length}")
+
+
+@as_method
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
+    """The short-time Fourier transform: the spectrum of each piece of a signal.
+
+    Args:
+        input: a signal, or a batch of signals.
+        n_fft: the numbers in a piece, and so the number of frequencies.
+        hop_length: from the start of a piece to that of the next; a quarter of n_fft.
+        win_length: the numbers of the window; n_fft.
+        window: weights of the numbers in a piece; ones.
+        center: piece t has its middle at t · hop_length; the signal is continued at both
+            ends by `pad_mode` for that. Else it begins there.
+        normalized: divide by √n_fft.
+        onesided: only the frequencies that do not repeat; so for real signals.
+        return_complex: a complex tensor; False gives pairs of real numbers instead.
+        align_to_window: without `center`: it is the window that begins there.
+
+    Shape: (batch, frequencies, pieces), without batch for one signal.
+
+    Raises: ShapeError, DTypeError, ValueRangeError: what is given does not fit together.
+
+    >>> stft(ones(8), 4, window=hann_window(4), return_complex=True).abs()[:, :2]
+    tensor([[2.0000, 2.0000],
+            [1.0000, 1.0000],
+            [0.0000, 0.0000]])
+    """
+    hop_length = n_fft // 4 if hop_length is None else hop_length
+    win_length = n_fft if win_length is None else win_length
+    is_complex = input.is_complex() or (window is not None and window.is_complex())
+    if return_complex is None and not is_complex:
+        raise ValueRangeError(
+            "stft", "requires the return_complex parameter be given for real inputs",
+            hint="use return_complex=True",
+        )  # fmt: skip
+    if center and align_to_window is not None:
+        raise ValueRangeError("stft", "align_to_window should only be set when center = false")
+    if center and input.ndim in (1, 2):
+        extra = (1,) * (3 - input.ndim)
+        padded = pad(input.reshape((*extra, *input.shape)), (n_fft // 2,) * 2, pad_mode)
+        input = padded.reshape(padded.shape[-input.ndim :])
+    elif align_to_window and n_fft > win_length:
+        around = (n_fft - win_length) // 2
+        input = pad(input, (around, n_fft - win_length - around))
+    _checked_signal(input, n_fft, hop_length)
+    weights = _window_of("stft", input, n_fft, win_length, window)
+    onesided = not is_complex if onesided is None else onesided
+    _half_allowed("stft", onesided, input, window)
+    pieces = input.unfold(-1, n_fft, hop_length) * weights
+    transform = fft.rfft if onesided else fft.fft
+    spectra = transform(pieces, norm="ortho" if normalized else "backward").transpose(-1, -2)
+    return view_as_real(spectra) if return_complex is False else spectra
+
+
+def _checked_spectra(input: Tensor, n_fft: int, hop_length: int, win_length: int) -> bool:
+    """Return whether these are half spectra. Raises: ShapeError, DTypeError: they are none."""
+    rows = {"input (frequencies, pieces)": tuple(input.shape), "n_fft": n_fft}
+    if not input.is_complex():
+        raise DTypeError(
+            "istft", "requires a complex-valued input tensor matching the output from stft",
+            rows, "view_as_complex(x) reads pairs of real numbers",
+        )  # fmt: skip
+    if input.ndim not in (2, 3):
+        raise ShapeError("istft", "expected a tensor with 2 or 3 dimensions", rows)
+    if not input.numel():
+        raise ShapeError("istft", "input tensor cannot be empty", rows)
+    if not 0 < hop_length <= win_length:
+        raise ShapeError("istft", "expected 0 < hop_length <= win_length", rows)
+    return input.shape[-2] != n_fft
+
+
+def _added_up(pieces: Tensor, hop_length: int) -> Tensor:
+    """Lay pieces (batch, pieces, n) one after the other, `hop_length` apart, and add them."""
+    batch, count, n = pieces.shape
+    starts = arange(count, device=pieces.device).unsqueeze(-1) * hop_length
+    positions = (starts + arange(n, device=pieces.device)).flatten()
+    total = n + hop_length * (count - 1)
+    y = zeros(batch, total, dtype=pieces.dtype, device=pieces.device)
+    return y.index_add(1, positions, pieces.flatten(1))
+
+
+@as_method
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
+    """The way back from `stft`: the signal whose pieces have these spectra.
+
+    The pieces, each weighed by the window again, are added up, and divided by the sum of
+    the squares of the windows that lie over each number. (For spectra that no signal has,
+    this is the signal that comes closest.)
+
+    Args: as for `stft`, and
+        length: the numbers of the signal; else as many as the pieces reach.
+        return_complex: the signal is complex.
+
+    Raises: ShapeError, DTypeError: what is given does not fit together. ValueRangeError: at
+        some number all windows are 0, so that nothing is known of it.
+
+    Paper: D. Griffin, J. Lim, "Signal estimation from modified short-time Fourier
+    transform", 1984.
+
+    >>> x, window = arange(8.0), hann_window(4)
+    >>> spectra = stft(x, 4, window=window, return_complex=True)
+    >>> allclose(istft(spectra, 4, window=window), x, atol=1e-5)
+    True
+    """
+    hop_length = n_fft // 4 if hop_length is None else hop_length
+    win_length = n_fft if win_length is None else win_length
+    found = _checked_spectra(input, n_fft, hop_length, win_length)
+    onesided = found if onesided is None else onesided
+    expected = n_fft // 2 + 1 if onesided else n_fft
+    if input.shape[-2] != expected:
+        raise ShapeError(
+            "istft", f"expected {expected} frequencies with onesided={onesided}",
+            {"input (frequencies, pieces)": tuple(input.shape), "n_fft": n_fft},
+        )  # fmt: skip
+    weights = _window_of("istft", input, n_fft, win_length, window)
+    if return_complex:
+        _half_allowed("istft", onesided, input)
+    elif weights.is_complex():
+        raise DTypeError("istft", "Complex windows are incompatible with return_complex=False")
+    norm = "ortho" if normalized else "backward"
+    spectra = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(-1, -2)
+    if not return_complex:
+        pieces = fft.irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
+    else:
+        pieces = fft.ifft(spectra, norm=norm)
+    signal = _between(
+        _added_up(pieces * weights, hop_length),
+        _added_up((weights * weights).expand((1, pieces.shape[1], n_fft)), hop_length),
+        n_fft // 2 if center else 0,
+        length,
+        center,
+    )
+    return signal if input.ndim == 3 else signal[0]
+
+
+def _between(
+    signal: Tensor, squares: Tensor, start: int, length: int | None, center: bool
+) -> Tensor:
+    """Cut the wanted part out of the pieces added up, and divide by the windows' squares."""
+    total = signal.shape[-1]
+    end = start + length if length is not None else total - start
+    signal, squares = signal[:, start:end], squares[:, start:end]
+    if not squares.numel() or float(squares.detach().abs().min()) < 1e-11:
+        raise ValueRangeError(
+            "istft", "window overlap add min: somewhere all windows are 0, or there is nothing",
+            {"numbers": total, "wanted": f"{start} to {end}", "center": center},
+            "let the windows overlap more (a smaller hop_length), or use center=True",
+        )  # fmt: skip
+    signal = signal / squares
+    if end > total:
+        warn("istft: the length is longer than what the pieces reach: zeros follow")
+        signal = pad(signal, (0, end - total))
+    return signal

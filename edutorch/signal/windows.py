@@ -1,0 +1,202 @@
+"""Windows, symmetric by default: weights that let a piece of a signal fade in and out.
+
+`M` is how many numbers there are; `sym=False` leaves out the last of M + 1, with which the
+next window begins. t runs from 0 to 1 over the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..ops.creation import creation
+from ..ops.windows import bessel, sum_of_cosines, triangle
+
+__all__ = [
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
+    "general_hamming", "hamming", "hann", "kaiser", "nuttall",
+]  # fmt: skip
+
+
+def _made(name: str, M: int, dtype: Any) -> Any:
+    """Return the type of a window of `M` numbers.
+
+    Raises: ValueError: a negative count, or not float32 or float64. TypeError: no integer.
+    """
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    if not hasattr(M, "__index__"):
+        raise TypeError(f"{name}(): M must be an integer, got {M!r}")
+    if M < 0:
+        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if kind not in (dtypes.float32, dtypes.float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")
+    return kind.numpy
+
+
+def _middle(M: int, sym: bool) -> float:
+    return (M if not sym and M > 1 else M - 1) / 2
+
+
+@creation
+def general_cosine(
+    xp: Any, M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None
+) -> Array:
+    """A sum of cosines: w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …
+
+    Raises: ValueError, TypeError: `a` is empty, or not a sequence of numbers.
+
+    >>> edutorch.signal.windows.general_cosine(5, a=[0.4, 0.5, 0.1])
+    tensor([0.0000, 0.3000, 1.0000, 0.3000, 0.0000])
+    """
+    kind = _made("general_cosine", M, dtype)
+    if not isinstance(a, Iterable):
+        raise TypeError("general_cosine: Coefficients must be a list/tuple")
+    weights = [float(each) for each in a]
+    if not weights:
+        raise ValueError("general_cosine: Coefficients cannot be empty")
+    return sum_of_cosines(xp, M, sym, weights).astype(kind)
+
+
+@creation
+def general_hamming(
+    xp: Any, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None
+) -> Array:
+    """A hill of a cosine on a step: w(t) = alpha - (1 - alpha) cos(2πt).
+
+    >>> edutorch.signal.windows.general_hamming(3, alpha=0.75)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
+    kind = _made("general_hamming", M, dtype)
+    return sum_of_cosines(xp, M, sym, (alpha, 1 - alpha)).astype(kind)
+
+
+@creation
+def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """A hill of a cosine that does not quite reach 0: w(t) = 0.54 - 0.46 cos(2πt).
+
+    >>> edutorch.signal.windows.hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
+    kind = _made("hamming", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.54, 0.46)).astype(kind)
+
+
+@creation
+def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """One hill of a cosine, from 0 to 0: w(t) = ½ - ½ cos(2πt).
+
+    >>> edutorch.signal.windows.hann(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
+    kind = _made("hann", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.5, 0.5)).astype(kind)
+
+
+@creation
+def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """A narrower hill, of two cosines: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
+
+    >>> edutorch.signal.windows.blackman(3).abs().round(decimals=4)
+    tensor([0., 1., 0.])
+    """
+    kind = _made("blackman", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.42, 0.5, 0.08)).astype(kind)
+
+
+@creation
+def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """A hill of three cosines whose spectrum falls off very fast.
+
+    Paper: A. Nuttall, "Some windows with very good sidelobe behavior", 1981.
+
+    >>> edutorch.signal.windows.nuttall(3)
+    tensor([3.6280e-04, 1.0000e+00, 3.6280e-04])
+    """
+    kind = _made("nuttall", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411)).astype(kind)
+
+
+@creation
+def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """A triangle: w(t) = 1 - |2t - 1|.
+
+    >>> edutorch.signal.windows.bartlett(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
+    kind = _made("bartlett", M, dtype)
+    return triangle(xp, M, sym).astype(kind)
+
+
+@creation
+def cosine(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+    """Half a wave: w[n] = sin(π (n + ½) / M), with M + 1 unless `sym`.
+
+    >>> edutorch.signal.windows.cosine(3)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
+    kind = _made("cosine", M, dtype)
+    count = M if sym or M == 1 else M + 1
+    return xp.sin(math.pi * (xp.arange(M) + 0.5) / max(count, 1)).astype(kind)
+
+
+@creation
+def exponential(
+    xp: Any,
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+) -> Array:
+    """A peak that decays to both sides: w[n] = exp(-|n - center| / tau).
+
+    Args:
+        center: where the peak is, only without `sym`; the middle, if not given.
+
+    Raises: ValueError: tau is not positive; a center for a symmetric window.
+
+    >>> edutorch.signal.windows.exponential(3)
+    tensor([0.3679, 1.0000, 0.3679])
+    """
+    kind = _made("exponential", M, dtype)
+    if tau <= 0:
+        raise ValueError(f"exponential: Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("exponential: Center must be None for symmetric windows")
+    center = _middle(M, sym) if center is None else center
+    return xp.exp(-abs(xp.arange(M) - center) / tau).astype(kind)
+
+
+@creation
+def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None) -> Array:
+    """The bell: w[n] = exp(-½ ((n - middle) / std)²).
+
+    Raises: ValueError: std is not positive.
+
+    >>> edutorch.signal.windows.gaussian(3)
+    tensor([0.6065, 1.0000, 0.6065])
+    """
+    kind = _made("gaussian", M, dtype)
+    if std <= 0:
+        raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
+    z = (xp.arange(M) - _middle(M, sym)) / std
+    return xp.exp(-0.5 * z * z).astype(kind)
+
+
+@creation
+def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None) -> Array:
+    """A hill whose width can be chosen: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
+
+    Raises: ValueError: beta is negative.
+
+    >>> edutorch.signal.windows.kaiser(3, beta=2.0)
+    tensor([0.4387, 1.0000, 0.4387])
+    """
+    kind = _made("kaiser", M, dtype)
+    if beta < 0:
+        raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
+    return bessel(xp, M, sym, beta).astype(kind)

@@ -1,0 +1,230 @@
+"""Trees of containers: what is at the ends of nested tuples, lists and dicts.
+
+    leaves, spec = tree_flatten({"a": x, "b": (y, z)})      # [x, y, z], {'a': *, 'b': (*, *)}
+    tree_unflatten(leaves, spec)                            # the same tree again
+
+A named tuple stays one. Everything that is not such a container is a leaf, None too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "LeafSpec", "TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """The shape of a tree: its container's type, what rebuilds it, and its children's shapes.
+
+    >>> tree_structure((1, [2, 3])).num_leaves
+    3
+    """
+
+    type: type | None
+    context: Any  # the keys of a dict, the factory of a defaultdict, the length of a deque
+    children_specs: tuple[TreeSpec, ...]
+
+    @property
+    def num_leaves(self) -> int:
+        """How many leaves there are."""
+        return 1 if self.is_leaf() else sum(each.num_leaves for each in self.children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """How many children the outermost container has."""
+        return len(self.children_specs)
+
+    def is_leaf(self) -> bool:
+        """Say whether it is no container."""
+        return self.type is None
+
+    def __repr__(self) -> str:
+        inside = [repr(each) for each in self.children_specs]
+        if self.type is None:
+            return "*"
+        if self.type in DICTS:
+            keys = self.context[1]
+            pairs = zip(keys, inside, strict=True)
+            return "{" + ", ".join(f"{key!r}: {each}" for key, each in pairs) + "}"
+        if self.type is list:
+            return f"[{', '.join(inside)}]"
+        name = "" if self.type is tuple else self.type.__name__
+        comma = "," if self.type is tuple and len(inside) == 1 else ""
+        return f"{name}({', '.join(inside)}{comma})"
+
+
+def LeafSpec() -> TreeSpec:
+    """Return the shape of a tree that is one leaf.
+
+    >>> LeafSpec()
+    *
+    """
+    return LEAF
+
+
+LEAF = TreeSpec(None, None, ())
+DICTS = (dict, OrderedDict, defaultdict)
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Say whether a value is a named tuple (or a result such as that of `max`)."""
+    return isinstance(value, tuple) and type(value) is not tuple and hasattr(value, "_fields")
+
+
+def opened(tree: Any) -> tuple[list[Any], Any] | None:
+    """Return a container's children and what else it takes to rebuild it; None for a leaf."""
+    kind = type(tree)
+    if kind in (tuple, list) or is_namedtuple(tree):
+        return list(tree), None
+    if kind in DICTS:
+        return list(tree.values()), (getattr(tree, "default_factory", None), tuple(tree))
+    if kind is deque:
+        return list(tree), tree.maxlen
+    return None
+
+
+def closed(spec: TreeSpec, children: list[Any]) -> Any:
+    """Build a container again."""
+    kind: Any = spec.type
+    if kind in DICTS:
+        factory, keys = spec.context
+        pairs = zip(keys, children, strict=True)
+        return defaultdict(factory, pairs) if kind is defaultdict else kind(pairs)
+    if kind in (tuple, list):
+        return kind(children)
+    return deque(children, spec.context) if kind is deque else kind(*children)
+
+
+def tree_flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves of a tree, from left to right, and its shape.
+
+    Args:
+        is_leaf: says of a container that it is to be taken for a leaf.
+
+    >>> tree_flatten({"a": 1, "b": (2, [3])})
+    ([1, 2, 3], {'a': *, 'b': (*, [*])})
+    """
+    found = None if is_leaf is not None and is_leaf(tree) else opened(tree)
+    if found is None:
+        return [tree], LEAF
+    children, context = found
+    leaves: list[Any] = []
+    specs = []
+    for child in children:
+        below, spec = tree_flatten(child, is_leaf)
+        leaves += below
+        specs.append(spec)
+    return leaves, TreeSpec(type(tree), context, tuple(specs))
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """Build a tree of a shape again, with these leaves.
+
+    Raises: ValueError: there are not as many leaves as the shape has.
+
+    >>> tree_unflatten([1, 2, 3], tree_structure((0, [0, 0])))
+    (1, [2, 3])
+    """
+    given = list(leaves)
+    if len(given) != treespec.num_leaves:
+        raise ValueError(
+            f"tree_unflatten: the tree {treespec} has {treespec.num_leaves} leaves, "
+            f"but {len(given)} were given"
+        )
+    remaining = iter(given)
+
+    def build(spec: TreeSpec) -> Any:
+        if spec.is_leaf():
+            return next(remaining)
+        return closed(spec, [build(each) for each in spec.children_specs])
+
+    return build(treespec)
+
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """Return the leaves of a tree.
+
+    >>> tree_leaves([1, (2, 3)])
+    [1, 2, 3]
+    """
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+    """Return the shape of a tree.
+
+    >>> tree_structure([1, (2, 3)])
+    [*, (*, *)]
+    """
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(
+    func: Callable[..., Any],
+    tree: Any,
+    *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Return the tree with `func` of each leaf (and of the leaves in the same place of `rests`).
+
+    Raises: ValueError: the trees are not of one shape.
+
+    >>> tree_map(lambda a, b: a + b, {"x": 1, "y": [2]}, {"x": 10, "y": [20]})
+    {'x': 11, 'y': [22]}
+    """
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = []
+    for each in rests:
+        below, other = tree_flatten(each, is_leaf)
+        if other != spec:
+            raise ValueError(f"tree_map: the trees differ: {spec} and {other}")
+        others.append(below)
+    return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
+    """Call `func` on each leaf, and return the tree as it is.
+
+    >>> tree_map_(print, [1, 2])
+    1
+    2
+    [1, 2]
+    """
+    tree_map(func, tree, *rests)
+    return tree
+
+
+def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any) -> Any:
+    """Return the tree with `func` of each leaf of a type (or of one of several types).
+
+    >>> tree_map_only(int, lambda n: -n, [1, "a"])
+    [-1, 'a']
+    """
+    return tree_map(lambda each: func(each) if isinstance(each, kind) else each, tree)
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Say whether something is true of every leaf.
+
+    >>> tree_all(lambda n: n > 0, [1, (2, 3)])
+    True
+    """
+    return all(pred(each) for each in tree_leaves(tree))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Say whether something is true of some leaf.
+
+    >>> tree_any(lambda n: n > 2, [1, (2, 3)])
+    True
+    """
+    return any(pred(each) for each in tree_leaves(tree))
