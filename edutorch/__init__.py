@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, fft, func, linalg, nn, optim, random, signal, utils
+from . import autograd, cuda, fft, func, linalg, nn, optim, random, signal, special, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -34,6 +34,7 @@ from .memory_format import (
     channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
     strided,
 )  # fmt: skip
+from .nn.torch_level import *  # before ops: a name of both is the op
 from .ops import *
 from .serialization import load, save
 from .settings import *

@@ -29,6 +29,7 @@ def layout(
     the contract's axis names, `"weight (o c i j)"`: names and axes each get a
     column of their own.
 
+    >>> from edutorch.errors import layout
     >>> print(layout("add", "the shapes do not fit", {"a": (2, 3), "other": (4,)}, "try b.T"))
     add: the shapes do not fit
       a      = (2, 3)

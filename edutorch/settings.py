@@ -26,7 +26,6 @@ class Kept:
 
     threads: int | None = None
     interop_threads: int | None = None
-    limits: Any = None  # of threadpoolctl; it undoes them when it is dropped
     deterministic = False
     warn_only = False
     matmul_precision = "highest"
@@ -68,7 +67,7 @@ def set_num_threads(int: int) -> None:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
         return
-    Kept.limits = threadpool_limits(limits=int)
+    threadpool_limits(limits=int)
 
 
 def get_num_interop_threads() -> int:

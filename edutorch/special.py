@@ -11,21 +11,58 @@ whatever they are given, and round the result.
 from __future__ import annotations
 
 from .ops import (
-    digamma, erf, erfc, erfinv, exp2, expm1, i0, igamma, igammac, lgamma, log1p, log_softmax, logit,
-    logsumexp, mvlgamma, polygamma, round, sigmoid, sinc, softmax, xlogy,
+    digamma,
+    erf,
+    erfc,
+    erfinv,
+    exp2,
+    expm1,
+    i0,
+    igamma,
+    igammac,
+    lgamma,
+    log1p,
+    log_softmax,
+    logit,
+    logsumexp,
+    mvlgamma,
+    polygamma,
+    round,
+    sigmoid,
+    sinc,
+    softmax,
+    xlogy,
 )  # fmt: skip
 from .ops.bell_curve import entr, erfcx, log_ndtr, ndtr, ndtri, xlog1py
 from .ops.bessel import (
-    airy_ai, bessel_j0, bessel_j1, bessel_y0, bessel_y1, spherical_bessel_j0,
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    spherical_bessel_j0,
 )  # fmt: skip
 from .ops.modified_bessel import (
-    i0e, i1, i1e, modified_bessel_k0, modified_bessel_k1, scaled_modified_bessel_k0,
+    i0e,
+    i1,
+    i1e,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
 )  # fmt: skip
 from .ops.polynomials import (
-    chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v, chebyshev_polynomial_w,
-    hermite_polynomial_h, hermite_polynomial_he, laguerre_polynomial_l, legendre_polynomial_p,
-    shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,
+    chebyshev_polynomial_t,
+    chebyshev_polynomial_u,
+    chebyshev_polynomial_v,
+    chebyshev_polynomial_w,
+    hermite_polynomial_h,
+    hermite_polynomial_he,
+    laguerre_polynomial_l,
+    legendre_polynomial_p,
+    shifted_chebyshev_polynomial_t,
+    shifted_chebyshev_polynomial_u,
+    shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )  # fmt: skip
 from .ops.zeta import zeta

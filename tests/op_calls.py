@@ -74,7 +74,15 @@ def arguments(
     given = {key: convert(value, make) for key, value in case.items() if key != "checks"}
     if "dtype" in given:
         given["dtype"] = getattr(edutorch, given["dtype"])
+    for name in op.rules:
+        if grad and refuses(op, name) and isinstance(given.get(name), Tensor):
+            given[name] = given[name].detach()
     return given
+
+
+def refuses(op: Op, name: str) -> bool:
+    """Say whether the rule of an input only says that there is no derivative."""
+    return hasattr(op.rules[name].function, "refuses")
 
 
 def call(op: Op, given: dict[str, Any]) -> Any:
@@ -131,6 +139,7 @@ def differentiable(op: Op, case: Case) -> list[str]:
     return [
         name
         for name in op.rules
+        if not refuses(op, name)
         for value in [case.get(name)]
         for first in [value[0] if isinstance(value, list) else value]
         if isinstance(first, np.ndarray) and first.dtype in (np.float64, np.complex128)

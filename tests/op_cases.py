@@ -336,6 +336,12 @@ OTHER_TYPES: dict[tuple[str, str], str] = {
     ("softmax", "int"): "PyTorch refuses integers, except in empty and 0-d tensors",
     ("log_softmax", "int"): "as softmax",
     ("einsum_of", "int"): "in PyTorch the type of integers depends on the equation",
+    **{(name, "bool"): "PyTorch takes bools only where there is nothing to multiply"
+       for name in ("matmul", "mm", "linear")},
+    **{(name, kind): "PyTorch takes complex numbers only in empty or 0-d tensors"
+       for name in ("amax", "amin", "mode_with_index") for kind in ("complex64", "complex128")},
+    **{(name, "float16"): "here are no complex numbers of two float16"
+       for name in ("complex", "view_as_complex")},
 }
 """Ops whose results for integers and bools are not PyTorch's, on purpose."""
 
@@ -345,14 +351,13 @@ WIDER: dict[tuple[str, str], str] = {
     **{("round", kind): "integers to some decimals are themselves"
        for kind in ("int64", "int32", "uint8")},
     ("div", "bool"): "as of 0 and 1",
+    ("clamp", "bool"): "PyTorch takes bools with tensors as limits only",
     ("pow", "bool"): "as of 0 and 1",
     ("scatter_reduce", "complex64"): "sum, mean and prod are defined",
     ("scatter_reduce", "complex128"): "as for complex64",
     ("einsum_of", "bool"): "the sum of products of bools is what bools are for here",
     ("conv2d", "int32"): "PyTorch has only some of the strides for integers",
     ("conv2d", "uint8"): "as for int32",
-    ("avg_pool2d", "int32"): "PyTorch has it for int64 only",
-    ("avg_pool2d", "uint8"): "as for int32",
     ("scatter_reduce", "bool"): "PyTorch refuses the mean of bools, but not their sum",
 }
 """Types of numbers that PyTorch refuses and we take."""

@@ -30,6 +30,7 @@ from tests.op_calls import (
     of_numbers,
     ops,
     oracle,
+    refuses,
     same,
 )  # fmt: skip
 from tests.op_cases import (
@@ -44,7 +45,8 @@ def _warnings_are_errors() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
-        warnings.filterwarnings("ignore", "var.*degrees of freedom")  # said by PyTorch
+        for said_by_pytorch in ("var.*degrees of freedom", "Casting complex", "ComplexHalf"):
+            warnings.filterwarnings("ignore", said_by_pytorch)
         yield
 
 
@@ -66,7 +68,7 @@ def test_every_op_has_cases():
 def test_every_rule_is_differentiated(op):
     """A rule for an input that no case gives as numbers would never be checked."""
     given = {name for case in CASES[op.name] for name in differentiable(op, case)}
-    assert set(op.rules) <= given
+    assert {name for name in op.rules if not refuses(op, name)} <= given
 
 
 @ops()
@@ -111,6 +113,8 @@ def not_negative(value: Any) -> Any:
 @ops(lambda op: op.name not in INTERNAL)
 def test_types(op, device, dtype):
     """The result has PyTorch's type and numbers, for each type that PyTorch takes."""
+    if (op.name, dtype) in OTHER_TYPES:
+        pytest.skip(OTHER_TYPES[op.name, dtype])
     if (op.name, "int") in OTHER_TYPES and "float" not in dtype:
         pytest.skip(OTHER_TYPES[op.name, "int"])
     for case in CASES[op.name]:

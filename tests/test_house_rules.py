@@ -44,6 +44,7 @@ LAYERS = (
     {
         "fft",
         "linalg",
+        "special",
         "signal",
         "nn",
         "optim",

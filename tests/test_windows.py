@@ -109,6 +109,8 @@ def test_wrong_parameters_of_windows(name, options, kind, words):
 
 # stft and istft ----------------------------------------------------------------------------------
 
+no_window = pytest.mark.filterwarnings("ignore:.*window was not provided")
+
 GENERATOR = np.random.default_rng(0)
 SIGNALS = GENERATOR.normal(size=(2, 50))
 WINDOW, SHORT = np.hanning(16) + 0.1, np.hanning(9) + 0.2
@@ -131,6 +133,7 @@ def made(module, settings):
     }
 
 
+@no_window
 @pytest.mark.oracle
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(each))
 @pytest.mark.parametrize("signal", ["one", "batch", "complex"])
@@ -160,6 +163,7 @@ BACK = [each for each in SETTINGS if not any(key in ONE_WAY for key in each)][:-
 ]  # fmt: skip
 
 
+@no_window
 @pytest.mark.oracle
 @pytest.mark.parametrize("settings", BACK, ids=lambda each: " ".join(each))
 @pytest.mark.parametrize("batch", [False, True])
@@ -220,6 +224,12 @@ def test_a_signal_longer_than_its_pieces_ends_with_zeros():
         edutorch.istft(spectra, 16, window=window, length=50)
 
 
+def test_who_gives_no_window_is_told():
+    with pytest.warns(UserWarning, match=r"stft: A window was not provided.*hann_window"):
+        edutorch.stft(edutorch.ones(50), 16, return_complex=True)
+
+
+@no_window
 def test_what_stft_refuses():
     x, window = edutorch.ones(2, 50), edutorch.ones(16)
 
@@ -244,6 +254,7 @@ def test_what_stft_refuses():
     refused(RuntimeError, "reflected padding", n_fft=200)
 
 
+@no_window
 def test_what_istft_refuses():
     window = edutorch.hann_window(16)
     half = edutorch.stft(edutorch.ones(2, 50), 16, window=window, return_complex=True)

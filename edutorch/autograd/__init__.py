@@ -13,7 +13,7 @@ from ..modes import (
     no_grad,
     set_grad_enabled,
 )
-from . import anomaly, function
+from . import anomaly, forward_ad, function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .check import gradcheck, gradgradcheck
 from .function import Function
@@ -28,10 +28,13 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "is_anomaly_enabled",
     "is_grad_enabled",

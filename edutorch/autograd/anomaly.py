@@ -6,25 +6,19 @@ nothing is remembered and nothing is slower.
 
 from __future__ import annotations
 
-import linecache
-import sys
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from .. import backends
-from ..core.autograd import Node
 from ..core.tensor import array_of, wrap
 from ..errors import GradientError
-from ..events import GradientFlowed, OpApplied
+from ..events import GradientFlowed
 from ..modes import ModeContext, current, switch
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
-_LINES: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-
 
 class Watch:
-    """Remembers the line of each recorded op, and looks at each gradient."""
+    """Looks at each gradient. (While it listens, each recorded op knows its line.)"""
 
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
@@ -34,31 +28,18 @@ class Watch:
 
         Raises: GradientError: a gradient has a NaN.
         """
-        if isinstance(event, OpApplied) and event.node is not None:
-            _LINES[event.node] = users_line()
-        elif isinstance(event, GradientFlowed) and self.check_nan:
+        if isinstance(event, GradientFlowed) and self.check_nan:
             array = wrap(array_of(event.gradient))._array  # not a NumPy scalar
             if bool(backends.of(array).xp.isnan(array).any()):
                 raise made_nan(event.node, event.index)
 
 
-def users_line() -> str:
-    """Return the innermost line outside this library, with its place."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
-        frame = frame.f_back
-    path, number = frame.f_code.co_filename, frame.f_lineno
-    text = linecache.getline(path, number, frame.f_globals).strip()
-    return f"{path}:{number}  {text}".rstrip()
-
-
 def made_nan(node: Any, index: int) -> GradientError:
-    where = _LINES.get(node)
     unknown = "not recorded: the mode was off while it ran"
     return GradientError(
         "detect_anomaly",
         f"Function '{node.name()}' returned nan values in its {index}th output.",
-        {"forward": where or unknown},
+        {"forward": node.source or unknown},
         "look for 0/0, sqrt(0), log of a negative number or inf - inf at that line",
     )
 

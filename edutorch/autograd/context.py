@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType
 
 from ..core.autograd import Writes, second_backward, stale_value
+from ..core.saving import PackedTensor
 from ..core.tensor import Tensor, result_again
+from ..modes import current
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class SavedOutput:
 
     node: ReferenceType[Any]
     index: int
-    array: Any
+    array: Any  # or what the user's hook made of it, packed
     writes: Writes
 
 
@@ -50,6 +53,8 @@ class Context:
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
         self._materialize = True
+        self._is_moving = False
+        self.saved_for_forward: tuple[Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward, which finds them in `saved_tensors`.
@@ -64,12 +69,36 @@ class Context:
                 )
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`, which finds them in `saved_tensors`.
+
+        Raises: TypeError: something else than a tensor or None.
+        """
+        for each in tensors:
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(
+                    "save_for_forward expects all arguments to be tensors; "
+                    "you should save non-tensors as attributes on ctx."
+                )
+        self.saved_for_forward = tensors
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        """Let `saved_tensors` be those saved for forward mode, while `jvp` runs."""
+        self._is_moving = bool(self.saved_for_forward)
+        try:
+            yield
+        finally:
+            self._is_moving = False
+
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors that forward saved.
 
         Raises: GradientError: they were freed. StaleValueError: one was overwritten since.
         """
+        if self._is_moving:
+            return self.saved_for_forward
         node = None if self._node is None else self._node()
         if node is None:
             return self._to_save
@@ -80,12 +109,17 @@ class Context:
             if isinstance(each, SavedOutput):
                 writes, name = each.writes, "the result"
             else:
-                writes = None if each is None else each._writes
+                writes = getattr(each, "_writes", None)
+            if isinstance(each, PackedTensor):
+                each = each.restore(node, name)
+            elif isinstance(each, SavedOutput) and isinstance(each.array, PackedTensor):
+                array = each.array.restore(node, name)._array
+                each, writes = SavedOutput(each.node, each.index, array, Writes()), None
             if writes is not None and writes.time > self._time:
                 raise stale_value(node, name, writes)
             if isinstance(each, SavedOutput):
                 maker = each.node() or node.maker(each.index, each.array)
-                maker.writes = writes
+                maker.writes = each.writes
                 each = result_again(maker, each.array)
             found.append(each)
         return tuple(found)
@@ -107,17 +141,20 @@ class Context:
     ) -> None:
         """Save what was to be saved, now that `node` is there and every output has its maker."""
         saved, called = [], []
+        saving = current().saving
+        hooks = saving if isinstance(saving, tuple) else None
         for number, each in enumerate(self._to_save):
             maker = makers.get(id(each))
             if each is not None and maker is not None:
                 made = maker()
                 each._writes = each._writes or Writes()
                 index = getattr(made, "index", 0)
-                saved.append(SavedOutput(maker, index, each._array, each._writes))
+                array = PackedTensor(each.detach(), hooks) if hooks else each._array
+                saved.append(SavedOutput(maker, index, array, each._writes))
                 called.append("y" if made is node else f"output {number}")
             else:
                 place = next((i for i, given in enumerate(inputs) if given is each), None)
-                saved.append(each)
+                saved.append(PackedTensor(each, hooks) if hooks and each is not None else each)
                 called.append(f"saved tensor {number}" if place is None else names[place])
         self._saved, self._names, self._to_save = tuple(saved), tuple(called), ()
 

@@ -89,6 +89,7 @@ class dual_level:
 
     def __call__(self, function: Any) -> Any:
         """Decorate `function`: each of its calls has a level of its own."""
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with dual_level():

@@ -1,29 +1,33 @@
 """`Function`: an op of your own, with a forward and a backward you write yourself.
 
-Its call leaves a `FunctionNode` in the graph. The engine knows nodes of one output
-only. So each output of several gets an `OutputNode`, and these send their gradients
-on to the one `FunctionNode`, which waits for all of them.
+What its call leaves in the graph is in `function_node.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ref
 
-from .. import backends, dtypes
-from ..core.autograd import LEAF, Node, clock, edge_of
-from ..core.engine import Parts, conjugated, each_conjugated
-from ..core.methods import refuse_leaf, set_history
-from ..core.tensor import Tensor, wrap
+from ..core.autograd import edge_of
+from ..core.forward import fitted, set_tangent, tangent_of, zeros_as
+from ..core.methods import refuse_leaf
+from ..core.tensor import Tensor
 from ..errors import GradientError
-from ..events import OpApplied, emit
-from ..modes import current, enable_grad, is_grad_enabled, no_grad
-from .context import Context, Description, identities
+from ..modes import changed, current, is_grad_enabled
+from .context import Context, identities
+from .function_node import FunctionNode, record
 
-__all__ = ["Context", "Function", "once_differentiable"]
+__all__ = ["Context", "Function"]
+
+
+def __getattr__(name: str) -> Any:
+    """Find `once_differentiable` here too, where PyTorch has it; it needs this file itself."""
+    if name == "once_differentiable":
+        from .once import once_differentiable
+
+        return once_differentiable
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Function:
@@ -32,6 +36,7 @@ class Function:
     `forward` computes; nothing in it is recorded. `backward` takes one gradient per
     output and returns one per argument of forward, None where there is none. What both
     need goes through `ctx`. With `setup_context(ctx, inputs, output)` forward has no `ctx`.
+    `vjp` is another name for `backward`; forward mode needs `jvp(ctx, *tangents)`.
 
     >>> class Cube(autograd.Function):
     ...     @staticmethod
@@ -49,9 +54,18 @@ class Function:
     """
 
     _node_type: type[FunctionNode]
+    generate_vmap_rule = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        if "vjp" in own and "backward" in own:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                "You should only implement one of them."
+            )
+        if "vjp" in own:
+            cls.backward = cls.vjp  # type: ignore[method-assign]
         members = {"__slots__": (), "function": cls, "__doc__": f"One recorded `{cls.__name__}`."}
         cls._node_type = type(f"{cls.__name__}Backward", (FunctionNode,), members)
 
@@ -79,7 +93,28 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of forward."""
-        raise NotImplementedError("You must implement the backward function of a custom Function.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Return the tangent of each output, given those of the arguments of forward."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function "
+            "to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Compute a whole batch of calls: (outputs, their dims), as PyTorch's `func.vmap` asks."""
+        raise NotImplementedError(
+            "You must implement the vmap function for custom autograd.Function "
+            "(or set generate_vmap_rule=True) to use it with vmap."
+        )
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -93,7 +128,7 @@ class Function:
         recording = is_grad_enabled() and any(ctx.needs_input_grad)
         edges = tuple(edge_of(each) for each in tensors)
         separate = cls.setup_context is not Function.setup_context
-        with no_grad():
+        with changed(grad=False, levels=()):
             result = cls.forward(*args) if separate else cls.forward(ctx, *args)
             if separate:
                 cls.setup_context(ctx, args, result)
@@ -105,7 +140,34 @@ class Function:
         if recording:
             names = input_names(cls.forward, args, skip=0 if separate else 1)
             record(cls._node_type(), ctx, args, edges, names, outputs)
+        if current().levels:
+            push_tangents(cls, ctx, args, outputs)
         return outputs if isinstance(result, tuple) else outputs[0]
+
+
+def push_tangents(
+    cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> None:
+    """Give the outputs the tangents that the user's `jvp` returns."""
+    levels = current().levels
+    for depth, level in enumerate(levels):
+        tangents = [tangent_of(each, level) for each in args]
+        if all(each is None for each in tangents):
+            continue
+        if ctx._materialize:
+            pairs = zip(args, tangents, strict=True)
+            tangents = [zeros_as(x) if t is None and isinstance(x, Tensor) else t for x, t in pairs]
+        with changed(levels=levels[:depth]), ctx._moving():
+            returned = cls.jvp(ctx, *tangents)
+        moved = returned if isinstance(returned, tuple) else (returned,)
+        if len(moved) != len(outputs):
+            raise GradientError(
+                cls.__name__, "jvp returned an incorrect number of tangents",
+                {"outputs": len(outputs), "returned": len(moved)},
+            )  # fmt: skip
+        for output, tangent in zip(outputs, moved, strict=True):
+            if isinstance(output, Tensor):
+                set_tangent(output, level, None if tangent is None else fitted(tangent, output))
 
 
 def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
@@ -141,251 +203,3 @@ def input_names(forward: Callable[..., Any], args: Sequence[Any], skip: int) -> 
     names += [f"{rest}[{index}]" for index in range(len(args) - len(names))]
     pairs = zip(names, args, strict=False)
     return tuple(name for name, each in pairs if isinstance(each, Tensor))
-
-
-# What is recorded ----------------------------------------------------------------------
-
-
-class FunctionNode(Node):
-    """The recorded call of a `Function`. Attributes of its `ctx` can be read from it."""
-
-    __slots__ = ("arguments", "ctx", "gathers", "op", "outputs", "place", "shapes")
-
-    function: type[Function]
-    holds = True
-    ctx: Context
-    arguments: tuple[Any, ...]  # for each argument of forward the number of its edge, or None
-    shapes: tuple[Any, ...]  # for each output an array-maker's (backend, shape, dtype), or None
-    outputs: int
-    place: int  # of the only output with a gradient
-
-    @property
-    def saved(self) -> Any:
-        """What `ctx` has saved; None takes it away."""
-        held = self.ctx._saved
-        return held and tuple(getattr(each, "array", each) for each in held)
-
-    @saved.setter
-    def saved(self, value: None) -> None:
-        self.ctx._saved = value
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "ctx":
-            raise AttributeError(name)
-        return getattr(self.ctx, name)
-
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Call the user's backward with a gradient per output, and check what it returns."""
-        by_output = g.by_output if g.__class__ is Parts else {self.place: g}
-        gradients = [self.gradient(by_output, i, recording) for i in range(self.outputs)]
-        with enable_grad() if recording else no_grad():
-            returned = self.function.backward(self.ctx, *gradients)
-        results = self.checked(returned if isinstance(returned, tuple | list) else (returned,))
-        if not recording:
-            results = [each if each is None else each._array for each in results]
-        return each_conjugated(results, recording)
-
-    def maker(self, index: int, array: Any) -> Node:
-        """Return the node of an output again whose own has died with its tensor."""
-        return output_node(self, index, array)
-
-    def gradient(self, by_output: dict[int, Any], index: int, recording: bool) -> Tensor | None:
-        """Return the gradient of one output as backward gets it."""
-        g, made = by_output.get(index), self.shapes[index]
-        if g is not None:
-            g = conjugated(g, recording)
-            return g if recording else wrap(g)
-        if made is None or not self.ctx._materialize:
-            return None
-        backend, shape, kind = made
-        return wrap(backend.xp.zeros(shape, kind))
-
-    def checked(self, returned: Sequence[Any]) -> list[Any]:
-        """Return one gradient per edge out of one per argument.
-
-        Raises: GradientError: too few or too many, one for no tensor, or a wrong shape.
-        """
-        name, wanted = self.name(), len(self.arguments)
-        if len(returned) < wanted or any(each is not None for each in returned[wanted:]):
-            raise GradientError(
-                name,
-                f"returned an incorrect number of gradients "
-                f"(expected {wanted}, got {len(returned)})",
-                hint="backward returns one gradient per argument of forward, None for the others",
-            )
-        results: list[Any] = [None] * len(self.edges)
-        for position, (edge_number, g) in enumerate(zip(self.arguments, returned, strict=False)):
-            if g is None:
-                continue
-            if not isinstance(g, Tensor):
-                raise GradientError(name, f"expected Tensor or None (got {type(g).__name__})")
-            if edge_number is None:
-                raise GradientError(
-                    name,
-                    f"returned a gradient different than None at position {position + 1}, "
-                    "but the corresponding forward input was not a Tensor",
-                )
-            edge = self.edges[edge_number]
-            if edge is not None:
-                shape = tuple(edge.shape)
-                if not sums_to(tuple(g.shape), shape):
-                    raise GradientError(
-                        name,
-                        f"returned an invalid gradient at index {position} - got "
-                        f"{list(g.shape)} but expected shape compatible with {list(shape)}",
-                        {"input": shape, "gradient": tuple(g.shape)},
-                        "a gradient has the shape of its input",
-                    )
-                results[edge_number] = g
-        return results
-
-
-class OutputNode(Node):
-    """One of several outputs of a `FunctionNode`: hands its gradient on to it."""
-
-    __slots__ = ("index", "op")
-    index: int
-
-    def face(self) -> tuple[Node, int]:
-        """Return the node that users see: the function's."""
-        return self.edges[0], self.index  # type: ignore[return-value]
-
-    def name(self) -> str:
-        """Return the function's name."""
-        return self.face()[0].name()
-
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Wrap the gradient up with its number."""
-        (edge,) = edges
-        return (None if edge is None else Parts(edge, {self.index: g}),)
-
-
-def sums_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Say whether broadcasting leads from `wanted` to `shape`, so that a sum leads back."""
-    added = len(shape) - len(wanted)
-    pairs = zip(wanted, shape[max(added, 0) :], strict=False)
-    return added >= 0 and all(want in (1, have) for want, have in pairs)
-
-
-def record(
-    node: FunctionNode,
-    ctx: Context,
-    args: tuple[Any, ...],
-    edges: tuple[Any, ...],
-    names: tuple[str, ...],
-    outputs: tuple[Any, ...],
-) -> None:
-    """Fill the node of a call and make it the past of the outputs that have a gradient."""
-    constant = identities(ctx._constant)
-    chosen = [
-        index
-        for index, each in enumerate(outputs)
-        if isinstance(each, Tensor)
-        and id(each) not in constant
-        and each._array.dtype in dtypes.DIFFERENTIABLE
-    ]
-    if not chosen:
-        return
-    numbers = iter(range(len(edges)))
-    node.ctx, node.edges, node.outputs, node.place = ctx, edges, len(outputs), chosen[0]
-    node.arguments = tuple(next(numbers) if isinstance(x, Tensor) else None for x in args)
-    node.shapes = tuple(
-        (backends.of(x._array), x._array.shape, x._array.dtype) if isinstance(x, Tensor) else None
-        for x in outputs
-    )
-    first = outputs[chosen[0]]._array
-    node.shape, node.dtype, node.gathers = first.shape, first.dtype, len(chosen) > 1
-    node.hooks = node.writes = None
-    node._order = ctx._time = clock()
-    nodes = {index: output_node(node, index, outputs[index]._array) for index in chosen}
-    makers = {id(outputs[index]): ref(maker) for index, maker in nodes.items()}
-    tensors = [each for each in args if isinstance(each, Tensor)]
-    ctx._node = ref(node)
-    dirty = identities(ctx._dirty)
-    ctx._settle(node, tensors, names, makers)
-    label = type(node).function.__name__
-    doc = type(node).function.__doc__ or ""
-    node.op = Description(label, names, doc, ctx._names)  # type: ignore[assignment]
-    for index, maker in nodes.items():
-        output = outputs[index]
-        maker.writes = output._writes
-        if id(output) in dirty:
-            made = wrap(output._array)
-            made._node = maker
-            set_history(output, made)
-        else:
-            output._node = maker
-    tell(node, tensors, nodes, outputs)
-
-
-def output_node(node: FunctionNode, index: int, array: Any) -> Node:
-    """Return the node of one output: the function's own, if no other has a gradient."""
-    if not node.gathers:
-        return node
-    each = OutputNode()
-    each._order, each.edges, each.saved, each.index = clock(), (node,), (), index
-    each.shape, each.dtype, each.hooks, each.writes = array.shape, array.dtype, None, None
-    each.op = Description(f"output {index}", ("input",))  # type: ignore[assignment]
-    return each
-
-
-def tell(
-    node: FunctionNode, inputs: list[Tensor], nodes: dict[int, Node], outputs: tuple[Any, ...]
-) -> None:
-    """Tell the listeners that the function, and then each of its outputs, was computed."""
-    if not current().listeners:
-        return
-    made = wrap(outputs[node.place]._array)
-    made._node = node
-    emit(OpApplied(node.op, tuple(inputs), {}, made, node))
-    for index, maker in nodes.items():
-        if maker is not node:
-            emit(OpApplied(maker.op, (made,), {}, outputs[index], maker))
-
-
-# Backward that cannot be differentiated ------------------------------------------------
-
-
-class OnlyOnce(Function):
-    """The gradient of a backward that cannot be differentiated: an error, once it is needed."""
-
-    @staticmethod
-    def forward(ctx: Any, *gradients: Tensor) -> Any:
-        """Return the gradients as they are."""
-        return gradients
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Refuse."""
-        raise GradientError(
-            "once_differentiable",
-            "trying to differentiate twice a function that was marked with @once_differentiable",
-            hint="write its backward with differentiable ops and drop the decorator",
-        )
-
-
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a `Function.backward` that computes outside the graph, in NumPy for example.
-
-    A second derivative through it is then an error and never a wrong number.
-    """
-
-    @functools.wraps(backward)
-    def once(ctx: Any, *gradients: Any) -> Any:
-        with no_grad():
-            returned = backward(ctx, *gradients)
-        if not is_grad_enabled():
-            return returned
-        results = list(returned) if isinstance(returned, tuple | list) else [returned]
-        given = [*gradients, *ctx.saved_tensors]
-        if not any(isinstance(each, Tensor) and each._node is not None for each in given):
-            return returned
-        places = [i for i, each in enumerate(results) if isinstance(each, Tensor)]
-        leaves = [results[i].detach() for i in places]
-        for each in leaves:
-            each._node = LEAF
-        for i, each in zip(places, OnlyOnce.apply(*leaves), strict=True):
-            results[i] = each
-        return tuple(results)
-
-    return once

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from .. import backends
 from ..core.autograd import AccumulateGrad, Node, RemovableHandle
+from ..core.engine import Engine, running_engine
 from ..core.tensor import LEAF, Tensor, wrap
 from ..errors import GradientError
 from ..modes import ModeContext
@@ -220,35 +221,30 @@ def register_multi_grad_hook(
 
 
 class Collected:
-    """The gradients of one backward pass as they come in."""
+    """The gradients of several tensors, as they come in during a backward pass."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[Any], None], mode: str) -> None:
         self.fn, self.mode, self.count = fn, mode, len(tensors)
-        self.edges = [each if each._node is LEAF else each._node for each in tensors]
-        self.by_pass: dict[int, dict[int, Any]] = {}
+        self.by_pass: WeakKeyDictionary[Engine, dict[int, Tensor]] = WeakKeyDictionary()
         self.lock = threading.Lock()
 
     def hook(self, index: int) -> Callable[[Tensor], None]:
         """Return the hook of one of the tensors."""
 
         def arrived(gradient: Tensor) -> None:
-            from ..core.engine import passes
-
-            this = passes()[-1]
+            engine = running_engine()
             with self.lock:
-                found = self.by_pass.get(this.number)
-                first = found is None
-                if found is None:
-                    found = self.by_pass[this.number] = {}
-                    this.at_end.append(lambda: self.finish(this.number))
+                found = self.by_pass.setdefault(engine, {})
+                first = not found
                 found[index] = gradient
             if first and self.mode == "any":
                 self.fn(gradient)
+            elif first:
+                engine.at_end += (self.finish,)
 
         return arrived
 
-    def finish(self, number: int) -> None:
+    def finish(self, engine: Engine) -> None:
         """Tell the user, once nothing more can come."""
-        found = self.by_pass.pop(number)
-        if self.mode == "all":
-            self.fn([found.get(index) for index in range(self.count)])
+        found = self.by_pass.pop(engine)
+        self.fn([found.get(index) for index in range(self.count)])

@@ -21,7 +21,7 @@ from .autograd import Writes, second_backward, stale_value
 from .forward import propagate
 from .saving import Packed
 from .shapes import explain, reduced_dims, shape_of
-from .tensor import Tensor, array_of, link_view, wrap
+from .tensor import Tensor, array_of, link_view, wrap, writes_of
 
 if TYPE_CHECKING:
     from .autograd import Node
@@ -92,6 +92,7 @@ def record(
     op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
     saving = current().saving
     if saving.__class__ is tuple:
+        writes_of(output)
         output._node.saved = Packed(output._node, saving)
 
 

@@ -254,7 +254,7 @@ def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
         f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
         {
             "saved": forward or "at a line that was not recorded",
-            "overwritten": read_line(writes.place),
+            "overwritten": "unknown" if writes.place is None else read_line(writes.place),
         },
         "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
         + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),

@@ -39,6 +39,13 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
                     {"tensor": tuple(root.shape)},
                     "reduce it to one number first, for example loss.mean(), or pass `gradient`",
                 )
+            if root._array.dtype.kind == "c":
+                raise GradientError(
+                    name,
+                    "grad can be implicitly created only for real scalar outputs "
+                    f"but got {root.dtype}",
+                    hint="a loss is a real number, for example z.abs().sum(); or pass `gradient`",
+                )
             gradient = wrap(backends.of(root._array).xp.ones_like(root._array))
         elif tuple(gradient.shape) != tuple(root.shape):
             raise ShapeError(

@@ -14,9 +14,10 @@ conj, …) has a rule that speaks of conjugates.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
+from weakref import ref
 
 from .. import dtypes
 from ..errors import GradientError
@@ -96,6 +97,8 @@ LARGE = 1024  # numbers; from here on adding in place beats making a new array
 class Engine:
     """One backward pass: the gradients that wait, the youngest node first."""
 
+    at_end: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
+
     def __init__(
         self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
     ) -> None:
@@ -168,6 +171,7 @@ class Engine:
         hooks, recording = node.hooks, self.recording
         shown = conjugated(g, recording)
         if hooks:
+            _RUNNING.engine = ref(self)
             shown = run_hooks(hooks.gradient, shown, recording)
         if node in self.captured:
             self.captured[node] = shown
@@ -201,7 +205,18 @@ class Engine:
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
         g = conjugated(g, self.recording)
-        return run_hooks(leaf._hooks.gradient, g, self.recording) if leaf._hooks else g
+        if leaf._hooks:
+            _RUNNING.engine = ref(self)
+            g = run_hooks(leaf._hooks.gradient, g, self.recording)
+        return g
+
+
+_RUNNING = threading.local()
+
+
+def running_engine() -> Engine:
+    """Return the backward pass that a hook is called from."""
+    return _RUNNING.engine()
 
 
 def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
@@ -322,6 +337,8 @@ def run_backward(
                 after(hooks, (), (), g, recording)
         elif leaf in captured:
             captured[leaf] = g
+    for callback in engine.at_end:
+        callback(engine)
     return captured
 
 

@@ -37,24 +37,37 @@ def region(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def same_past(target: Tensor) -> Tensor:
-    """Return a second tensor object of the same memory and history."""
+    """Return a second tensor object of the same memory and history.
+
+    A view that was made without a history, in `no_grad`, gets that of its base now.
+    """
+    base = target._base
+    if (
+        base is not None
+        and base._node is not None
+        and target._node is None
+        and current().grad
+        and target._array.dtype in dtypes.DIFFERENTIABLE
+    ):
+        see_again(base, target)
     before = fill(object.__new__(Tensor), target._array)
     before._node, before._writes, before._base = target._node, target._writes, target._base
     modes = current()
     if modes.levels:
         with_tangents(before, target)
     if modes.saving is not None:  # hooks that keep the numbers must not see them overwritten
-        before._array, before._writes = target._array.copy(), None
+        before._array, before._writes = target._array.copy(), Writes()
     return before
 
 
 def set_history(target: Tensor, result: Tensor) -> None:
     """After a recorded write: `target` now comes from the result's node, and views follow."""
-    if result._node is None and target._node is None:
+    base = target._base
+    known = base is not None and base._node is not None
+    if result._node is None and target._node is None and not known:
         return
     if result._node is not None:
         result._node._order = clock()  # younger than the write itself
-    base = target._base
     if base is None:
         target._node = result._node
         base = target
@@ -79,7 +92,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     if view.dtype.is_complex and not result.dtype.is_complex and not base.dtype.is_complex:
         result = public("as_type")(result, view.dtype)
     values = as_pairs(result, base)
-    if not whole.dtype == part.dtype:
+    if whole.dtype is not part.dtype:
         raise GradientError(
             "in-place", "cannot follow a write through a view of another type",
             {"base": str(base.dtype), "view": str(view.dtype)}, "write into a copy, x.clone()",
@@ -106,7 +119,7 @@ def follow(base: Tensor) -> None:
 def see_again(base: Tensor, view: Tensor) -> None:
     """Record that `view` shows a part of `base`."""
     whole, part = as_pairs(base, view), as_pairs(wrap(view._array), base)
-    if not whole.dtype == part.dtype:
+    if whole.dtype is not part.dtype:
         return  # as another type the numbers have no derivative
     is_itself = part.dtype == view.dtype
     seen = view if is_itself else wrap(part._array)

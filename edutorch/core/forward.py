@@ -59,6 +59,20 @@ def with_tangents(tensor: Tensor, of: Tensor) -> Tensor:
     return tensor
 
 
+def tangents_of(tensor: Tensor) -> list[Tensor]:
+    """Return the tangents of a tensor, the tangents of these, and so on."""
+    held = list(tensor.__dict__.get("_tangents", {}).values())
+    return held + [further for each in held for further in tangents_of(each)]
+
+
+def released(tensor: Tensor) -> Tensor:
+    """Return a tensor that the graph does not know; nor does it know its tangents."""
+    output = tensor.detach()
+    for level, tangent in tensor.__dict__.get("_tangents", {}).items():
+        set_tangent(output, level, released(tangent))
+    return output
+
+
 def zeros_as(tensor: Tensor) -> Tensor:
     return wrap(backends.of(tensor._array).xp.zeros_like(tensor._array))
 
@@ -89,11 +103,17 @@ def push(
             still(name in op.rules, each) if tangent is None else tangent
             for name, each, tangent in zip(names, given, tangents, strict=False)
         ]
-        return op.function(moved, **settings) if op.variadic else op.function(*moved, **settings)
+        return called(op, moved, settings)
     numbers = [each for each in given if isinstance(each, Tensor)]
     if op.family == "elementwise" and not any(each.is_complex() for each in numbers):
         return elementwise(op, given, tangents, settings, output)
     return twice(op, given, tangents, settings)
+
+
+def called(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
+    """Call an op, with its inputs in the order of `op.inputs`."""
+    named = {op.inputs[0]: inputs} if op.variadic else zip(op.inputs, inputs, strict=True)
+    return op.function(**dict(named), **settings)
 
 
 BY_MEMORY = {"as_strided"}
@@ -136,7 +156,7 @@ def twice(
             each if tangent is None else by_itself(each, recorded)
             for each, tangent in zip(given, tangents, strict=True)
         ]
-        result = op.function(inputs, **settings) if op.variadic else op.function(*inputs, **settings)
+        result = called(op, inputs, settings)
         y = result[0] if isinstance(result, tuple) else result
         start = zeros_as(y).requires_grad_()
         pairs = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
@@ -216,5 +236,6 @@ def views_follow(base: Tensor, level: Level, tangent: Tensor) -> None:
         view = reference()
         if view is not None and view is not base and view._base is base:
             names = ("size", "stride", "storage_offset", "layout")
-            settings = dict(zip(names, (*region(view), layout_of(base)), strict=True))
+            values = (*region(view), layout_of(base))
+            settings: dict[str, Any] = dict(zip(names, values, strict=True))
             set_tangent(view, level, push(op, (base,), (tangent,), settings, view))

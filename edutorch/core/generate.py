@@ -165,9 +165,10 @@ def _sequence_path(op: Op) -> str:
     """The fast path of an op whose only input is a sequence of tensors."""
     (name,) = op.inputs
     same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
+    out = " and out is None" if op.has_out else ""
     arguments = ", ".join("arrays" if each == name else each for each in op.signature.parameters)
     lines = [
-        f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}:",
+        f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}{out}:",
         "    arrays, edges, wanted = [], [], False",
         f"    for each in {name}:",
         "        if each.__class__ not in TENSORS:",

@@ -160,7 +160,7 @@ def refuse_leaf(target: Tensor, name: str) -> None:
     """Raise GradientError if a write would hide a leaf that wants a gradient."""
     if not current().grad:
         return
-    view = target._base is not None and target._base._node is LEAF and target._node is not None
+    view = target._base is not None and target._base._node is LEAF
     if target._node is LEAF or view:
         raise GradientError(
             name,

@@ -122,7 +122,7 @@ class NumbersOut(OperatorTypes):
                 "only leaf tensors can be copied with their place in the graph",
                 hint="use x.clone(), which stays in the graph, or x.detach().clone()",
             )
-        made = rebuild(type(self), self._array.copy(), self._node is LEAF, None)
+        made = rebuild(type(self), copied_with_storage(self._array, memo), self._node is LEAF, None)
         memo[id(self)] = made
         made._grad = copy.deepcopy(self._grad, memo)
         return made
@@ -134,7 +134,31 @@ class NumbersOut(OperatorTypes):
             )
         array = backends.of(self._array).to_numpy(self._array)
         device = backends.of(self._array).name
+        if device == "cpu" and isinstance(array.base, np.ndarray):
+            whole = array.base  # it is stored once, for all tensors that lie in it
+            if whole.flags.c_contiguous and whole.flags.owndata:
+                place = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
+                return rebuild_part, (type(self), whole, array.dtype, place, self._node is LEAF)
         return rebuild, (type(self), np.ascontiguousarray(array), self._node is LEAF, device)
+
+
+def copied_with_storage(array: Any, memo: dict[int, Any]) -> Any:
+    """Copy an array; arrays that share memory share it in the copy, too."""
+    whole = array.base
+    if type(whole) is not type(array):
+        return copy.deepcopy(array, memo)
+    backend, made = backends.of(array), copy.deepcopy(whole, memo)
+    offset = backend.address(array) - backend.address(whole)
+    if whole.dtype != array.dtype:
+        return array.copy()
+    return backend.as_strided(made, array.shape, array.strides, offset)
+
+
+def rebuild_part(kind: type, whole: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
+    """Make a tensor again that lies somewhere in an array, which other tensors may share."""
+    shape, strides, offset = place
+    flat = whole.reshape(-1).view(np.uint8)
+    return rebuild(kind, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
 
 
 def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:

@@ -44,8 +44,9 @@ def into(name: str, out: Any, result: Any) -> Any:
         return write_out(op, out, result)
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{name}(): out must be a tuple of {len(result)} tensors")
-    parts = [write_out(op, *pair) for pair in zip(out, result, strict=True)]
-    return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    parts: list[Any] = [write_out(op, *pair) for pair in zip(out, result, strict=True)]
+    kind: Any = type(result)
+    return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)
 
 
 def with_twin(function: F) -> F:

@@ -14,9 +14,9 @@ from weakref import ref
 
 from ..errors import GradientError
 from ..modes import changed
-from .autograd import Node, edge_of, second_backward, stale_value
+from .autograd import Node, Writes, edge_of, second_backward, stale_value
 from .registry import REGISTRY
-from .tensor import Tensor, fill, result_again, wrap
+from .tensor import Tensor, fill, result_again, wrap, writes_of
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -24,11 +24,12 @@ Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 class PackedTensor:
     """What `pack` made of one tensor, and where that tensor was in the graph."""
 
-    __slots__ = ("edge", "packed", "unpack")
+    __slots__ = ("edge", "packed", "unpack", "version", "writes")
 
     def __init__(self, tensor: Tensor, hooks: Hooks) -> None:
         pack, self.unpack = hooks
-        version = tensor._version
+        self.writes = writes_of(tensor)
+        version = self.version = self.writes.count
         self.edge = None if tensor._node is None else edge_of(tensor)
         with changed(grad=False, saving=None):
             self.packed = pack(tensor)
@@ -38,8 +39,11 @@ class PackedTensor:
                 hint="return a new tensor, and leave the given one as it is",
             )  # fmt: skip
 
-    def restore(self) -> Tensor:
-        """Return the tensor, with the history that it had."""
+    def restore(self, node: Node | None = None, name: str = "") -> Tensor:
+        """Return the tensor, with the history that it had.
+
+        Raises: StaleValueError: `pack` kept the very memory, and that was overwritten.
+        """
         with changed(saving=None):
             value = self.unpack(self.packed)
         if not isinstance(value, Tensor):
@@ -47,10 +51,12 @@ class PackedTensor:
                 "Output of saved tensor unpack_hook expected to be a Tensor "
                 f"but got result of type {type(value).__name__}"
             )
+        if node is not None and value._writes is self.writes and self.writes.count != self.version:
+            raise stale_value(node, name, self.writes)
         tensor = fill(object.__new__(Tensor), value._array)
         if self.edge is None or not self.edge._order:
             if self.edge is not None:  # a leaf: one step away from it, for second derivatives
-                REGISTRY["clone"].record(tensor, tensor._array, self.edge)
+                REGISTRY["as_type"].record(tensor, tensor._array, self.edge, tensor.dtype)
             return tensor
         tensor._node = self.edge
         return tensor
@@ -65,33 +71,38 @@ class Packed:
         self.node = ref(node)  # the node holds this
         self.results = {"y", *node.op.outputs}
         pairs = zip(node.op.saved, node.saved or (), strict=True)
-        self.items = [pack_value(value, name in self.results, hooks) for name, value in pairs]
+        self.items = [
+            pack_value(value, node.writes if name in self.results else None, hooks)
+            for name, value in pairs
+        ]
 
     def __iter__(self) -> Iterator[Any]:
         node = self.node()
         assert node is not None
         node.writes = None  # the result's memory may be written to: we have it elsewhere
         for name, item in zip(node.op.saved, self.items, strict=True):
-            value = unpack_value(item)
+            value = unpack_value(item, node, "the result" if name == "y" else name)
             yield value._array if name in self.results else value
 
 
-def pack_value(value: Any, is_result: bool, hooks: Hooks) -> Any:
-    """Pack a tensor, an array of results or a tuple of tensors; settings stay as they are."""
+def pack_value(value: Any, writes: Writes | None, hooks: Hooks) -> Any:
+    """Pack a tensor, a result's array (with its record of writes) or a tuple of tensors."""
     if isinstance(value, Tensor):
         return PackedTensor(value, hooks)
-    if is_result:
-        return PackedTensor(wrap(value), hooks)
+    if writes is not None:
+        result = wrap(value)
+        result._writes = writes
+        return PackedTensor(result, hooks)
     if isinstance(value, tuple) and value and all(isinstance(each, Tensor) for each in value):
         return tuple(PackedTensor(each, hooks) for each in value)
     return value
 
 
-def unpack_value(item: Any) -> Any:
+def unpack_value(item: Any, node: Node, name: str) -> Any:
     if isinstance(item, PackedTensor):
-        return item.restore()
+        return item.restore(node, name)
     if isinstance(item, tuple) and item and all(isinstance(each, PackedTensor) for each in item):
-        return tuple(each.restore() for each in item)
+        return tuple(each.restore(node, name) for each in item)
     return item
 
 

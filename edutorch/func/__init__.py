@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from .reverse import grad, hessian, jacrev, jvp, value_and_grad, vjp
+from .forward import hessian, jacfwd, jvp, linearize
+from .modules import debug_unwrap, functional_call, functionalize, stack_module_state
+from .reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
 
-__all__ = ["grad", "hessian", "jacrev", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian",
+    "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "value_and_grad", "vjp",
+]  # fmt: skip

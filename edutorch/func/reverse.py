@@ -1,161 +1,188 @@
 """Gradients as functions: `grad(f)` is f', itself a function that can be differentiated.
 
 All of it is reverse mode: run `f` on fresh leaves, then run the graph backwards.
-Where the inputs themselves belong to a graph, that backward pass is recorded, so
+Where the result also belongs to an outer graph, that backward pass is recorded, so
 `grad(grad(f))` is the second derivative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 from .. import autograd
 from ..core.tensor import Tensor
-from ..errors import GradientError
-from ..modes import enable_grad
-from ..ops import ones_like, reshape, stack, zeros_like
-
-Function = Callable[..., Any]
-
-
-def fresh(value: Any) -> Any:
-    """Return a tensor to differentiate by: a new leaf, or a step in the outer graph."""
-    if not isinstance(value, Tensor):
-        return value
-    return value + 0 if value.requires_grad else value.detach().requires_grad_()
-
-
-def _call(func: Function, args: tuple[Any, ...], chosen: tuple[int, ...]) -> tuple[Any, list[Any]]:
-    given = [fresh(each) if i in chosen else each for i, each in enumerate(args)]
-    with enable_grad():
-        return func(*given), [given[i] for i in chosen]
+from ..errors import GradientError, ShapeError
+from ..ops import ones_like, reshape, stack
+from ..utils._pytree import tree_flatten, tree_unflatten
+from .arguments import (
+    Argnums,
+    Chosen,
+    Function,
+    belongs_to_outer,
+    plain,
+    recorded_call,
+    split_aux,
+    tensors_of,
+)  # fmt: skip
 
 
-def value_and_grad(
-    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
-) -> Function:
+def gradients_of(
+    outputs: Sequence[Tensor], leaves: Sequence[Tensor], starts: Any, nested: bool, retain: bool
+) -> tuple[Tensor, ...]:
+    """Run backward; an input that nothing depends on has the gradient 0."""
+    pairs = [(y, v) for y, v in zip(outputs, starts, strict=True) if y._node is not None]
+    found = autograd.grad(
+        [y for y, _ in pairs], leaves, [v for _, v in pairs],
+        retain_graph=retain or nested, create_graph=nested, materialize_grads=True,
+    )  # fmt: skip
+    return found  # type: ignore[return-value]  (materialized: never None)
+
+
+def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """Return a function that gives `func`'s gradient and its value: (gradient, value).
 
     Args:
         func: returns one number, or with `has_aux` (one number, anything else).
-        argnums: by which arguments to differentiate.
+        argnums: by which arguments to differentiate; each may be a tree of tensors.
 
     Raises: GradientError: `func` does not return a single number.
 
     >>> value_and_grad(lambda x: x ** 3)(tensor(2.0))
     (tensor(12.), tensor(8.))
     """
-    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def function(*args: Any) -> Any:
-        nested = any(isinstance(each, Tensor) and each.requires_grad for each in args)
-        result, leaves = _call(func, args, chosen)
-        value = result[0] if has_aux else result
+    @functools.wraps(func)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen("grad", args, argnums)
+        result, leaves = recorded_call(func, kwargs, chosen)
+        value, aux = split_aux("grad", result, has_aux)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise GradientError(
                 "grad",
                 "the function must return a single number",
-                {"returned": tuple(value.shape) if isinstance(value, Tensor) else value},
+                {"returned": getattr(value, "shape", type(value).__name__)},
                 "sum or average the result, or use vjp or jacrev",
             )
-        gradients = autograd.grad(value, leaves, create_graph=nested, materialize_grads=True)
-        found = gradients[0] if isinstance(argnums, int) else gradients
-        value = value if nested else value.detach()
-        return found, (value, result[1]) if has_aux else value
+        nested = belongs_to_outer([value], leaves)
+        gradients = gradients_of([value], leaves, [ones_like(value)], nested, False)
+        found = chosen.tree(gradients)
+        if not nested:
+            value, aux = plain(value), plain(aux)
+        return found, (value, aux) if has_aux else value
 
     return function
 
 
-def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+grad_and_value = value_and_grad
+
+
+def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """Return the derivative of a function of tensors that returns one number.
+
+    Args: as for `value_and_grad`. With `has_aux` the result is (gradient, aux).
 
     >>> grad(lambda x: x ** 3)(tensor(2.0)), grad(grad(lambda x: x ** 3))(tensor(2.0))
     (tensor(12.), tensor(12.))
     """
     both = value_and_grad(func, argnums, has_aux)
 
-    def function(*args: Any) -> Any:
-        gradients, value = both(*args)
+    @functools.wraps(func)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        gradients, value = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
     return function
 
 
-def vjp(func: Function, *primals: Tensor) -> tuple[Any, Function]:
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """Return func(*primals) and the function that takes a gradient back: v ↦ vᵀ J.
+
+    Args:
+        primals: tensors, or trees of them; `func` may return such a tree, too.
+        has_aux: `func` returns (output, aux), and this (output, function, aux).
 
     >>> y, back = vjp(lambda x: x * x, tensor([1.0, 2.0]))
     >>> back(tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    nested = any(each.requires_grad for each in primals)
-    output, leaves = _call(func, primals, tuple(range(len(primals))))
+    if not primals:
+        raise GradientError("vjp", "vjp(f, *primals) needs at least one primal")
+    chosen = Chosen("vjp", primals, tuple(range(len(primals))))
+    result, leaves = recorded_call(func, {}, chosen)
+    output, aux = split_aux("vjp", result, has_aux)
+    outputs, spec = tensors_of("vjp", output)
+    nested = belongs_to_outer(outputs, leaves)
 
-    def back(cotangent: Any) -> tuple[Tensor, ...]:
-        return autograd.grad(  # type: ignore[return-value]  (materialized: never None)
-            output, leaves, cotangent, retain_graph=True, create_graph=nested,
-            materialize_grads=True,
-        )  # fmt: skip
+    def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        tree = cotangents[0] if len(cotangents) == 1 else cotangents
+        starts, given = tensors_of("vjp", tree)
+        if given != spec:
+            raise GradientError(
+                "vjp", "the gradients must be arranged as the output is",
+                {"output": spec, "gradients": given},
+            )  # fmt: skip
+        for each, start in zip(outputs, starts, strict=True):
+            if each.shape != start.shape:
+                raise ShapeError(
+                    "vjp", "a gradient has the shape of its tensor",
+                    {"output": tuple(each.shape), "gradient": tuple(start.shape)},
+                )  # fmt: skip
+        outer = nested or any(each.requires_grad for each in starts)
+        return chosen.tree(gradients_of(outputs, leaves, starts, outer, True))
 
-    return (output if nested else _detached(output)), back
-
-
-def _detached(output: Any) -> Any:
-    if isinstance(output, Tensor):
-        return output.detach()
-    return tuple(each.detach() for each in output)
-
-
-def jvp(func: Function, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Any:
-    """Return func(*primals), and how it moves when the primals move along the tangents: J t.
-
-    Backward is linear in the gradient it starts from. Differentiating it by that
-    gradient turns vᵀJ into Jt.
-
-    >>> jvp(lambda x: x * x, (tensor([1.0, 2.0]),), (tensor([1.0, 10.0]),))
-    (tensor([1., 4.]), tensor([ 2., 40.]))
-    """
-    output, leaves = _call(func, primals, tuple(range(len(primals))))
-    start = zeros_like(output).requires_grad_()
-    if output.grad_fn is None:
-        return output, zeros_like(output)
-    backs = autograd.grad(output, leaves, start, create_graph=True, materialize_grads=True)
-    pairs = zip(backs, tangents, strict=True)
-    used = [(each, t) for each, t in pairs if each is not None and each.requires_grad]
-    if not used:
-        return output.detach(), zeros_like(output)
-    moved = autograd.grad([each for each, _ in used], start, [t for _, t in used])[0]
-    return output.detach(), moved
+    shown = output if nested else plain(output)
+    return (shown, back, aux if nested else plain(aux)) if has_aux else (shown, back)
 
 
-def jacrev(func: Function, argnum: int = 0) -> Function:
+def jacrev(
+    func: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
     """Return the function of all partial derivatives: J[i, j] = ∂yᵢ/∂xⱼ, a row per backward.
+
+    Args:
+        argnums: by which arguments; a tuple gives a tuple of Jacobians.
+        has_aux: `func` returns (output, aux), and the function (Jacobian, aux).
+        chunk_size: accepted; the rows are computed one by one.
 
     >>> jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
-    def function(*args: Any) -> Tensor:
-        nested = any(isinstance(each, Tensor) and each.requires_grad for each in args)
-        output, leaves = _call(func, args, (argnum,))
-        flat = reshape(output, (-1,))
-        rows = [
-            autograd.grad(flat[i], leaves, ones_like(flat[i]), True, nested, materialize_grads=True)
-            for i in range(flat.numel())
-        ]
-        shape = (*output.shape, *leaves[0].shape)
-        return reshape(stack([row[0] for row in rows]), shape) if rows else flat.reshape(shape)
+    @functools.wraps(func)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen("jacrev", args, argnums)
+        result, leaves = recorded_call(func, kwargs, chosen)
+        output, aux = split_aux("jacrev", result, has_aux)
+        outputs, spec = tree_flatten(output)
+        tensors_of("jacrev", output)
+        nested = belongs_to_outer(outputs, leaves)
+        found = tree_unflatten(
+            [chosen.tree(rows_of(each, leaves, nested)) for each in outputs], spec
+        )
+        return (found, aux if nested else plain(aux)) if has_aux else found
 
     return function
 
 
-def hessian(func: Function, argnum: int = 0) -> Function:
-    """Return the function of all second derivatives of a function with one number as result.
-
-    >>> hessian(lambda x: (x ** 3).sum())(tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]])
-    """
-    return jacrev(grad(func, argnum), argnum)
+def rows_of(output: Tensor, leaves: Sequence[Tensor], nested: bool) -> list[Tensor]:
+    """Return the Jacobian of one output by each leaf, shaped (*output, *leaf)."""
+    flat = reshape(output, (-1,))
+    rows = [
+        gradients_of([flat[i]], leaves, [ones_like(flat[i])], nested, True)
+        for i in range(flat.numel())
+    ]
+    shapes = [(*output.shape, *leaf.shape) for leaf in leaves]
+    if not rows:
+        return [leaf.new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+    columns = zip(*rows, strict=True)
+    return [reshape(stack(each), shape) for each, shape in zip(columns, shapes, strict=True)]

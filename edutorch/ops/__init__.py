@@ -23,6 +23,9 @@ from .trigonometry import (
     acos, acosh, asin, asinh, atan, atanh, cos, cosh, deg2rad, rad2deg, sin, sinc, sinh, tan, tanh,
 )  # fmt: skip
 from .special import erf, erfc, erfinv, xlogy
+from .gamma import digamma, lgamma, mvlgamma, polygamma
+from .incomplete_gamma import igamma, igammac
+from .modified_bessel import i0
 from .arithmetic import (
     add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, logaddexp, maximum,
     minimum, mul, pow, remainder, sub,
@@ -60,8 +63,8 @@ from .axes import (
     unflatten,
 )
 from .arrange import (
-    broadcast_tensors, diag, diag_embed, diagflat, flip, fliplr, flipud, meshgrid, repeat_interleave, roll,
-    rot90, tile, tril, tril_indices, triu, triu_indices,
+    broadcast_tensors, diag, diag_embed, diagflat, flip, fliplr, flipud, meshgrid,
+    repeat_interleave, roll, rot90, tile, tril, tril_indices, triu, triu_indices,
 )  # fmt: skip
 from .joining import (
     cat, chunk, column_stack, dsplit, dstack, hsplit, hstack, split, split_with_sizes, stack,
@@ -73,7 +76,7 @@ from .along import (
     take_along_dim,
 )  # fmt: skip
 from .writes import (
-    fill_diagonal_, index_put_, index_reduce, masked_scatter, put, scatter,
+    index_put_, index_reduce, masked_scatter, put, scatter,
 )  # fmt: skip
 from .copies import (
     alias_copy, as_strided_copy, detach, detach_, detach_copy, diagonal_copy, diagonal_scatter,
@@ -87,6 +90,14 @@ from .linalg import (
     addmm, addmv, baddbmm, bmm, cdist, cross, dot, inner, kron, matmul, mm, mv, outer, tensordot,
     trace,
 )  # fmt: skip
+from .products import addbmm, addr, adjoint, block_diag, dist, ger, renorm, vdot
+from .matrix_names import (
+    chain_matmul, cholesky, cholesky_inverse, cholesky_solve, det, eig, frobenius_norm, geqrf,
+    inverse, logdet, lstsq, lu, lu_solve, lu_unpack, matrix_exp, matrix_power, matrix_rank,
+    nuclear_norm, orgqr, ormqr, pinverse, qr, slogdet, solve, svd, symeig, triangular_solve, vander,
+)  # fmt: skip
+from .covariance import corrcoef, cov
+from .eigen import lobpcg
 from .einsum import einsum
 from .softmax import log_softmax, softmax
 from .sorting import argsort, kthvalue, max, min, msort, sort, topk
@@ -96,7 +107,7 @@ from .extremes import cummax, cummin, mode
 from .histograms import histogram, histogramdd
 from .combinatorics import cartesian_prod, combinations, nonzero_static, unravel_index
 from .scatter_reduce import scatter_reduce
-from .conversion import clone, fill
+from .conversion import clone, fill, fill_, zero_
 from .complex import (
     angle, complex, conj, conj_physical, imag, is_conj, is_neg, isreal, polar, real, resolve_conj,
     resolve_neg, sgn, view_as_complex, view_as_real,
@@ -105,13 +116,14 @@ from .windows import (
     bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
 )  # fmt: skip
 from .about import (
-    get_device, is_complex, is_distributed, is_floating_point, is_nonzero, is_same_size, is_signed,
-    is_tensor, numel,
+    get_device, is_complex, is_distributed, is_floating_point, is_inference, is_nonzero,
+    is_same_size, is_signed, is_tensor, numel,
 )  # fmt: skip
 from .random import (
-    Generator, bernoulli, initial_seed, manual_seed, multinomial, normal, rand, rand_like, randint,
-    randint_like, randn, randn_like, randperm, seed,
+    Generator, bernoulli, initial_seed, manual_seed, multinomial, normal, rand, randint, randn,
+    randperm, seed,
 )  # fmt: skip
+from .random_like import rand_like, randint_like, randn_like
 from .random_counts import binomial, poisson
 from .random_state import get_rng_state, set_rng_state
 

@@ -93,3 +93,12 @@ def get_device(input: Tensor) -> int:
     -1
     """
     return input.get_device()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Say whether it was made in inference mode.
+
+    >>> is_inference(ones(2))
+    False
+    """
+    return input.is_inference()

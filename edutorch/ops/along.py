@@ -8,6 +8,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..errors import DimError, DTypeError, ShapeError
@@ -34,6 +35,12 @@ def along(index: Array, dim: int) -> tuple[Array, ...]:
     return (*grid[:dim], index, *grid[dim + 1 :])
 
 
+def checked(name: str, index: Array, size: int) -> Array:
+    """Return an index after `check_range`."""
+    check_range(name, index, size)
+    return index
+
+
 def check_range(name: str, index: Array, size: int) -> None:
     """Raise DimError if a position lies outside; NumPy would count negative ones backwards."""
     if index.size and (int(index.min()) < 0 or int(index.max()) >= size):
@@ -43,7 +50,7 @@ def check_range(name: str, index: Array, size: int) -> None:
         )  # fmt: skip
 
 
-@op()
+@op(out=True)
 def gather(xp: Any, input: Array, dim: int, index: Index) -> Array:
     """Pick along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
 
@@ -53,6 +60,8 @@ def gather(xp: Any, input: Array, dim: int, index: Index) -> Array:
     """
     index = positions("gather", index)
     dim = normal_dim("gather", dim, input.ndim)
+    if not input.ndim:  # one number is a row of one
+        return input.reshape(1)[checked("gather", index, 1)]
     if index.ndim != input.ndim:
         raise ShapeError(
             "gather", "index must have as many dimensions as input",
@@ -62,10 +71,15 @@ def gather(xp: Any, input: Array, dim: int, index: Index) -> Array:
     return input[along(index, dim)]
 
 
+def _gather_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    index = positions("gather", index)
+    if not input_shape:
+        return reshape(place(g, (index,), (1,)), ())
+    return place(g, along(index, dim % len(input_shape)), input_shape)
+
+
 gather.vjp(
-    input=lambda g, input_shape, dim, index: place(
-        g, along(positions("gather", index), dim % len(input_shape)), input_shape
-    ),
+    input=_gather_rule,
     latex=r"g\ \text{added where it was picked}",
 )
 
@@ -88,9 +102,10 @@ def scatter(
         raise TypeError("scatter: give `src`, a tensor, or `value`, a number")
     index = positions("scatter", index)
     dim = normal_dim("scatter", dim, input.ndim)
-    check_range("scatter", index, input.shape[dim])
     y = input.copy()
-    y[along(index, dim)] = taken(src, index.shape)
+    row = y if y.ndim else y.reshape(1)
+    check_range("scatter", index, row.shape[dim])
+    row[along(index, dim) if y.ndim else index] = taken(src, index.shape)
     return y
 
 
@@ -123,9 +138,11 @@ def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Ar
     """
     index = positions("scatter_add", index)
     dim = normal_dim("scatter_add", dim, input.ndim)
-    check_range("scatter_add", index, input.shape[dim])
     y = input.copy()
-    backends.of(y).scatter_add(y, along(index, dim), taken(src, index.shape))
+    row = y if y.ndim else y.reshape(1)
+    check_range("scatter_add", index, row.shape[dim])
+    where = along(index, dim) if y.ndim else (index,)
+    backends.of(y).scatter_add(row, where, taken(src, index.shape))
     return y
 
 
@@ -137,6 +154,7 @@ scatter_add.vjp(
 
 
 @as_method
+@takes_out
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Pick along `dim`; the other axes broadcast. Undoes what argsort found.
 
@@ -168,7 +186,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 # Whole slices -------------------------------------------------------------------------------
 
 
-@op()
+@op(out=True)
 def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
     """Slices along `dim`, in the order of `index`.
 
@@ -177,26 +195,67 @@ def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
     """
     index = positions("index_select", index)
     dim = normal_dim("index_select", dim, input.ndim)
-    check_range("index_select", index, input.shape[dim])
-    return xp.take(input, index, axis=dim)
+    if index.ndim > 1:
+        raise ShapeError(
+            "index_select", "index is supposed to be a vector", {"index": index.shape},
+            "use x[index] to pick by a tensor of any shape",
+        )  # fmt: skip
+    row = input if input.ndim else input.reshape(1)
+    check_range("index_select", index, row.shape[dim])
+    y = xp.take(row, index if index.ndim else index.reshape(1), axis=dim)
+    return y if input.ndim else y.reshape(())
+
+
+def _index_select_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    if not input_shape:
+        return g
+    where = reshape(positions("index_select", index), (-1,))
+    return place(g, (slice(None),) * (dim % len(input_shape)) + (where,), input_shape)
 
 
 index_select.vjp(
-    input=lambda g, input_shape, dim, index: place(
-        g,
-        (slice(None),) * (dim % len(input_shape)) + (positions("index_select", index),),
-        input_shape,
-    ),
+    input=_index_select_rule,
     latex=r"g\ \text{added where it was picked}",
 )
 
 
-def slices(dim: int, index: Any, ndim: int, name: str) -> tuple[Any, ...]:
-    """The full index of whole slices along `dim`."""
-    return (slice(None),) * (dim % max(ndim, 1)) + (positions(name, index),)
+def slices(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
+    """The full index of whole slices along `dim`, and the array it is for: 0-d is a row of one.
+
+    Raises: ShapeError: the index is no vector. DimError: no such dim, no such slice.
+    """
+    row = input if input.ndim else input.reshape(1)
+    dim = normal_dim(name, dim, row.ndim)
+    index = positions(name, index)
+    if index.ndim > 1:
+        raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
+    index = index.reshape(-1)
+    if index.size and (int(index.min()) < -row.shape[dim] or int(index.max()) >= row.shape[dim]):
+        check_range(name, index, row.shape[dim])
+        raise DimError(name, "index out of range", {"input": row.shape})
+    return row, (slice(None),) * dim + (index,)
 
 
-@op()
+def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -> None:
+    """Raise ShapeError unless `source` has a slice for each number of the index."""
+    if (
+        source.ndim != input.ndim
+        and (source.ndim or input.ndim > 1)
+        and source.ndim + input.ndim > 1
+    ):
+        raise ShapeError(
+            name, "source and input must have as many dimensions",
+            {"input": input.shape, "source": source.shape},
+        )  # fmt: skip
+    count = positions(name, index).size
+    if source.ndim and source.shape[dim] != count:
+        raise ShapeError(
+            name, f"index has {count} numbers, source {source.shape[dim]} slices along dim {dim}",
+            {"input": input.shape, "source": source.shape},
+        )  # fmt: skip
+
+
+@op(out=True)
 def index_add(
     xp: Any, input: Array, dim: int, index: Index, source: Array, *, alpha: float = 1
 ) -> Array:
@@ -205,10 +264,12 @@ def index_add(
     >>> index_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
     tensor([ 0., 11.])
     """
-    check_range("index_add", positions("index_add", index), input.shape[dim])
     y = input.copy()
+    row, where = slices(dim, index, y, "index_add")
+    check_range("index_add", where[-1], row.shape[dim])
+    check_source("index_add", y, source, dim, index)
     values = source if alpha == 1 else source * xp.asarray(alpha).astype(source.dtype)
-    backends.of(y).scatter_add(y, slices(dim, index, y.ndim, "index_add"), values)
+    backends.of(y).scatter_add(row, where, values)
     return y
 
 
@@ -219,16 +280,18 @@ index_add.vjp(
 )
 
 
-@op()
+@op(out=True)
 def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> Array:
     """A copy of `input` with the slices of `source` put along `dim` at `index`.
 
     >>> index_copy(zeros(2), 0, tensor([1]), tensor([5.0]))
     tensor([0., 5.])
     """
-    check_range("index_copy", positions("index_copy", index), input.shape[dim])
     y = input.copy()
-    y[slices(dim, index, y.ndim, "index_copy")] = source
+    row, where = slices(dim, index, y, "index_copy")
+    check_range("index_copy", where[-1], row.shape[dim])
+    check_source("index_copy", y, source, dim, index)
+    row[where] = source
     return y
 
 
@@ -247,9 +310,8 @@ def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Any) -> Arr
     tensor([7., 0., 7.])
     """
     y = input.copy()
-    y[slices(dim, index, y.ndim, "index_fill")] = (
-        value.item() if isinstance(value, Tensor) else value
-    )
+    row, where = slices(dim, index, y, "index_fill")
+    row[where] = value.item() if isinstance(value, Tensor) else value
     return y
 
 
@@ -268,6 +330,12 @@ def index_put(
     >>> index_put(zeros(3), (tensor([0, 0]),), tensor([5.0, 6.0]), accumulate=True)
     tensor([11.,  0.,  0.])
     """
+    if values.dtype != input.dtype:
+        raise DTypeError(
+            "index_put", "Index put requires the source and destination dtypes match",
+            {"input": str(input.dtype), "values": str(values.dtype)},
+            "convert the values, for example with .to(x.dtype)",
+        )  # fmt: skip
     y = input.copy()
     index = on_device(as_index(tuple(indices)), y)
     if not accumulate:
@@ -290,3 +358,4 @@ index_put.vjp(
 
 from .indexing import getitem, place  # noqa: E402
 from .like import zeros_like  # noqa: E402  (rules may use any op)
+from .movement import reshape  # noqa: E402

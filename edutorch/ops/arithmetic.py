@@ -154,8 +154,12 @@ def power_slope(input: Any, exponent: Any) -> Any:
 def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
     """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
     if not hasattr(input, "shape"):
-        return y * math.log(input) if input else zeros_like(y)
-    at_zero = logical_and(input == 0, exponent >= 0)
+        if not input:
+            return zeros_like(y)
+        if holds_complex(y):
+            return y * cmath.log(input)
+        return y * (math.log(input) if input > 0 else math.nan)
+    at_zero = logical_and(input == 0, exponent.real >= 0)
     return where(at_zero, 0.0, y * log(where(at_zero, 1.0, input)))
 
 
@@ -259,7 +263,7 @@ lerp.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="if")
+@elementwise(promotion="promote", takes="bif")
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
 
@@ -366,8 +370,9 @@ def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """
     if input.dtype.kind != "c":
         return xp.logaddexp(input, other)
-    peak = xp.maximum(xp.real(input), xp.real(other))
-    return xp.log(xp.exp(input - peak) + xp.exp(other - peak)) + peak
+    first = xp.real(input) >= xp.real(other)
+    larger, smaller = xp.where(first, input, other), xp.where(first, other, input)
+    return larger + xp.log(1 + xp.exp(smaller - larger))
 
 
 logaddexp.vjp(
@@ -378,9 +383,11 @@ logaddexp.vjp(
 
 
 # Rules may use any op; those defined in later files are imported last.
+import cmath  # noqa: E402
 import math  # noqa: E402
 
 from .comparison import logical_and, where  # noqa: E402
+from .complex import holds_complex  # noqa: E402
 from .elementwise import exp, log  # noqa: E402
 from .like import zeros_like  # noqa: E402
 from .rounding import trunc  # noqa: E402

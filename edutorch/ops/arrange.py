@@ -15,7 +15,7 @@ from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..device import backend_for
 from ..errors import ShapeError
-from .creation import created
+from .creation import created, strided_only
 
 
 @op(linear=True)
@@ -49,7 +49,7 @@ roll.vjp(
 )
 
 
-@op(linear=True)
+@op(linear=True, out=True)
 def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of each matrix; zeros above the diagonal.
 
@@ -63,7 +63,7 @@ def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
 tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
 
 
-@op(linear=True)
+@op(linear=True, out=True)
 def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of each matrix; zeros below the diagonal.
 
@@ -123,14 +123,19 @@ def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @as_method
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each number (or slice along `dim`) several times in a row.
 
-    `repeats` is one number, or a tensor with a number for each.
+    `repeats` is one number, or a tensor with a number for each; alone, it says how often
+    each of 0, 1, 2, … comes. `output_size` is for the GPU of PyTorch: how many that makes.
 
     >>> repeat_interleave(tensor([1, 2]), 2), repeat_interleave(tensor([1, 2]), tensor([0, 3]))
     (tensor([1, 1, 2, 2]), tensor([2, 2, 2]))
     """
+    if repeats is None:
+        input, repeats = _positions_like(input, np.arange(input.numel())), input
     if dim is None:
         input, dim = input.reshape(-1), 0
     dim = normal_dim("repeat_interleave", dim, input.ndim)
@@ -260,29 +265,39 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-def _triangle(keep: str, row: int, col: int, offset: int, device: Any) -> Tensor:
+def _triangle(
+    keep: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
+) -> Tensor:
+    strided_only(keep, layout)
     rows, columns = getattr(np, keep)(row, offset, col)
-    return created(backend_for(device).from_numpy(np.stack([rows, columns])))
+    kind = np.int64 if dtype is None else dtype.numpy
+    return created(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
     """Where the lower triangle of a matrix is: its rows, and its columns.
 
     >>> tril_indices(2, 2)
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle("tril_indices", row, col, offset, device)
+    return _triangle("tril_indices", row, col, offset, dtype, layout, device)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
     """Where the upper triangle of a matrix is: its rows, and its columns.
 
     >>> triu_indices(2, 2)
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _triangle("triu_indices", row, col, offset, device)
+    return _triangle("triu_indices", row, col, offset, dtype, layout, device)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:

@@ -151,7 +151,6 @@ def _last_two_exchanged(self: Tensor) -> Tensor:
 
 
 Tensor.T = property(_all_axes_reversed)  # type: ignore[attr-defined]
-Tensor.mT = Tensor.mH = property(_last_two_exchanged)  # type: ignore[attr-defined]
-Tensor.H = property(_last_two_exchanged)  # type: ignore[attr-defined]
+Tensor.mT = property(_last_two_exchanged)  # type: ignore[attr-defined]
 
 from .movement import expand, permute, reshape, transpose, unsqueeze, view  # noqa: E402

@@ -101,7 +101,10 @@ def ndtri(xp: Any, input: Array) -> Array:
     p = xp.where(middle > 0.5, 1 - middle, middle)
     goal = xp.log(p)
     t = xp.sqrt(-2 * goal)
-    above, below = 2.515517 + t * (0.802853 + t * 0.010328), 1.432788 + t * (0.189269 + t * 0.001308)
+    above, below = (
+        2.515517 + t * (0.802853 + t * 0.010328),
+        1.432788 + t * (0.189269 + t * 0.001308),
+    )
     z = above / (1 + t * below) - t
     for _ in range(3):
         slope = ROOT_2_BY_PI / scaled_tail(xp, xp.maximum(-z, 0.0) * ROOT_HALF)

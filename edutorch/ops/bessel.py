@@ -179,20 +179,20 @@ bessel_y1.vjp(
 
 @elementwise(method=False, takes="bif")
 @in_float64
-def spherical_bessel_j0(xp: Any, input: Array) -> Array:
+def spherical_bessel_j0(xp: Any, x: Array) -> Array:
     """The spherical Bessel function: y = sin(x) / x, and 1 at 0.
 
     >>> edutorch.special.spherical_bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.8415])
     """
-    usual = (input != 0) & ~xp.isinf(input)
-    x = xp.where(usual, input, 1.0)
-    return xp.where(usual, xp.sin(x) / x, xp.where(input == 0, 1.0, 0.0))
+    usual = (x != 0) & ~xp.isinf(x)
+    safe = xp.where(usual, x, 1.0)
+    return xp.where(usual, xp.sin(safe) / safe, xp.where(x == 0, 1.0, 0.0))
 
 
 spherical_bessel_j0.vjp(
-    input=lambda g, input, y: g * where(
-        input == 0, 0.0, (cos(input) - y) / where(input == 0, 1.0, input)
+    x=lambda g, x, y: g * where(
+        x == 0, 0.0, (cos(x) - y) / where(x == 0, 1.0, x)
     ),
     latex=r"g\,\frac{\cos x - y}{x}",
 )  # fmt: skip
@@ -220,7 +220,7 @@ def airy_series(start: int, terms: int = 16) -> list[float]:
 
 @elementwise(method=False, takes="bif")
 @in_float64
-def airy_ai(xp: Any, input: Array) -> Array:
+def airy_ai(xp: Any, x: Array) -> Array:
     """The Airy function: a wave left of 0 that falls to nothing right of it; y'' = x y.
 
     Within ±1.5 two power series; beyond, it is a Bessel function of order ⅓ at ζ = ⅔ |x|^(3/2),
@@ -232,15 +232,15 @@ def airy_ai(xp: Any, input: Array) -> Array:
     >>> edutorch.special.airy_ai(tensor([-1.0, 0.0, 1.0]))
     tensor([0.5356, 0.3550, 0.1353])
     """
-    close = xp.clip(input, -1.5, 1.5)
+    close = xp.clip(x, -1.5, 1.5)
     cube = close * close * close
     at_0, slope = 3 ** (-2 / 3) / math.gamma(2 / 3), 3 ** (-1 / 3) / math.gamma(1 / 3)
     y = at_0 * power_series(cube, airy_series(0))
     y = y - slope * close * power_series(cube, airy_series(1))
-    size = xp.abs(input)
-    x = xp.where((size > 1.5) & ~xp.isinf(size), size, 1.5)
-    root = xp.sqrt(x)
-    z = xp.minimum(2 / 3 * x * root, 1e300)
+    size = xp.abs(x)
+    far = xp.where((size > 1.5) & ~xp.isinf(size), size, 1.5)
+    root = xp.sqrt(far)
+    z = xp.minimum(2 / 3 * far * root, 1e300)
     right = root / (math.pi * math.sqrt(3)) * xp.exp(-z) * falling(xp, z, THIRD)
     a, b = xp.zeros_like(z), xp.zeros_like(z)
     for u, weight in path(xp, z):
@@ -251,8 +251,8 @@ def airy_ai(xp: Any, input: Array) -> Array:
         a = a + damped * (real - imaginary / cosh)
         b = b + damped * (imaginary + real / cosh)
     left = 2 * root / (math.pi * math.sqrt(3)) * (a * xp.sin(z) + b * xp.cos(z))
-    y = xp.where(input > 1.5, right, xp.where(input < -1.5, left, y))
-    return xp.where(xp.isinf(input), 0.0, y)
+    y = xp.where(x > 1.5, right, xp.where(x < -1.5, left, y))
+    return xp.where(xp.isinf(x), 0.0, y)
 
 
 from .comparison import where  # noqa: E402  (rules may use any op)

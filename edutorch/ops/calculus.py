@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.methods import as_method
+from .. import dtypes
+from ..core.methods import as_method, with_aliases
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 
 
 @as_method
@@ -48,6 +49,7 @@ def ends(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 # Areas -------------------------------------------------------------------------------------------
 
 
+@with_aliases
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The area under a curve through points, by trapezoids: Σ (xᵢ₊₁ - xᵢ) (yᵢ + yᵢ₊₁) / 2.
 
@@ -60,6 +62,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     return sum(areas("trapezoid", y, x, dx, dim), dim) / 2
 
 
+@with_aliases
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
@@ -75,17 +78,18 @@ def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     """Twice the area between each two neighbours."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}: give the points by `x` or their distance by `dx`, not both")
+    no_bools(name, y)
     dim = normal_dim(name, dim, y.ndim)
     behind, before = ends(y, dim)
     if x is None:
         return (behind + before) * (1 if dx is None else dx)
+    points = x
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             rows = {"y": tuple(y.shape), "x": tuple(x.shape)}
             raise ShapeError(name, f"there must be one `x` for each `y` along axis {dim}", rows)
-        x = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
-    x = reshape(x, (*[1] * (y.ndim - x.ndim), *x.shape))
-    right, left = ends(x, dim)
+        points = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
+    right, left = ends(reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim)
     return (right - left) * (behind + before)
 
 
@@ -110,6 +114,9 @@ def gradient(
     """
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    if input.dtype is dtypes.uint8:
+        rows = {"input": str(input.dtype)}
+        raise DTypeError("gradient", "bytes cannot hold a negative slope", rows, "x.float()")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     dims = [normal_dim("gradient", each, input.ndim) for each in dims]
     several = isinstance(spacing, Sequence)
@@ -165,3 +172,4 @@ from .joining import cat  # noqa: E402
 from .movement import narrow, reshape  # noqa: E402
 from .reduction import sum  # noqa: E402
 from .running import cumsum  # noqa: E402
+from .sorting import no_bools  # noqa: E402

@@ -68,7 +68,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(each < 0 for each in sizes):
         raise ValueError(f"unravel_index: a size cannot be negative, got {tuple(sizes)}")
-    found = []
+    indices, found = indices.long(), []
     for size in reversed(sizes):
         found.append(indices % size)
         indices = indices // size

@@ -21,8 +21,18 @@ from .conversion import clone
 from .indexing import getitem, setitem
 from .joining import split, split_with_sizes, unbind
 from .movement import (
-    as_strided, diagonal, diagonal_index, expand, narrow, permute, select, squeeze, t, transpose,
-    unsqueeze, view,
+    as_strided,
+    diagonal,
+    diagonal_index,
+    expand,
+    narrow,
+    permute,
+    select,
+    squeeze,
+    t,
+    transpose,
+    unsqueeze,
+    view,
 )  # fmt: skip
 
 
@@ -61,8 +71,9 @@ def _alias(input: Tensor) -> Tensor:
     return getitem(input, ...)
 
 
-def _as_copy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the form of a view that copies."""
+def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
+    """Make the form of a view that copies; the example begins with its name."""
+    name = example.partition("(")[0]
 
     def copy(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
@@ -71,31 +82,44 @@ def _as_copy(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(clone(each, memory_format=contiguous_format) for each in result)
 
     copy.__name__ = copy.__qualname__ = name
-    copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, as a copy."
+    copy.__module__ = __name__
+    copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, as a copy.\n\n>>> {example}\n"
     copy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return copy
 
 
-alias_copy = _as_copy("alias_copy", _alias)
-as_strided_copy = _as_copy("as_strided_copy", as_strided)
-detach_copy = _as_copy("detach_copy", detach)
-diagonal_copy = _as_copy("diagonal_copy", diagonal)
-expand_copy = _as_copy("expand_copy", expand)
-narrow_copy = as_method(_as_copy("narrow_copy", narrow))
-permute_copy = _as_copy("permute_copy", permute)
-select_copy = _as_copy("select_copy", select)
-slice_copy = _as_copy("slice_copy", _slice)
-split_copy = _as_copy("split_copy", split)
-split_with_sizes_copy = _as_copy("split_with_sizes_copy", split_with_sizes)
-squeeze_copy = _as_copy("squeeze_copy", squeeze)
-t_copy = _as_copy("t_copy", t)
-transpose_copy = _as_copy("transpose_copy", transpose)
-unbind_copy = _as_copy("unbind_copy", unbind)
-unfold_copy = _as_copy("unfold_copy", unfold)
-unsqueeze_copy = _as_copy("unsqueeze_copy", unsqueeze)
-view_copy = _as_copy("view_copy", view)
-view_as_complex_copy = _as_copy("view_as_complex_copy", view_as_complex)
-view_as_real_copy = _as_copy("view_as_real_copy", view_as_real)
+alias_copy = _as_copy(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])")
+as_strided_copy = _as_copy(
+    as_strided, "as_strided_copy(arange(3), (2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])"
+)
+detach_copy = _as_copy(detach, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
+diagonal_copy = _as_copy(diagonal, "diagonal_copy(tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
+expand_copy = _as_copy(expand, "expand_copy(tensor([1]), (2,))\ntensor([1, 1])")
+narrow_copy = as_method(_as_copy(narrow, "narrow_copy(tensor([1, 2, 3]), 0, 1, 2)\ntensor([2, 3])"))
+permute_copy = _as_copy(
+    permute, "permute_copy(tensor([[1, 2]]), (1, 0))\ntensor([[1],\n        [2]])"
+)
+select_copy = _as_copy(select, "select_copy(tensor([[1, 2], [3, 4]]), 0, 1)\ntensor([3, 4])")
+slice_copy = _as_copy(_slice, "slice_copy(tensor([1, 2, 3]), 0, 1)\ntensor([2, 3])")
+split_copy = _as_copy(split, "split_copy(tensor([1, 2]), 1)\n(tensor([1]), tensor([2]))")
+split_with_sizes_copy = _as_copy(
+    split_with_sizes, "split_with_sizes_copy(tensor([1, 2]), [1, 1])\n(tensor([1]), tensor([2]))"
+)
+squeeze_copy = _as_copy(squeeze, "squeeze_copy(tensor([[1, 2]]))\ntensor([1, 2])")
+t_copy = _as_copy(t, "t_copy(tensor([[1, 2]]))\ntensor([[1],\n        [2]])")
+transpose_copy = _as_copy(
+    transpose, "transpose_copy(tensor([[1, 2]]), 0, 1)\ntensor([[1],\n        [2]])"
+)
+unbind_copy = _as_copy(unbind, "unbind_copy(tensor([1, 2]))\n(tensor(1), tensor(2))")
+unfold_copy = _as_copy(unfold, "unfold_copy(arange(3), 0, 2, 1)\ntensor([[0, 1],\n        [1, 2]])")
+unsqueeze_copy = _as_copy(unsqueeze, "unsqueeze_copy(tensor([1, 2]), 0)\ntensor([[1, 2]])")
+view_as_complex_copy = _as_copy(
+    view_as_complex, "view_as_complex_copy(tensor([[1.0, 2.0]]))\ntensor([1.+2.j])"
+)
+view_as_real_copy = _as_copy(
+    view_as_real, "view_as_real_copy(tensor([1 + 2j]))\ntensor([[1., 2.]])"
+)
+view_copy = _as_copy(view, "view_copy(tensor([[1, 2]]), (2,))\ntensor([1, 2])")
 
 
 # One part replaced --------------------------------------------------------------------------

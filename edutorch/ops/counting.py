@@ -51,7 +51,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     tensor([0., 2., 1., 0.])
     """
     if not input.is_floating_point():
-        raise DTypeError("histc", "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+        raise DTypeError(
+            "histc", "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
+        )
     if bins < 1 or min > max:
         raise ValueError(f"histc: needs bins > 0 and min <= max, got {bins}, {min} and {max}")
     xp, array = backends.of(input._array).xp, input._array.reshape(-1)
@@ -97,7 +99,9 @@ def searchsorted(
     rows = sorted_sequence._array
     xp = backends.of(rows).xp
     wanted = input._array if isinstance(input, Tensor) else xp.asarray(input)
-    return wrap(insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32))
+    return wrap(
+        insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
+    )
 
 
 def insertion_places(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
@@ -130,7 +134,9 @@ def bucketize(
     tensor([0, 2])
     """
     if boundaries.ndim != 1:
-        raise ShapeError("bucketize", "boundaries must be a vector", {"boundaries": boundaries.shape})
+        raise ShapeError(
+            "bucketize", "boundaries must be a vector", {"boundaries": boundaries.shape}
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

@@ -179,7 +179,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
 def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
     """The numbers start, start + step, … up to `end`, included. (`arange` is what you want.)
 
-    >>> range(1, 4)
+    >>> edutorch.range(1, 4)
     tensor([1., 2., 3., 4.])
     """
     start, end, step = bounds("range", start, end, step)
@@ -190,6 +190,8 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
 def bounds(op: str, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
     """Read the bounds of a range: a single one is where it ends."""
     start, end, step = (number_of(each) for each in (start, end, step))
+    if any(isinstance(each, complex) for each in (start, end, step)):
+        raise DTypeError(op, "complex numbers have no order")
     if end is None:
         start, end = 0, start
     if not math.isfinite(start) or not math.isfinite(end):

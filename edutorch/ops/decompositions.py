@@ -1,7 +1,7 @@
 """A matrix as a product of simpler ones: QR, eigenvectors, singular values.
 
 An op here returns its parts joined: see `matrices.py`. Cholesky's factor is in
-cholesky.py, those of elimination in lu.py and ldl.py.
+cholesky_factor.py, those of elimination in elimination.py and ldl.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from ..core.out import takes_out
 from ..core.tensor import Tensor
 from ..errors import GradientError, LinAlgError
 from .matrices import (
-    adjoint_of, divided, joined, need_free_phase, need_matrix, of_papers, parts, real_part, turned,
+    adjoint_of,
+    divided,
+    joined,
+    need_free_phase,
+    need_matrix,
+    of_papers,
+    parts,
+    real_part,
     without_diagonal,
 )  # fmt: skip
 

@@ -13,7 +13,14 @@ from ..dtypes import of as dtype_of
 from ..errors import LinAlgError
 from .decompositions import no_convergence
 from .matrices import (
-    adjoint_of, divided, joined, need_free_phase, need_matrix, of_papers, parts, without_diagonal,
+    adjoint_of,
+    divided,
+    joined,
+    need_free_phase,
+    need_matrix,
+    of_papers,
+    parts,
+    without_diagonal,
 )  # fmt: skip
 
 
@@ -129,7 +136,7 @@ def lobpcg(
 
 
 from .arrange import diag_embed  # noqa: E402  (rules may use any op)
-from .cholesky import cholesky  # noqa: E402
+from .cholesky_factor import cholesky  # noqa: E402
 from .complex import conj, imag, real  # noqa: E402
 from .decompositions import eigh  # noqa: E402
 from .linalg import matmul  # noqa: E402

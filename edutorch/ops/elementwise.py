@@ -46,7 +46,7 @@ def positive(xp: Any, input: Array) -> Array:
 positive.vjp(input=lambda g: g, latex=r"g")
 
 
-@elementwise(promotion="none")
+@elementwise(promotion="none", takes="ifc")
 def abs(xp: Any, input: Array) -> Array:
     """The distance from zero: y = |x|. At 0 the derivative is taken as 0.
 
@@ -232,7 +232,7 @@ def relu(xp: Any, input: Array) -> Array:
 relu.vjp(input=lambda g, y: g * (y > 0), latex=r"g\,[y > 0]")
 
 
-@elementwise
+@elementwise(takes="f")
 def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """A smooth ramp: y = log(1 + exp(beta · x)) / beta.
 
@@ -249,7 +249,7 @@ def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) 
 softplus.vjp(input=lambda g, input, beta: g * sigmoid(beta * input), latex=r"g\,\sigma(\beta x)")
 
 
-@elementwise
+@elementwise(takes="bif")
 def logit(xp: Any, input: Array, eps: float | None = None) -> Array:
     """The score whose sigmoid it is: y = ln(x / (1 - x)).
 

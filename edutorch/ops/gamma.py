@@ -88,16 +88,14 @@ def lgamma(xp: Any, input: Array) -> Array:
     y = log_gamma(xp, xp.where(negative, 1 + x, xp.where(x > 0, x, 1.0)))
     mirror = xp.abs(xp.sin(math.pi * distance_to_integer(xp, input))) / math.pi
     y = xp.where(negative, -xp.log(xp.where(mirror > 0, mirror, 1.0)) - y, y)
-    pole = xp.logical_or(
-        xp.isinf(input), xp.logical_and(input <= 0, input == xp.floor(input))
-    )
-    return xp.where(pole, math.inf, y)
+    pole = xp.logical_or(xp.isinf(input), xp.logical_and(input <= 0, input == xp.floor(input)))
+    return xp.where(pole, math.inf, xp.where(xp.isnan(input), input, y))
 
 
 lgamma.vjp(input=lambda g, input: g * digamma(input), latex=r"g\,\psi(x)")
 
 
-@elementwise(takes="bif")
+@elementwise(takes="if")
 @in_float64
 def mvlgamma(xp: Any, input: Array, p: int) -> Array:
     """The logarithm of the gamma function of p dimensions.
@@ -107,7 +105,7 @@ def mvlgamma(xp: Any, input: Array, p: int) -> Array:
     Raises: ValueRangeError: p is below 1.
 
     >>> mvlgamma(tensor([2.0, 3.0]), 2)
-    tensor([0.4516, 1.5501])
+    tensor([0.4516, 1.5502])
     """
     if p < 1:
         raise ValueRangeError("mvlgamma", "p has to be greater than or equal to 1", {"p": p})

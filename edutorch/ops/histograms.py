@@ -75,7 +75,9 @@ def counted(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """Number the boxes of a grid, and count in which each point is."""
     if not input.is_floating_point():
-        raise DTypeError(name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+        raise DTypeError(
+            name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
+        )
     expected = tuple(input.shape if name == "histogram" else input.shape[:-1])
     if weight is not None and tuple(weight.shape) != expected:
         rows = {"input": tuple(input.shape), "weight": tuple(weight.shape)}

@@ -85,9 +85,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     steps = reflectors(name, A, tau)
     m, n = A.shape[-2:]
     if m < n:
-        raise ShapeError(
-            name, "expected at least as many rows as columns", {"A": tuple(A.shape)}
-        )
+        raise ShapeError(name, "expected at least as many rows as columns", {"A": tuple(A.shape)})
     Q = eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
     for v, factor in reversed(steps):
         Q = Q - factor * matmul(v, matmul(adjoint_of(v), Q))

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .gamma import log_gamma, stirling_correction
+from .gamma import log_gamma, near_2, stirling_correction
 from .precise import in_float64, no_derivative, power_series
 
 LARGE = 20.0
@@ -51,9 +51,7 @@ def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
         found.append([float(each) for each in series[: terms - order]])
         slope = [k * each for k, each in enumerate(series)][1:]
         constant = slope[0]
-        series = [
-            s - constant * v for s, v in zip(slope, inverse[: len(slope)], strict=True)
-        ][1:]
+        series = [s - constant * v for s, v in zip(slope, inverse[: len(slope)], strict=True)][1:]
     return found
 
 
@@ -109,7 +107,9 @@ def above_for_small(xp: Any, a: Array, x: Array) -> Array:
     for n in range(1, 30):
         term = term * (-x / n)
         total = total + term / (a + n)
-    exponent = a * xp.log(x) - log_gamma(xp, a + 1)
+    tiny = xp.minimum(a, 0.5)  # 1 + a would round a away
+    close = tiny * power_series(tiny, near_2()) - xp.log1p(tiny)
+    exponent = a * xp.log(x) - xp.where(a < 0.5, close, log_gamma(xp, a + 1))
     return -xp.expm1(exponent) - a * xp.exp(exponent) * total
 
 
@@ -120,7 +120,7 @@ def both_parts(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     alpha, at = xp.where(usual, a, 1.0), xp.where(usual, x, 1.0)
     peak = (alpha > LARGE) & (at > alpha / 2) & (at < 2 * alpha)
     tail = ~peak & (at > 2) & (at > alpha + 1)
-    small = ~peak & (at <= 2) & (alpha < at)
+    small = ~peak & (at <= 2) & (alpha < xp.maximum(at, 1.0))
     height = peak_height(xp, alpha, at)
     far, near = xp.where(tail, at, alpha + 4), xp.where(tail | peak, 0.5 * alpha, at)
     upper = xp.where(tail, height * above_by_fraction(alpha, far), 0.0)

@@ -18,7 +18,7 @@ from ..core.forward import propagate, written
 from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
 from ..core.tensor import Tensor, wrap
-from ..errors import DimError, ShapeError
+from ..errors import DimError, DTypeError, ShapeError
 from ..modes import current
 
 Index = Any
@@ -41,7 +41,9 @@ def as_index(index: Any) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
-    return int(index) if index.ndim == 0 and index.dtype.kind in "iu" else index
+    if index.ndim == 0:
+        return bool(index) if index.dtype.kind == "b" else int(index)
+    return index
 
 
 def checked_slice(index: slice) -> slice:
@@ -59,6 +61,7 @@ def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
     """
     if not isinstance(index, tuple) or not any(getattr(part, "ndim", 0) for part in index):
         return array, index
+    index = without_idle_dots(index, array.ndim)
     if not any(isinstance(part, int) and not isinstance(part, bool) for part in index):
         return array, index
     first: list[Any] = []
@@ -74,6 +77,20 @@ def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
             is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
             first += [slice(None)] * (part.ndim if is_mask else 1)
     return array[tuple(first)], tuple(rest)
+
+
+def without_idle_dots(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    """Leave out a `...` that stands for no axis: NumPy would think that it parts the arrays."""
+    if not any(part is Ellipsis for part in index):
+        return index
+    taken = 0
+    for part in index:
+        if part is not None and part is not Ellipsis and not isinstance(part, bool):
+            is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
+            taken += part.ndim if is_mask else 1
+    if taken < ndim or sum(part is Ellipsis for part in index) > 1:
+        return index
+    return tuple(part for part in index if part is not Ellipsis)
 
 
 @movement(method=False)
@@ -112,8 +129,18 @@ def on_device(index: Any, array: Array) -> Any:
     if backend is backends.CPU:
         return index
     if isinstance(index, tuple):
-        return tuple(on_device(each, array) for each in index)
+        parts = tuple(on_device(each, array) for each in index)
+        return one_mask_at_most(backend.xp, parts)
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
+
+
+def one_mask_at_most(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Turn masks into positions where there are several: CuPy takes only one."""
+    masks = [each for each in parts if getattr(each, "ndim", 0) and each.dtype.kind == "b"]
+    if len(masks) < 2:
+        return parts
+    found = [xp.nonzero(each) if any(each is mask for mask in masks) else (each,) for each in parts]
+    return tuple(each for group in found for each in group)
 
 
 @op(linear=True, method=False)
@@ -150,7 +177,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     refuse_leaf(self, "__setitem__")
     index = on_device(as_index(index), self._array)
     before = same_past(self)
-    if not isinstance(value, Tensor):
+    if isinstance(value, Tensor):
+        check_same_type(self, value, index)
+    else:
         value = wrap(backends.of(self._array).asarray(value, self._array.dtype))
     assigned = value._array
     if backends.of(assigned) is not backends.of(self._array):
@@ -165,10 +194,29 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
-    set_history(self, result) if needs_recording(before, value) else None
+    if current().grad:
+        set_history(self, result)
     if current().levels:
         propagate(setitem.op, (before, value), {"index": index}, result)
         written(self, result)
+
+
+def check_same_type(target: Tensor, value: Tensor, index: Any) -> None:
+    """Raise DTypeError for another type at places given by tensors, which PyTorch refuses.
+
+    (One number, wherever one mask is true, may be of any type.)
+    """
+    if value.dtype is target.dtype:
+        return
+    parts = index if isinstance(index, tuple) else (index,)
+    arrays = [each for each in parts if getattr(each, "ndim", 0)]
+    alone = len(arrays) == 1 and arrays[0].dtype.kind == "b"
+    if arrays and not (alone and value.numel() == 1):
+        raise DTypeError(
+            "__setitem__", "Index put requires the source and destination dtypes match",
+            {"input": str(target.dtype), "value": str(value.dtype)},
+            f"convert the value: value.to({target.dtype})",
+        )  # fmt: skip
 
 
 def as_same_device(value: Tensor, target: Tensor) -> Array:
@@ -181,8 +229,6 @@ def as_same_device(value: Tensor, target: Tensor) -> Array:
 
 
 def needs_recording(*tensors: Tensor) -> bool:
-    from ..modes import current
-
     return current().grad and any(each._node is not None for each in tensors)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 
@@ -23,7 +24,7 @@ def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     return parts
 
 
-@op(promotion="promote", linear=True)
+@op(promotion="promote", linear=True, out=True)
 def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Tensors one behind the other along an axis that exists.
 
@@ -72,7 +73,7 @@ cat.vjp(
 )
 
 
-@op(promotion="promote", linear=True)
+@op(promotion="promote", linear=True, out=True)
 def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Tensors of one shape side by side along a new axis.
 
@@ -142,14 +143,16 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @as_method
 def split(
-    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
     """Cut along an axis into parts of one size (the last may be smaller) or of given sizes.
 
     >>> split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
     """
-    total, sizes = tensor.shape[dim], split_size_or_sections
+    sizes = split_size if split_size_or_sections is None else split_size_or_sections
+    dim = normal_dim("split", dim, tensor.ndim)
+    total = tensor.shape[dim]
     if isinstance(sizes, int):
         if sizes <= 0:
             raise ShapeError("split", f"the size of a part must be positive, got {sizes}")
@@ -189,15 +192,26 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @as_method
 def tensor_split(
-    input: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Tensor, ...]:
-    """Cut into a number of nearly equal parts, or at the given positions.
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Cut into a number of nearly equal parts (`sections`), or at the given positions (`indices`).
+
+    Raises: ShapeError: the number of parts is not positive.
 
     >>> tensor_split(arange(5), 2), tensor_split(arange(5), (1,))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3, 4])))
     """
+    if indices_or_sections is None:
+        indices_or_sections = indices if sections is None else sections
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
     size = input.shape[dim]
     if isinstance(indices_or_sections, int):
+        if indices_or_sections <= 0:
+            raise ShapeError(
+                "tensor_split", f"needs a positive number of parts, got {indices_or_sections}"
+            )
         least, more = divmod(size, indices_or_sections)
         sizes = [least + (part < more) for part in range(indices_or_sections)]
         return split(input, sizes, dim)

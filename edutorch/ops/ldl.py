@@ -20,7 +20,7 @@ from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import LinAlgError, ShapeError
-from .lu import need_pivots, sizes
+from .elimination import need_pivots, sizes
 from .matrices import batch_text, need_matrix
 
 ALPHA = (1 + math.sqrt(17)) / 8

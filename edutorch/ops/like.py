@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from .. import backends, dtypes
 from ..core.methods import as_method
 from ..core.tensor import Tensor
 from ..device import backend_for
-from ..memory_format import kept_order, laid_out, memory_format, preserve_format
 from ..memory_format import kept_order, laid_out, preserve_format
 from .creation import created, empty_strided, number_of, sizes, strided_only
 from .from_data import tensor

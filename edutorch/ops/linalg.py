@@ -13,7 +13,7 @@ from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
 
 
-@op(promotion="same", takes="ifc")
+@op(promotion="same", takes="ifc", out=True)
 def matmul(xp: Any, input: Array, other: Array) -> Array:
     """The matrix product: y[i, j] = Σₖ a[i, k] · b[k, j].
 
@@ -88,7 +88,7 @@ matmul.vjp(
 )
 
 
-@op("n k, k m -> n m", promotion="same", takes="ifc")
+@op("n k, k m -> n m", promotion="same", takes="ifc", out=True)
 def mm(xp: Any, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
 
@@ -105,7 +105,7 @@ mm.vjp(
 )
 
 
-@op("b n k, b k m -> b n m", promotion="same", takes="ifc")
+@op("b n k, b k m -> b n m", promotion="same", takes="ifc", out=True)
 def bmm(xp: Any, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices.
 
@@ -122,7 +122,7 @@ bmm.vjp(
 )
 
 
-@op("n k, k -> n", promotion="same", takes="ifc")
+@op("n k, k -> n", promotion="same", takes="ifc", out=True)
 def mv(xp: Any, input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector.
 
@@ -139,7 +139,7 @@ mv.vjp(
 )
 
 
-@op("n, n ->", promotion="same", takes="ifc")
+@op("n, n ->", promotion="same", takes="ifc", out=True)
 def dot(xp: Any, input: Array, tensor: Array) -> Array:
     """The product of two vectors: y = Σ aᵢ bᵢ.
 
@@ -156,7 +156,7 @@ dot.vjp(
 )
 
 
-@op("n, m -> n m", promotion="same")
+@op("n, m -> n m", promotion="promote", out=True)
 def outer(xp: Any, input: Array, vec2: Array) -> Array:
     """All products of two vectors' numbers: y[i, j] = aᵢ bⱼ.
 
@@ -276,8 +276,17 @@ def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:  # fmt: skip
     """The distance of each row of x1 from each row of x2.
+
+    Args:
+        p: the exponent of the norm that measures it.
+        compute_mode: for p = 2, when to use |a|² + |b|² - 2 a·b: a product of matrices, fast,
+            but not exact for rows that lie close together. With more than 25 rows
+            ("…_if_necessary"), always ("use_mm_for_euclid_dist") or never ("donot_…").
 
     >>> cdist(tensor([[0.0, 0.0]]), tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
@@ -287,6 +296,15 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
             raise DTypeError(
                 "cdist", "only supports floating-point dtypes", {name: str(each.dtype)},
             )  # fmt: skip
+    product = "use_mm_for_euclid_dist"
+    if compute_mode not in (product, f"{product}_if_necessary", f"donot_{product}"):
+        raise ValueError(f"cdist: unknown compute_mode {compute_mode!r}")
+    many = x1.ndim > 1 < x2.ndim and max(x1.shape[-2], x2.shape[-2]) > 25
+    if p == 2 and (compute_mode == product or (many and compute_mode[0] == "u")):
+        squares = [(each * each).sum(-1, keepdim=True) for each in (x1, x2)]
+        squared = squares[0] + transpose(squares[1], -1, -2) - 2 * matmul(x1, transpose(x2, -1, -2))
+        apart = squared > 0  # a root has no slope at 0: 0 is taken
+        return where(apart, sqrt(where(apart, squared, 1.0)), 0.0)
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -321,5 +339,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 from .arithmetic import add  # noqa: E402  (rules may use any op)
 from .arrange import roll  # noqa: E402
+from .comparison import where  # noqa: E402
+from .elementwise import sqrt  # noqa: E402
 from .movement import diagonal, transpose, unsqueeze  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

@@ -10,7 +10,7 @@ from ..core.methods import as_method
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError
+from ..errors import DTypeError, ShapeError
 from .comparison import where as choose
 from .indexing import Index, as_index, getitem
 
@@ -25,6 +25,11 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
     mask = mask._array if isinstance(mask, Tensor) else mask
     if mask.dtype.kind != "b":
         raise DTypeError("masked_fill", "only supports boolean masks", {"mask": mask.dtype})
+    if getattr(value, "ndim", 0):
+        raise ShapeError(
+            "masked_fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
+            "use where(mask, value, x) for a number of its own at each place",
+        )  # fmt: skip
     value = value.item() if isinstance(value, Tensor) else value
     return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
 
@@ -84,8 +89,10 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
-def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
-    """Which numbers occur among others?
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Which numbers occur among others? (`assume_unique` changes nothing: it is fast anyway.)
 
     >>> isin(tensor([1, 2, 3]), tensor([2, 5]))
     tensor([False,  True, False])

@@ -88,7 +88,7 @@ def real_part(x: Any) -> Any:
     return real(x) if holds_complex(x) else x
 
 
-# Transposes, and the rules of papers ---------------------------------------------------------------
+# Transposes, and the rules of papers --------------------------------------------------------------
 
 
 def turned(x: Any) -> Any:

@@ -13,7 +13,7 @@ from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .matrices import need_matrix, need_numbers, turned
 
-# The exponential ---------------------------------------------------------------------------------
+# The exponential --------------------------------------------------------------------------------
 
 PADE = (
     64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
@@ -24,6 +24,11 @@ PADE = (
 
 REACH = 5.371920351148152
 """Up to this norm the fraction is exact to the last digit of float64."""
+
+
+WIDE = {
+    "float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128",
+}  # fmt: skip
 
 
 @op(method=False)
@@ -40,6 +45,9 @@ def matrix_exp(xp: Any, input: Array) -> Array:
     tensor([[1., 1.],
             [0., 1.]])
     """
+    wide = WIDE.get(input.dtype.name)
+    if wide:  # the coefficients lie too far apart for shorter types
+        return matrix_exp.op.forward(xp, input.astype(wide)).astype(input.dtype)
     need_matrix("linalg.matrix_exp", input, square=True)
     n = input.shape[-1]
     if not input.size:
@@ -75,7 +83,7 @@ matrix_exp.vjp(
 )
 
 
-# Products of many --------------------------------------------------------------------------------
+# Products of many -------------------------------------------------------------------------------
 
 
 @takes_out
@@ -136,7 +144,7 @@ def _cheapest(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int
     return known[key]
 
 
-# Tensors as matrices -------------------------------------------------------------------------------
+# Tensors as matrices ------------------------------------------------------------------------------
 
 
 @takes_out
@@ -181,7 +189,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     return solve(A.reshape(size, size), B.reshape(-1)).reshape(rest)
 
 
-# Of vectors --------------------------------------------------------------------------------------
+# Of vectors -------------------------------------------------------------------------------------
 
 
 @takes_out

@@ -12,31 +12,44 @@ from typing import Any, NoReturn
 
 from .. import return_types
 from ..core.methods import as_method
-from ..core.out import takes_out
+from ..core.out import into, takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from . import cholesky as positive
-from . import decompositions, least_squares, matrix_functions, solving
-from . import lu as elimination
+from . import (
+    cholesky_factor,
+    decompositions,
+    elimination,
+    least_squares,
+    matrix_functions,
+    solving,
+)
+from .cholesky_factor import cholesky_inverse, cholesky_solve
 from .complex import holds_complex
 from .elementwise import log
+from .elimination import lu_unpack as lu_unpack
 from .householder import geqrf, orgqr, ormqr
 from .like import ones_like
 from .matrices import adjoint_of, need_matrix
 from .matrix_functions import matrix_exp, matrix_power, multi_dot
 from .movement import unsqueeze
-from .norms import matrix_norm
-from .statistics import vector_norm
+from .norms import matrix_norm, vector_norm
 from .triangular import triangular_solve
 
-det, lu_unpack = solving.det, elimination.lu_unpack
-cholesky_inverse, cholesky_solve = positive.cholesky_inverse, positive.cholesky_solve
-
 for _function in (
-    det, cholesky_inverse, cholesky_solve, geqrf, orgqr, ormqr, matrix_exp, matrix_power,
+    cholesky_inverse, cholesky_solve, geqrf, orgqr, ormqr, matrix_exp, matrix_power,
     triangular_solve,
 ):  # fmt: skip
     as_method(_function)
+
+
+@as_method
+def det(input: Tensor) -> Tensor:
+    """The determinant, as `linalg.det`.
+
+    >>> det(tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return solving.det(input)
 
 
 @as_method
@@ -91,7 +104,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return positive.cholesky(input, upper=upper)
+    return cholesky_factor.cholesky(input, upper=upper)
 
 
 @as_method
@@ -129,7 +142,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
 
 @as_method
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """The factors of elimination in one matrix, and the pivots: the old `linalg.lupositive`.
+    """The factors of elimination in one matrix, and the pivots: the old `linalg.lu_factor`.
 
     Args:
         get_infos: return also which diagonal element of U is the first 0, and raise no error.
@@ -138,8 +151,10 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     tensor([2, 2], dtype=torch.int32)
     """
     if get_infos:
-        return tuple(elimination.lupositive_ex(A, pivot=pivot, out=out))
-    return tuple(elimination.lupositive(A, pivot=pivot, out=out))
+        found = tuple(elimination.lu_factor_ex(A, pivot=pivot))
+    else:
+        found = tuple(elimination.lu_factor(A, pivot=pivot))
+    return found if out is None else into("lu", out, found)
 
 
 @as_method
@@ -203,7 +218,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return y if increasing else y.flip(-1)
 
 
-# What PyTorch has removed, with its advice ---------------------------------------------------------
+# What PyTorch has removed, with its advice --------------------------------------------------------
 
 ADVICE = {
     "symeig": "L, V = torch.symeig(A, eigenvectors=True) should be replaced with:\n"

@@ -23,6 +23,7 @@ from ..memory_format import contiguous_format, laid_out, memory_format, preserve
 from .conversion import to
 from .creation import sizes as sizes_of
 from .from_data import tensor
+from .indexing import getitem
 from .movement import as_strided, squeeze, t, transpose, unsqueeze, view
 
 
@@ -43,12 +44,23 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
     return turned
 
 
-as_strided_ = _turned("as_strided_", as_strided)
+_turn_by_strides = _turned("as_strided_", as_strided)
 _turned("t_", t)
 _turned("squeeze_", squeeze)
 _turned("unsqueeze_", unsqueeze)
 for _name in ("transpose_", "swapaxes_", "swapdims_"):
     _turned(_name, transpose)
+
+
+def as_strided_(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """Change the tensor itself to what `as_strided` would show of it.
+
+    >>> as_strided_(arange(5), (2,), (3,))
+    tensor([0, 3])
+    """
+    return _turn_by_strides(input, size, stride, storage_offset)
 
 
 # Other sizes, other memory ------------------------------------------------------------------
@@ -188,7 +200,7 @@ _view_shape = spread(view)
 def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     first = shape[0] if shape else named.get("dtype")
     if first.__class__ is dtypes.dtype:
-        return self if first is self.dtype else view_as_type(self, first)
+        return getitem(self, ...) if first is self.dtype else view_as_type(self, first)
     return _view_shape(self, *shape, **named)
 
 

@@ -141,9 +141,7 @@ def modified_bessel_k0(xp: Any, input: Array) -> Array:
     return shrinking(xp, input, 0, False)
 
 
-modified_bessel_k0.vjp(
-    input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)"
-)
+modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)")
 
 
 @elementwise(method=False, takes="bif")

@@ -35,6 +35,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     >>> rsub(tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
+    no_bools("rsub", input)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
     return add(mul(input, -alpha), other)
@@ -64,3 +65,4 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 from .arithmetic import add, mul, pow, sub  # noqa: E402  (rules may use any op)
 from .elementwise import exp2  # noqa: E402
+from .sorting import no_bools  # noqa: E402

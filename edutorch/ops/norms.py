@@ -1,22 +1,62 @@
-"""The size of matrices; that of vectors is `vector_norm` in statistics.py."""
+"""The size of vectors and matrices; the sum behind that of vectors is in statistics.py."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError, ValueRangeError
 from .axes import movedim
-from .decompositions import need_matrix, svdvals
+from .decompositions import svdvals
 from .elementwise import abs
+from .matrices import need_numbers
 from .reduction import amax, amin, sum
-from .statistics import vector_norm
+from .statistics import vector_norm as length
 
 
+def converted(A: Tensor, dtype: Any) -> Tensor:
+    """A in the type that a norm is computed in.
+
+    Raises: DTypeError: it is real and the numbers are not, or the other way round.
+    """
+    if dtype.category < 2 or dtype.is_complex != A.is_complex():
+        raise DTypeError(
+            "linalg.norm", "dtype must be floating for real numbers, complex for complex ones",
+            {"A": str(A.dtype), "dtype": str(dtype)},
+        )  # fmt: skip
+    return A.to(dtype)
+
+
+@takes_out
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The length of vectors: (Σ |x|ᵖ)^(1/p) with p = ord; ∞: the largest |x|, 0: how many ≠ 0.
+
+    Args:
+        dim: along which axes; all numbers are one vector without it.
+        dtype: compute in this type.
+
+    >>> x = tensor([3.0, -4.0])
+    >>> edutorch.linalg.vector_norm(x), edutorch.linalg.vector_norm(x, math.inf)
+    (tensor(5.), tensor(4.))
+    """
+    need_numbers("linalg.vector_norm", x)
+    x = x if dtype is None else converted(x, dtype)
+    return length(x, ord, tuple(dim) if isinstance(dim, list) else dim, keepdim)
+
+
+@takes_out
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False
+    A: Tensor,
+    ord: Any = "fro",
+    dim: tuple[int, int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
 ) -> Tensor:
     """The size of matrices.
 
@@ -24,27 +64,35 @@ def matrix_norm(
         ord: "fro": √Σ x²; "nuc": the sum of the singular values; 2, -2: the largest, the
             smallest of them; 1, -1: the largest, the smallest sum of a column's |x|;
             inf, -inf: of a row's.
+        dtype: compute in this type.
 
     >>> x = tensor([[1.0, -2.0], [3.0, 4.0]])
     >>> edutorch.linalg.matrix_norm(x, 1), edutorch.linalg.matrix_norm(x, math.inf)
     (tensor(6.), tensor(7.))
     """
-    need_matrix("linalg.matrix_norm", A)
+    need_numbers("linalg.matrix_norm", A)
+    A = A if dtype is None else converted(A, dtype)
+    if A.ndim < 2:
+        raise ShapeError(
+            "linalg.matrix_norm", "expected a matrix or a batch of matrices", {"A": tuple(A.shape)}
+        )
+    if isinstance(dim, int) or len(dim) != 2:
+        raise ShapeError("linalg.matrix_norm", f"dim must be a 2-tuple, got {dim}")
     row, column = (normal_dim("linalg.matrix_norm", each, A.ndim) for each in dim)
     if row == column:
         raise ShapeError("linalg.matrix_norm", f"the two axes of `dim` are the same, {dim}")
     if ord == "fro":
-        return vector_norm(A, 2, (row, column), keepdim)
+        return length(A, 2, (row, column), keepdim)
     A = movedim(A, (row, column), (-2, -1))
     if ord in (1, -1, math.inf, -math.inf):
         sums = sum(abs(A), -2 if ord in (1, -1) else -1)
-        y = amax(sums, -1) if ord > 0 else amin(sums, -1)
+        y = _extreme(sums, ord > 0)
     elif ord in ("nuc", 2, -2):
         s = svdvals(A)
-        y = sum(s, -1) if ord == "nuc" else amax(s, -1) if ord == 2 else amin(s, -1)
+        y = sum(s, -1) if ord == "nuc" else _extreme(s, ord > 0)
     else:
-        raise ValueError(
-            f"linalg.matrix_norm: ord must be 'fro', 'nuc', ±1, ±2 or ±inf, got {ord!r}"
+        raise ValueRangeError(
+            "linalg.matrix_norm", f"ord must be 'fro', 'nuc', ±1, ±2 or ±inf, got {ord!r}"
         )
     if keepdim:
         for axis in sorted((row, column)):
@@ -52,7 +100,17 @@ def matrix_norm(
     return y
 
 
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
+def _extreme(x: Tensor, largest: bool) -> Tensor:
+    """The largest or the smallest along the last axis; the size of nothing is 0."""
+    if not x.shape[-1] and largest:
+        return sum(x, -1)
+    return amax(x, -1) if largest else amin(x, -1)
+
+
+@takes_out
+def norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """The size of a vector, or of a matrix: `vector_norm` or `matrix_norm`.
 
     Without `ord` it is √Σ x² over `dim`, or over all. With it, two axes in `dim` (or a
@@ -61,8 +119,10 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> 
     >>> edutorch.linalg.norm(tensor([3.0, 4.0])), edutorch.linalg.norm(eye(2), "nuc")
     (tensor(5.), tensor(2.))
     """
+    need_numbers("linalg.norm", A)
+    A = A if dtype is None else converted(A, dtype)
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim)
+        return length(A, 2, dim, keepdim)
     if dim is None and A.ndim > 2:
         raise ShapeError(
             "linalg.norm", "with `ord` and no `dim`, expected a vector or a matrix",
@@ -71,4 +131,4 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> 
     axes = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if len(axes) == 2:
         return matrix_norm(A, ord, (axes[0], axes[1]), keepdim)
-    return vector_norm(A, ord, dim, keepdim)
+    return length(A, ord, dim, keepdim)

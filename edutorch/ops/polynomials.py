@@ -28,7 +28,8 @@ polynomial = elementwise(method=False, takes="bif")
 
 def by_recurrence(xp: Any, x: Array, n: Array, first: Array, step: Step) -> Array:
     """p of degree n, where p₁ is `first` and `step(x, k, pₖ, pₖ₋₁)` is pₖ₊₁."""
-    x, n, now = xp.broadcast_arrays(x, xp.trunc(n), first)
+    n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
+    x, n, now = xp.broadcast_arrays(x, n, first)
     before = xp.ones_like(x)
     y = xp.where(n == 0, before, xp.where(n == 1, now, 0.0))
     highest = int(xp.max(n)) if n.size else 0
@@ -44,139 +45,137 @@ def chebyshev_step(x: Array, k: int, now: Array, before: Array) -> Array:
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_t(xp: Any, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the first kind: Tₙ(cos θ) = cos(nθ).
 
     >>> edutorch.special.chebyshev_polynomial_t(tensor([0.5, 2.0]), 3)
     tensor([-1., 26.])
     """
-    return by_recurrence(xp, input, n, input, chebyshev_step)
+    return by_recurrence(xp, x, n, x, chebyshev_step)
 
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_u(xp: Any, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the second kind: Uₙ(cos θ) = sin((n+1)θ) / sin θ.
 
     >>> edutorch.special.chebyshev_polynomial_u(tensor([0.5, 2.0]), 3)
     tensor([-1., 56.])
     """
-    return by_recurrence(xp, input, n, 2 * input, chebyshev_step)
+    return by_recurrence(xp, x, n, 2 * x, chebyshev_step)
 
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_v(xp: Any, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the third kind: Vₙ(cos θ) = cos((n+½)θ) / cos(θ/2).
 
     >>> edutorch.special.chebyshev_polynomial_v(tensor([0.5, 2.0]), 3)
     tensor([-1., 41.])
     """
-    return by_recurrence(xp, input, n, 2 * input - 1, chebyshev_step)
+    return by_recurrence(xp, x, n, 2 * x - 1, chebyshev_step)
 
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_w(xp: Any, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the fourth kind: Wₙ(cos θ) = sin((n+½)θ) / sin(θ/2).
 
     >>> edutorch.special.chebyshev_polynomial_w(tensor([0.5, 2.0]), 3)
     tensor([-1., 71.])
     """
-    return by_recurrence(xp, input, n, 2 * input + 1, chebyshev_step)
+    return by_recurrence(xp, x, n, 2 * x + 1, chebyshev_step)
 
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_t(xp: Any, input: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's T, stretched to the numbers from 0 to 1: Tₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_t(tensor([0.5, 2.0]), 2)
     tensor([-1., 17.])
     """
-    return chebyshev_polynomial_t.op.forward(xp, 2 * input - 1, n)
+    return chebyshev_polynomial_t.op.forward(xp, 2 * x - 1, n)
 
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_u(xp: Any, input: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's U, stretched to the numbers from 0 to 1: Uₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_u(tensor([0.5, 2.0]), 2)
     tensor([-1., 35.])
     """
-    return chebyshev_polynomial_u.op.forward(xp, 2 * input - 1, n)
+    return chebyshev_polynomial_u.op.forward(xp, 2 * x - 1, n)
 
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_v(xp: Any, input: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's V, stretched to the numbers from 0 to 1: Vₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_v(tensor([0.5, 2.0]), 2)
     tensor([-1., 29.])
     """
-    return chebyshev_polynomial_v.op.forward(xp, 2 * input - 1, n)
+    return chebyshev_polynomial_v.op.forward(xp, 2 * x - 1, n)
 
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_w(xp: Any, input: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
     """Chebyshev's W, stretched to the numbers from 0 to 1: Wₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_w(tensor([0.5, 2.0]), 2)
     tensor([-1., 41.])
     """
-    return chebyshev_polynomial_w.op.forward(xp, 2 * input - 1, n)
+    return chebyshev_polynomial_w.op.forward(xp, 2 * x - 1, n)
 
 
 @polynomial
 @in_float64
-def hermite_polynomial_h(xp: Any, input: Array, n: Array) -> Array:
+def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
     """Hermite's polynomial as physicists write it: H₂ = 4x² - 2.
 
     >>> edutorch.special.hermite_polynomial_h(tensor([0.5, 2.0]), 2)
     tensor([-1., 14.])
     """
-    return by_recurrence(
-        xp, input, n, 2 * input, lambda x, k, now, before: 2 * x * now - 2 * k * before
-    )
+    return by_recurrence(xp, x, n, 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before)
 
 
 @polynomial
 @in_float64
-def hermite_polynomial_he(xp: Any, input: Array, n: Array) -> Array:
+def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
     """Hermite's polynomial as statisticians write it: He₂ = x² - 1.
 
     >>> edutorch.special.hermite_polynomial_he(tensor([0.5, 2.0]), 2)
     tensor([-0.7500,  3.0000])
     """
-    return by_recurrence(xp, input, n, input, lambda x, k, now, before: x * now - k * before)
+    return by_recurrence(xp, x, n, x, lambda x, k, now, before: x * now - k * before)
 
 
 @polynomial
 @in_float64
-def laguerre_polynomial_l(xp: Any, input: Array, n: Array) -> Array:
+def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
     """Laguerre's polynomial: L₂ = ½ (x² - 4x + 2).
 
     >>> edutorch.special.laguerre_polynomial_l(tensor([0.5, 2.0]), 2)
     tensor([ 0.1250, -1.0000])
     """
     return by_recurrence(
-        xp, input, n, 1 - input,
+        xp, x, n, 1 - x,
         lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
     )  # fmt: skip
 
 
 @polynomial
 @in_float64
-def legendre_polynomial_p(xp: Any, input: Array, n: Array) -> Array:
+def legendre_polynomial_p(xp: Any, x: Array, n: Array) -> Array:
     """Legendre's polynomial: P₂ = ½ (3x² - 1).
 
     >>> edutorch.special.legendre_polynomial_p(tensor([0.5, 2.0]), 2)
     tensor([-0.1250,  5.5000])
     """
     return by_recurrence(
-        xp, input, n, input,
+        xp, x, n, x,
         lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
     )  # fmt: skip

@@ -59,16 +59,9 @@ def power_series(x: Array, coefficients: Sequence[float]) -> Array:
     """Σ cₖ xᵏ, from the highest power to the lowest (Horner)."""
     total = 0 * x + coefficients[-1]
     for each in reversed(coefficients[:-1]):
-        total = total * x + each
+        total *= x
+        total += each
     return total
-
-
-def clenshaw(t: Array, coefficients: Sequence[float]) -> Array:
-    """Add up a Chebyshev series, from the last term to the first."""
-    ahead, behind = 0 * t, 0 * t
-    for each in reversed(coefficients[1:]):
-        ahead, behind = 2 * t * ahead - behind + each, ahead
-    return t * ahead - behind + coefficients[0]
 
 
 def exp_of_minus_square(xp: Any, x: Array) -> Array:

@@ -130,6 +130,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     """Sort (NaN comes last), and take the middle of those that count."""
+    no_bools(name, input)
     rows = input.reshape(-1) if dim is None else atleast_1d(input)
     axis = 0 if dim is None else dim
     n = rows.shape[axis]
@@ -153,7 +154,7 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
 def nothing(input: Tensor) -> Any:
     """The median of no numbers: NaN, or for integers the smallest there is."""
     kind = input.dtype
-    return float("nan") if kind.category > 1 else iinfo(kind).min if kind.category else False
+    return float("nan") if kind.category > 1 else iinfo(kind).min
 
 
 from ..dtypes import iinfo  # noqa: E402
@@ -165,4 +166,4 @@ from .from_data import tensor  # noqa: E402
 from .like import full_like  # noqa: E402
 from .reduction import sum  # noqa: E402
 from .rounding import ceil, floor, round  # noqa: E402
-from .sorting import sort  # noqa: E402
+from .sorting import no_bools, sort  # noqa: E402

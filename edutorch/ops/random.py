@@ -15,15 +15,14 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..core.methods import as_method, refuse_leaf, write
+from ..core.methods import as_method
 from ..core.out import into, takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ShapeError, ValueRangeError
+from ..errors import DTypeError, ShapeError, ValueRangeError
 from ..modes import no_grad
 from .creation import created, number_of, sizes, strided_only
-from .like import empty_like
 
 
 class Generator:
@@ -137,12 +136,26 @@ def source(generator: Generator | None, backend: Backend) -> Any:
     return chosen.random
 
 
-def floating(dtype: Any) -> Any:
-    return dtypes.array_type(dtype or dtypes.get_default_dtype())
+def floating(name: str, dtype: Any) -> Any:
+    """Return the type to draw: integers between 0 and 1 would all be 0."""
+    kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
+    if kind not in dtypes.DIFFERENTIABLE:
+        raise DTypeError(
+            name, "draws floating numbers", {"dtype": dtype}, "for integers there is randint"
+        )
+    return kind
+
+
+def draw(random: Any, how: str, shape: tuple[int, ...], kind: Any) -> Any:
+    """Numbers from a source; of complex ones both parts, together of variance 1."""
+    if kind.kind != "c":
+        return getattr(random, how)(shape, kind)
+    parts = getattr(random, how)((*shape, 2), dtypes.of(kind).to_real().numpy)
+    return (parts if how == "uniform" else parts * 0.5**0.5).view(kind)[..., 0]
 
 
 def drawn_as(
-    name: str, draw: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
+    name: str, how: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
     out: Any, layout: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """What `rand` and `randn` share: the shape, the type and the place of the numbers."""
@@ -150,7 +163,7 @@ def drawn_as(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    drawn = getattr(source(generator, backend), draw)(sizes(name, size), floating(dtype))
+    drawn = draw(source(generator, backend), how, sizes(name, size), floating(name, dtype))
     return created(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
 
 
@@ -165,9 +178,7 @@ def rand(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return drawn_as(
-        "rand", "uniform", size, dtype, device, generator, out, layout, requires_grad
-    )
+    return drawn_as("rand", "uniform", size, dtype, device, generator, out, layout, requires_grad)
 
 
 def randn(
@@ -181,9 +192,7 @@ def randn(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return drawn_as(
-        "randn", "normal", size, dtype, device, generator, out, layout, requires_grad
-    )
+    return drawn_as("randn", "normal", size, dtype, device, generator, out, layout, requires_grad)
 
 
 def randint(
@@ -229,69 +238,6 @@ def randperm(
     backend = backend_for(device)
     drawn = source(generator, backend).permutation(n).astype((dtype or dtypes.int64).numpy)
     return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
-
-
-# As another tensor -------------------------------------------------------------------------------
-
-
-def rand_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """Uniform numbers on [0, 1) in the shape of another tensor.
-
-    >>> rand_like(zeros(2)).shape
-    torch.Size([2])
-    """
-    drawn = rand(
-        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
-        generator=generator, layout=layout,
-    )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
-
-
-def randn_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """Standard normal numbers in the shape of another tensor.
-
-    >>> randn_like(zeros(2)).shape
-    torch.Size([2])
-    """
-    drawn = randn(
-        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
-        generator=generator, layout=layout,
-    )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
-
-
-def randint_like(
-    input: Tensor, low: Any, high: Any = None, *, generator: Generator | None = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """Integers from [low, high), or [0, low), in the shape and type of another tensor.
-
-    >>> (randint_like(zeros(4), 2, 3) == 2).all()
-    tensor(True)
-    """
-    low, high = (0, low) if high is None else (low, high)
-    drawn = randint(
-        low, high, tuple(input.shape), dtype=dtype or input.dtype,
-        device=device or input.device, generator=generator, layout=layout,
-    )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
-
-
-def placed_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
-    """The numbers, in the order in memory that `empty_like` gives."""
-    y = empty_like(
-        input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
-        memory_format=memory_format,
-    )  # fmt: skip
-    y._array[...] = drawn._array
-    return y.requires_grad_() if requires_grad else y
 
 
 # Distributions -----------------------------------------------------------------------------------
@@ -343,10 +289,13 @@ def bernoulli(
     >>> bernoulli(tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    chance = input.detach() if p is None else p
-    fine = ((chance >= 0) & (chance <= 1)).all() if p is None else 0 <= p <= 1
-    if not fine:
+    chance: Any = input.detach() if p is None else p
+    outside = (chance < 0) | (chance > 1)
+    if bool(outside.any() if p is None else outside):
         raise ValueRangeError("bernoulli", "expects probabilities from 0 to 1")
+    if p is None and not input.is_floating_point():
+        rows = {"input": str(input.dtype)}
+        raise DTypeError("bernoulli", "expects floating probabilities", rows, "x.float()")
     kind = input.dtype if input.is_floating_point() else None
     drawn = rand(size=tuple(input.shape), generator=generator, device=input.device, dtype=kind)
     return (drawn < chance).to(input.dtype)

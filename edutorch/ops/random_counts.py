@@ -98,7 +98,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 def host(name: str, input: Tensor) -> np.ndarray:
     """Bring parameters to the host, in double precision."""
     if not input.is_floating_point():
-        raise DTypeError(name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()")
+        raise DTypeError(
+            name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
+        )
     return np.asarray(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
 
 

@@ -55,7 +55,9 @@ def sum(
         if dim.__class__ is int and input.shape[dim] > LONG:
             return add_up(xp, input, dim, keepdim)
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
-    return total(xp, input if dtype is None else input.astype(dtype.numpy), dim, keepdim)
+    if dtype is None:
+        return total(xp, input, dim, keepdim)
+    return total(xp, input.astype(dtype.numpy), dim, keepdim).astype(dtype.numpy)
 
 
 LONG = 1000

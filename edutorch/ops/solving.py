@@ -16,7 +16,7 @@ from .matrices import need_matrix, singular, turned, without_diagonal
 
 
 @op(method=False, out=True)
-def inv(xp: Any, input: Array) -> Array:
+def inv(xp: Any, A: Array) -> Array:
     """The inverse: A⁻¹ A = 1.
 
     Raises: LinAlgError: a matrix is singular.
@@ -25,15 +25,15 @@ def inv(xp: Any, input: Array) -> Array:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    need_matrix("linalg.inv", input, square=True)
+    need_matrix("linalg.inv", A, square=True)
     try:
-        return xp.linalg.inv(input)
+        return xp.linalg.inv(A)
     except xp.linalg.LinAlgError:
-        raise singular("linalg.inv", input) from None
+        raise singular("linalg.inv", A) from None
 
 
 inv.vjp(
-    input=lambda g, y: -matmul(matmul(turned(y), g), turned(y)),
+    A=lambda g, y: -matmul(matmul(turned(y), g), turned(y)),
     latex=r"-A^{-\top}\,g\,A^{-\top}",
 )
 
@@ -86,12 +86,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return X.squeeze(-1) if vector else X
 
 
-# With a number that says what went wrong, instead of an error --------------------------------------
+# With a number that says what went wrong, instead of an error -------------------------------------
 
 
 def eye_like(A: Tensor) -> Tensor:
     """The unit matrix, one for each matrix of A."""
-    return diag_embed(ones_like(A[..., 0]))
+    return eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
 
 
 def without_singular(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,18 +142,18 @@ def solve_ex(
     return return_types.linalg_solve_ex(where(failed, math.inf, X), info)
 
 
-# Determinants ------------------------------------------------------------------------------------
+# Determinants -----------------------------------------------------------------------------------
 
 
 @op(method=False, out=True)
-def det(xp: Any, input: Array) -> Array:
+def det(xp: Any, A: Array) -> Array:
     """The determinant: how much a matrix stretches volumes.
 
     >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    need_matrix("linalg.det", input, square=True)
-    return xp.linalg.det(input)
+    need_matrix("linalg.det", A, square=True)
+    return xp.linalg.det(A)
 
 
 def cofactors(A: Any) -> Any:
@@ -172,15 +172,20 @@ def cofactors(A: Any) -> Any:
 
 def det_slopes(y: Any, A: Any) -> Any:
     """The derivative of the determinant by each number: y A⁻ᵀ where that is accurate."""
-    largest = prod(vector_norm(A, 2, -1), -1)  # Hadamard's bound, y of orthogonal rows
+    rows = vector_norm(A, 2, -1)
     tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
-    if bool((abs(y) <= tiny * largest).any()):
-        return cofactors(A)
-    return reshape(y, (*y.shape, 1, 1)) * turned(inv(A))
+    flat = abs(y) <= tiny * prod(rows, -1)  # Hadamard's bound, y of orthogonal rows
+    column = reshape(y, (*y.shape, 1, 1))
+    if not bool(flat.any()):
+        return column * turned(inv(A))
+    flat, ones = reshape(flat, column.shape), rows * 0 + 1
+    regular = where(flat, diag_embed(ones), A)  # in both, harmless ones for the others
+    others = where(flat, A, diag_embed(cumsum(ones, -1)))
+    return where(flat, cofactors(others), column * turned(inv(regular)))
 
 
 det.vjp(
-    input=lambda g, y, input: reshape(g, (*g.shape, 1, 1)) * det_slopes(y, input),
+    A=lambda g, y, A: reshape(g, (*g.shape, 1, 1)) * det_slopes(y, A),
     latex=r"g\,y\,A^{-\top}",
 )
 
@@ -221,12 +226,14 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 from .arrange import diag_embed  # noqa: E402  (rules may use any op)
 from .complex import conj, holds_complex, imag, polar, real  # noqa: E402
+from .creation import eye  # noqa: E402
 from .decompositions import svd  # noqa: E402
 from .elementwise import abs  # noqa: E402
+from .elimination import lu_factor_ex  # noqa: E402
 from .like import ones_like  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .lu import lu_factor_ex  # noqa: E402
 from .masks import where  # noqa: E402
 from .movement import expand, reshape, unsqueeze  # noqa: E402
 from .reduction import prod  # noqa: E402
+from .running import cumsum  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

@@ -11,7 +11,7 @@ from ..core.op import op
 from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..return_types import ValuesIndices
 
 
@@ -77,9 +77,14 @@ extreme_with_index.vjp(
 )
 
 
-def _extreme(
-    name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any
-) -> Any:
+def no_bools(name: str, input: Tensor) -> None:
+    """Raise DTypeError for bools, which have no order to speak of."""
+    if input.dtype.category == 0:
+        rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
+        raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")
+
+
+def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
     pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
         dim, other = None, dim
@@ -135,9 +140,7 @@ def sort(
 
 @as_method
 @takes_out
-def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
-) -> Tensor:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Where the numbers are, in order.
 
     >>> argsort(tensor([3, 1, 2]))
@@ -156,6 +159,7 @@ def topk(
     >>> topk(tensor([3, 1, 2]), 2).values
     tensor([3, 2])
     """
+    no_bools("topk", input)
     dim = -1 if dim is None else dim
     if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(
@@ -186,6 +190,7 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     >>> kthvalue(tensor([3, 1, 2]), 2).values
     tensor(2)
     """
+    no_bools("kthvalue", input)
     dim = -1 if dim is None else dim
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(

@@ -1,8 +1,8 @@
 """The area under the bell curve, which array libraries leave out, and its relatives.
 
-The values of `erf` come from the C library's `erfc` at a few points; between them they
-are interpolated by polynomials (Chebyshev's), here of a function that is smooth and
-flat: erfc(x) · exp(x²) over t = (x - 2) / (x + 2), which turns 0 … ∞ into -1 … 1.
+The values of `erf` come from the C library's `erfc` at a few points (Chebyshev's); between
+them they are interpolated by a polynomial, here of a function that is smooth and flat:
+erfc(x) · exp(x²) over t = (x - 2) / (x + 2), which turns 0 … ∞ into -1 … 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .precise import clenshaw, exp_of_minus_square, in_float64, power_series
+from .precise import exp_of_minus_square, in_float64, power_series
 
 SMALL = 0.5
 LARGE = 6.0  # from here on the result is 1 in every type
@@ -23,7 +23,7 @@ LARGE = 6.0  # from here on the result is 1 in every type
 
 @functools.cache
 def tail_coefficients(degree: int) -> list[float]:
-    """Return the Chebyshev coefficients of erfc(x) · exp(x²) over t."""
+    """Return the polynomial in t, stretched to -1 … 1, that is erfc(x) · exp(x²) up to x = 6."""
 
     def scaled(t: float) -> float:
         x = 2 * (1 + t) / (1 - t)
@@ -34,7 +34,7 @@ def tail_coefficients(degree: int) -> list[float]:
     nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
     values = np.array([scaled((node * (end + 1) + end - 1) / 2) for node in nodes])
     fitted = np.polynomial.chebyshev.chebfit(nodes, values, degree)
-    return [float(each) for each in fitted]
+    return [float(each) for each in np.polynomial.chebyshev.cheb2poly(fitted)]
 
 
 def scale(x: Array) -> Array:
@@ -59,12 +59,9 @@ def erf(xp: Any, input: Array) -> Array:
     """
     exact = input.dtype.itemsize >= 8
     size = xp.minimum(xp.abs(input), LARGE)
-    tail = clenshaw(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
+    tail = power_series(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
     square = size * size
-    near = series_coefficients(12 if exact else 6)
-    small = xp.zeros_like(square)
-    for each in reversed(near):
-        small = small * square + each
+    small = power_series(square, series_coefficients(12 if exact else 6))
     return xp.where(size < SMALL, input * small, xp.copysign(1 - tail, input))
 
 
@@ -87,7 +84,7 @@ def scaled_tail(xp: Any, x: Array) -> Array:
     """erfc(x) eˣ² for x ≥ 0, in float64: interpolated up to 6, an asymptotic series beyond."""
     near, far = xp.minimum(x, LARGE), xp.maximum(x, LARGE)
     away = power_series(1 / (far * far), far_tail_coefficients()) / (far * math.sqrt(math.pi))
-    return xp.where(x < LARGE, clenshaw(scale(near), tail_coefficients(26)), away)
+    return xp.where(x < LARGE, power_series(scale(near), tail_coefficients(26)), away)
 
 
 @elementwise(takes="bif")
@@ -150,7 +147,7 @@ def xlogy(xp: Any, input: Array, other: Array) -> Array:
 
 
 xlogy.vjp(
-    input=lambda g, input, other: g * where(input == 0, 0.0, log(where(input == 0, 1.0, other))),
+    input=lambda g, input, other: g * log(where((input == 0) & (other <= 0), 1.0, other)),
     other=lambda g, input, other: g * input / other,
     latex={"input": r"g \ln b", "other": r"\frac{g\,a}{b}"},
 )

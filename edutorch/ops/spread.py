@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.methods import as_method
+from ..core.methods import as_method, with_aliases
 from ..core.out import takes_out
 from ..core.tensor import Tensor
 from . import statistics
@@ -52,6 +52,7 @@ def std(
     return where(flat, 0.0, sqrt(where(flat, 1.0, squared)))
 
 
+@with_aliases
 @takes_out
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
@@ -66,6 +67,7 @@ def var_mean(
     return var(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
 
 
+@with_aliases
 @takes_out
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,

@@ -13,7 +13,7 @@ from ..core.methods import as_method
 from ..core.op import reduction
 from ..core.out import takes_out
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DTypeError
 from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
 
 
@@ -23,6 +23,8 @@ def var(
 ) -> Array:
     """The variance: the mean squared distance from the mean, over n - correction.
 
+    Of complex numbers it is real: the distance is |x - mean|.
+
     >>> var(tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
@@ -31,15 +33,17 @@ def var(
     input = input.astype("float32") if kind.itemsize == 2 else input
     n = count(input.shape, dim)
     centre = mean_of(xp, input, dim, True)
-    squares = add_up(xp, (input - centre) ** 2, dim, keepdim)
-    return (squares / max(n - correction, 0)).astype(kind)
+    distance = input - centre
+    squared = (distance * xp.conj(distance)).real if kind.kind == "c" else distance**2
+    squares = add_up(xp, squared, dim, keepdim) / max(n - correction, 0)
+    return squares if kind.kind == "c" else squares.astype(kind)
 
 
 var.vjp(
     input=lambda g, input, dim, correction: (
-        g * (2 / (count(input.shape, dim) - correction)) * (input - mean(input, dim, True))
+        g * (2 / (count(input.shape, dim) - correction)) * conj(input - mean(input, dim, True))
     ),
-    latex=r"g\,\frac{2\,(x-\bar x)}{n-1}",
+    latex=r"g\,\frac{2\,\overline{(x-\bar x)}}{n-1}",
 )
 
 
@@ -72,20 +76,24 @@ def vector_norm(
 
 vector_norm.vjp(
     input=lambda g, y, input, ord, dim: g * norm_slope(input, y, ord, dim),
-    latex=r"g\,\mathrm{sign}(x)\,\left(\tfrac{|x|}{y}\right)^{p-1}",
+    latex=r"g\,\overline{\mathrm{sgn}(x)}\,\left(\tfrac{|x|}{y}\right)^{p-1}",
 )
 
 
 def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
     """dy/dx. Where the length is 0 it has a corner: 0 is taken."""
+    turn = conj(sgn(input))
     if math.isinf(ord):
-        return sign(input) * even_share(abs(input) == y, dim, input)
+        return turn * even_share(abs(input) == y, dim, abs(input))
     if ord == 0:
         return input * 0
     if ord == 1:
-        return sign(input)
+        return turn
     length = where(y == 0, 1.0, y)
-    return sign(input) * (abs(input) / length) ** (ord - 1)
+    if ord == 2:
+        return conj(input) / length
+    size = abs(input) if ord > 1 else where(input == 0, 1.0, abs(input))
+    return turn * (size / length) ** (ord - 1)
 
 
 @as_method
@@ -95,12 +103,22 @@ def norm(
 ) -> Tensor:
     """The length of a tensor's numbers as one vector, or of vectors along `dim`.
 
+    Args:
+        p: the exponent; "fro" is 2, and "nuc" the sum of a matrix's singular values.
+
     >>> norm(tensor([[3.0], [4.0]])), norm(tensor([3.0, -4.0]), 1)
     (tensor(5.), tensor(7.))
     """
+    from .norms import matrix_norm
+
+    input = input if dtype is None else input.to(dtype)
+    need_floating("norm", input._array)
+    dim = tuple(dim) if isinstance(dim, list) else dim
+    if p == "nuc":
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if p not in ("fro", None) and not isinstance(p, int | float):
-        raise ValueError(f"norm: p must be 'fro' or a number, got {p!r}")
-    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim)
+        raise ValueError(f"norm: p must be 'fro', 'nuc' or a number, got {p!r}")
+    return vector_norm(input, 2 if p in ("fro", None) else float(p), dim, keepdim)
 
 
 # NaN left out ------------------------------------------------------------------------------------
@@ -108,22 +126,20 @@ def norm(
 
 @as_method
 @takes_out
-def nansum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of all that is not NaN.
 
     >>> nansum(tensor([1.0, math.nan, 2.0]))
     tensor(3.)
     """
+    if input.dtype.is_complex:
+        raise DTypeError("nansum", "not implemented for complex numbers", {"input": input.dtype})
     return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
 
 
 @as_method
 @takes_out
-def nanmean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The average of all that is not NaN.
 
     >>> nanmean(tensor([1.0, math.nan, 3.0]))
@@ -149,6 +165,6 @@ def aminmax(
 
 
 from .comparison import isnan, where  # noqa: E402  (rules may use any op)
+from .complex import conj, sgn  # noqa: E402
 from .elementwise import abs  # noqa: E402
 from .reduction import amax, amin, mean, sum  # noqa: E402
-from .rounding import sign  # noqa: E402

@@ -75,7 +75,12 @@ def as_strided(
     storage_offset: int = 0,
     layout: Layout = None,
 ) -> Array:
-    """A view with free choice of size and step per axis; `layout` is that of the input."""
+    """A view with free choice of size and step per axis; `layout` is that of the input.
+
+    >>> as_strided(arange(4), (2, 2), (1, 1), 1)
+    tensor([[1, 2],
+            [2, 3]])
+    """
     if layout is None and not input.flags.c_contiguous:
         input = xp.ascontiguousarray(input)
     check_strides(xp, input, size, stride, storage_offset)
@@ -110,7 +115,11 @@ def as_strided_scatter(
     storage_offset: int = 0,
     layout: Layout = None,
 ) -> Array:
-    """A copy of `input` with the numbers of `src` in a strided region of its storage."""
+    """A copy of `input` with the numbers of `src` in a strided region of its storage.
+
+    >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
+    tensor([0., 1., 1., 0.])
+    """
     index, outside = numbers_at(strided_places(size, stride, storage_offset), input.shape, layout)
     y = input.reshape(-1).copy()
     values = xp.broadcast_to(src, tuple(size)).reshape(-1)

@@ -149,7 +149,12 @@ def acosh(xp: Any, input: Array) -> Array:
     return xp.arccosh(input)
 
 
-acosh.vjp(input=lambda g, input: g * rsqrt(input * input - 1), latex=r"\frac{g}{\sqrt{x^2-1}}")
+# Two roots, not the root of the product: for complex x only they have the sign of the slope.
+# (And no x + 1, which would take the sign from an imaginary part of -0.)
+acosh.vjp(
+    input=lambda g, input: g * rsqrt(input - 1) * rsqrt(input - (-1)),
+    latex=r"\frac{g}{\sqrt{x-1}\sqrt{x+1}}",
+)
 
 
 @elementwise

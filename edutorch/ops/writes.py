@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..core.methods import as_method, overwrite, refuse_leaf
 from ..core.follow import same_past
+from ..core.methods import as_method, overwrite, refuse_leaf
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ShapeError
@@ -141,9 +141,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     return input
 
 
-def index_put_(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Tensor:
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write `values` at `indices`, one tensor for each axis; or add them there.
 
     >>> index_put_(zeros(2), (tensor([1, 1]),), tensor([5.0, 6.0]), accumulate=True)
@@ -152,24 +150,13 @@ def index_put_(
     return index_put.in_place(input, indices, values, accumulate)
 
 
-@as_method
-def index(input: Tensor, indices: Any) -> Tensor:
-    """The numbers at `indices`, one tensor (or None) for each axis: x[i, j].
-
-    >>> index(tensor([5, 6]), [tensor([1, 1])])
-    tensor([6, 6])
-    """
-    return input[tuple(slice(None) if each is None else each for each in indices)]
-
-
 # Numbers combined with those that are there ----------------------------------------------------
 
+_put_in_place = _scatter.in_place  # type: ignore[attr-defined]
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
-def _reduced(
-    input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str
-) -> Tensor:
+def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise ValueError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
     number = value if src is None else src
@@ -208,7 +195,7 @@ def scatter_(
     tensor([0., 5.])
     """
     if reduce is None:
-        return _scatter.in_place(input, dim, index, src, value=value)
+        return _put_in_place(input, dim, index, src, value=value)
     refuse_leaf(input, "scatter_")
     before = same_past(input)
     result = _reduced(clone(before), dim, index, src, value, reduce)
@@ -217,4 +204,5 @@ def scatter_(
 
 
 scatter.op = _scatter.op  # type: ignore[attr-defined]
+scatter.in_place = _scatter.in_place = scatter_  # type: ignore[attr-defined]
 Tensor.scatter, Tensor.scatter_ = scatter, scatter_  # type: ignore[attr-defined]

@@ -89,9 +89,7 @@ def polygamma(xp: Any, input: Array, n: int) -> Array:
     return (-1) ** (n + 1) * factorial * zeta.op.forward(xp, 0 * input + (n + 1.0), input)
 
 
-polygamma.vjp(
-    input=lambda g, input, n: g * polygamma(input, n + 1), latex=r"g\,\psi^{(n+1)}(x)"
-)
+polygamma.vjp(input=lambda g, input, n: g * polygamma(input, n + 1), latex=r"g\,\psi^{(n+1)}(x)")
 
 
 from .gamma import digamma  # noqa: E402  (rules may use any op)

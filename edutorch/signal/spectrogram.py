@@ -20,6 +20,8 @@ def _window_of(
 ) -> Tensor:
     """Return the weights of the n_fft numbers of a piece: the window in the middle, else 0.
 
+    Warns where there is no window, as few people want that.
+
     Raises: ShapeError: the window has not `win_length` numbers, or they are more than n_fft.
     """
     if not 0 < win_length <= n_fft:
@@ -28,6 +30,10 @@ def _window_of(
             {"n_fft": n_fft},
         )  # fmt: skip
     if window is None:
+        warn(
+            f"{name}: A window was not provided. Ones are taken: pieces that begin and end "
+            "abruptly, which blurs their spectra; window=hann_window(win_length) fades them"
+        )
         kind = input.real.dtype if input.is_complex() else input.dtype
         window = ones(win_length, dtype=kind, device=input.device)
     if tuple(window.shape) != (win_length,):
@@ -66,6 +72,14 @@ def _checked_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
         raise ShapeError("stft", f"expected hop_length > 0, but got hop_length={hop_length}")
 
 
+def _continued(input: Tensor, width: int, mode: str) -> Tensor:
+    """Return the signal with `width` numbers more at each end."""
+    if input.ndim not in (1, 2):
+        return input  # to be refused
+    padded = pad(input.reshape((*(1,) * (3 - input.ndim), *input.shape)), (width, width), mode)
+    return padded.reshape(padded.shape[-input.ndim :])
+
+
 @as_method
 def stft(
     input: Tensor,
@@ -100,9 +114,9 @@ def stft(
     Raises: ShapeError, DTypeError, ValueRangeError: what is given does not fit together.
 
     >>> stft(ones(8), 4, window=hann_window(4), return_complex=True).abs()[:, :2]
-    tensor([[2.0000, 2.0000],
-            [1.0000, 1.0000],
-            [0.0000, 0.0000]])
+    tensor([[2., 2.],
+            [1., 1.],
+            [0., 0.]])
     """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
@@ -114,10 +128,8 @@ def stft(
         )  # fmt: skip
     if center and align_to_window is not None:
         raise ValueRangeError("stft", "align_to_window should only be set when center = false")
-    if center and input.ndim in (1, 2):
-        extra = (1,) * (3 - input.ndim)
-        padded = pad(input.reshape((*extra, *input.shape)), (n_fft // 2,) * 2, pad_mode)
-        input = padded.reshape(padded.shape[-input.ndim :])
+    if center:
+        input = _continued(input, n_fft // 2, pad_mode)
     elif align_to_window and n_fft > win_length:
         around = (n_fft - win_length) // 2
         input = pad(input, (around, n_fft - win_length - around))
@@ -131,7 +143,9 @@ def stft(
     return view_as_real(spectra) if return_complex is False else spectra
 
 
-def _checked_spectra(input: Tensor, n_fft: int, hop_length: int, win_length: int) -> bool:
+def _checked_spectra(
+    input: Tensor, n_fft: int, hop_length: int, win_length: int, onesided: bool | None
+) -> bool:
     """Return whether these are half spectra. Raises: ShapeError, DTypeError: they are none."""
     rows = {"input (frequencies, pieces)": tuple(input.shape), "n_fft": n_fft}
     if not input.is_complex():
@@ -145,7 +159,11 @@ def _checked_spectra(input: Tensor, n_fft: int, hop_length: int, win_length: int
         raise ShapeError("istft", "input tensor cannot be empty", rows)
     if not 0 < hop_length <= win_length:
         raise ShapeError("istft", "expected 0 < hop_length <= win_length", rows)
-    return input.shape[-2] != n_fft
+    half = input.shape[-2] != n_fft if onesided is None else onesided
+    expected = n_fft // 2 + 1 if half else n_fft
+    if input.shape[-2] != expected:
+        raise ShapeError("istft", f"expected {expected} frequencies with onesided={half}", rows)
+    return half
 
 
 def _added_up(pieces: Tensor, hop_length: int) -> Tensor:
@@ -194,14 +212,7 @@ def istft(
     """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
-    found = _checked_spectra(input, n_fft, hop_length, win_length)
-    onesided = found if onesided is None else onesided
-    expected = n_fft // 2 + 1 if onesided else n_fft
-    if input.shape[-2] != expected:
-        raise ShapeError(
-            "istft", f"expected {expected} frequencies with onesided={onesided}",
-            {"input (frequencies, pieces)": tuple(input.shape), "n_fft": n_fft},
-        )  # fmt: skip
+    onesided = _checked_spectra(input, n_fft, hop_length, win_length, onesided)
     weights = _window_of("istft", input, n_fft, win_length, window)
     if return_complex:
         _half_allowed("istft", onesided, input)

@@ -48,8 +48,8 @@ def general_cosine(
 
     Raises: ValueError, TypeError: `a` is empty, or not a sequence of numbers.
 
-    >>> edutorch.signal.windows.general_cosine(5, a=[0.4, 0.5, 0.1])
-    tensor([0.0000, 0.3000, 1.0000, 0.3000, 0.0000])
+    >>> edutorch.signal.windows.general_cosine(5, a=[0.5, 0.4, 0.1])
+    tensor([0.2000, 0.4000, 1.0000, 0.4000, 0.2000])
     """
     kind = _made("general_cosine", M, dtype)
     if not isinstance(a, Iterable):

@@ -1,7 +1,7 @@
-"""What surrounds training: for now, data (see README.md)."""
+"""What surrounds training: data, checkpoints of the computation (see README.md)."""
 
 from __future__ import annotations
 
-from . import data
+from . import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

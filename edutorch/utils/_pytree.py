@@ -96,7 +96,7 @@ def closed(spec: TreeSpec, children: list[Any]) -> Any:
     if kind in DICTS:
         factory, keys = spec.context
         pairs = zip(keys, children, strict=True)
-        return defaultdict(factory, pairs) if kind is defaultdict else kind(pairs)
+        return defaultdict(factory, dict(pairs)) if kind is defaultdict else kind(pairs)
     if kind in (tuple, list):
         return kind(children)
     return deque(children, spec.context) if kind is deque else kind(*children)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
 import sys
 import weakref
+
+import pytest
 
 from edutorch import autograd, tensor
 
@@ -37,3 +41,47 @@ def test_a_long_chain_with_create_graph():
     (second,) = autograd.grad(x.grad, x)
     assert second.item() == 2
     x.grad = None
+
+
+@pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_many_nodes_are_built_and_freed(count):
+    """In a process of its own, with little stack: a recursive release would crash it."""
+    code = f"""
+import resource, threading
+from edutorch import tensor
+
+def build():
+    x = tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range({count}):
+        y = y * 1.0
+    del y                                   # freed without backward
+    y = x
+    for _ in range({count // 4}):
+        y = y.sin()
+    y.backward()
+    print("done", x.grad.isfinite().item())
+
+threading.stack_size(1 << 19)
+thread = threading.Thread(target=build)
+thread.start()
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "done True"), done.stderr
+
+
+def test_a_graph_has_no_cycles():
+    """All of it is freed at once, by counting references alone."""
+    gc.collect()
+    gc.disable()
+    try:
+        x = tensor([1.0, 2.0], requires_grad=True)
+        y = (x.exp() * x).softmax(0)
+        z = y[:1].sum() + y.clone().mul_(2).std()
+        nodes = [weakref.ref(each) for each in (y.grad_fn, z.grad_fn, z.grad_fn.edges[0])]
+        z.backward(retain_graph=True)
+        del y, z
+        assert [each() for each in nodes] == [None] * 3
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ from .adaptive import (
     adaptive_max_pool3d, adaptive_max_pool3d_with_indices,
 )  # fmt: skip
 from .conv import conv2d
-from .distance import cosine_similarity, pairwise_distance
+from .distance import cosine_similarity, pairwise_distance, pdist
 from .ctc import ctc_loss
 from .dropout import (
     alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout,
@@ -69,7 +69,7 @@ __all__ = [
     "unfold",
     "alpha_dropout", "bilinear", "ctc_loss", "dropout3d", "embedding_bag",
     "feature_alpha_dropout", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss",
+    "multilabel_soft_margin_loss", "pdist", "poisson_nll_loss", "soft_margin_loss",
     "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices", "avg_pool3d", "channel_shuffle", "conv_tbc",
@@ -77,8 +77,8 @@ __all__ = [
     "max_pool3d_with_indices", "native_channel_shuffle", "upsample", "upsample_bilinear",
     "upsample_nearest",
     "celu", "celu_", "elu_", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardtanh_",
-    "leaky_relu_", "linear_cross_entropy", "relu_", "rrelu", "rrelu_", "selu_", "softmin", "softshrink", "tanhshrink",
-    "threshold", "threshold_", "triplet_margin_with_distance_loss",
+    "leaky_relu_", "linear_cross_entropy", "relu_", "rrelu", "rrelu_", "selu_", "softmin",
+    "softshrink", "tanhshrink", "threshold", "threshold_", "triplet_margin_with_distance_loss",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "batch_norm",
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "cosine_embedding_loss", "cosine_similarity",

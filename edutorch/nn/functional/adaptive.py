@@ -31,12 +31,14 @@ def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
     Raises: ShapeError: `input` has not that many axes. SettingError: nor has `output_size`.
     """
     need_images(op, input.shape, rank)
-    one = output_size is None or isinstance(output_size, int)
-    wanted = (output_size,) * rank if one else tuple(output_size)
+    if output_size is None or isinstance(output_size, int):
+        output_size = (output_size,) * rank
+    wanted: tuple[int | None, ...] = tuple(output_size)
     if len(wanted) != rank or any(each is not None and each < 0 for each in wanted):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
     return tuple(
-        n if want is None else int(want) for want, n in zip(wanted, input.shape[-rank:], strict=True)
+        n if want is None else int(want)
+        for want, n in zip(wanted, input.shape[-rank:], strict=True)
     )
 
 

@@ -9,9 +9,7 @@ from ...ops import matmul, reshape, sum, unsqueeze
 __all__ = ["bilinear"]
 
 
-def bilinear(
-    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A weighted sum of all products x1ᵢ · x2ⱼ for each output: yₖ = x1ᵀ Aₖ x2 + bₖ.
 
     Args:

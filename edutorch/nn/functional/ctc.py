@@ -34,10 +34,23 @@ from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, ShapeError
 from ...ops import (
-    arange, as_tensor, clamp, exp, full, gather, logaddexp, logsumexp, reshape, scatter_add, stack,
-    unsqueeze, where, zeros_like,
+    arange,
+    as_tensor,
+    clamp,
+    exp,
+    full,
+    gather,
+    logaddexp,
+    logsumexp,
+    reshape,
+    scatter_add,
+    stack,
+    unsqueeze,
+    where,
+    zeros_like,
 )  # fmt: skip
 from .layer import layer
+from .nll import plain
 from .padding import constant_pad
 from .reductions import reduced
 
@@ -98,7 +111,8 @@ class Walks:
         times, counts: (n), how long each sample and its target are.
     """
 
-    def __init__(self, log_probs: Any, labels: Array, times: Array, counts: Array) -> None:
+    def __init__(self, log_probs: Any, labels: Any, times: Any, counts: Any) -> None:
+        labels, times, counts = plain(labels), plain(times), plain(counts)
         xp = backends.of(labels).xp
         self.log_probs, self.times = log_probs, times
         self.spelled = xp.ascontiguousarray(
@@ -135,9 +149,14 @@ class Walks:
 # The loss ------------------------------------------------------------------------------------
 
 
-@layer()
+@layer(takes="f")
 def ctc_losses(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
+    if input.dtype.itemsize < 4:
+        raise DTypeError(
+            "ctc_losses", "not implemented for numbers of 16 bits",
+            {"log_probs": dtypes.of(input.dtype)}, "use log_probs.float()",
+        )  # fmt: skip
     return Walks(input, labels, times, counts).losses()
 
 
@@ -162,7 +181,8 @@ def ctc_loss(
     """Minus the log-probability of a sequence of labels, over all ways to align it.
 
     The gradient is that of the formula. PyTorch adds exp(log_probs) to it, which makes no
-    difference behind the log_softmax that belongs in front of this loss.
+    difference behind the log_softmax that belongs in front of this loss. A target that no
+    alignment reaches has the loss ∞ and no gradient (NaN in PyTorch).
 
     Args:
         log_probs: (t, n, c) or (t, c), the result of a log_softmax.
@@ -178,7 +198,7 @@ def ctc_loss(
 
     >>> steps = zeros(2, 1, 3).log_softmax(2)
     >>> nn.functional.ctc_loss(steps, tensor([[1]]), (2,), (1,)).exp()  # aa, a-, -a of 9
-    tensor(3.0000)
+    tensor(3.)
     """
     batched = log_probs.ndim == 3
     if log_probs.ndim not in (2, 3):
@@ -194,7 +214,7 @@ def ctc_loss(
         raise DimError("ctc_loss", "blank must be in label range", {"blank": blank})
     labels = states_of(rows_of(targets, counts), blank, steps.shape[2])
     numbers = [as_tensor(each, device=log_probs.device) for each in (times, counts)]
-    losses = ctc_losses(steps, labels._array, *(each._array for each in numbers))
+    losses = ctc_losses(steps, labels, *numbers)
     if zero_infinity:
         losses = where(losses == float("inf"), 0.0, losses)
     if reduction == "mean":

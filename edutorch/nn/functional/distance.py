@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...ops import clamp, norm, sum
+from ...errors import ShapeError
+from ...ops import clamp, index_select, norm, sum, triu_indices
 
-__all__ = ["cosine_similarity", "pairwise_distance"]
+__all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -36,3 +37,21 @@ def pairwise_distance(
     tensor([5.0000])
     """
     return norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The distances of all pairs of rows, each pair once: of row 0 to 1, 2, …, of row 1 to 2, ….
+
+    Raises: ShapeError: not a matrix. ValueError: p is negative.
+
+    >>> nn.functional.pdist(tensor([[0.0], [3.0], [7.0]]))
+    tensor([3., 7., 4.])
+    """
+    if input.ndim != 2:
+        raise ShapeError(
+            "pdist", f"only supports 2D tensors, got: {input.ndim}D", {"input": tuple(input.shape)}
+        )
+    if p < 0:
+        raise ValueError("pdist only supports non-negative p values")
+    first, second = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
+    return norm(index_select(input, 0, first) - index_select(input, 0, second), p, -1)

@@ -9,8 +9,20 @@ from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, EdutorchError
 from ...modes import no_grad
 from ...ops import (
-    arange, bincount, clamp, eye, index_add, index_select, norm, reshape, scatter_reduce,
-    searchsorted, unique, unsqueeze, where, zeros,
+    arange,
+    bincount,
+    clamp,
+    eye,
+    index_add,
+    index_select,
+    norm,
+    reshape,
+    scatter_reduce,
+    searchsorted,
+    unique,
+    unsqueeze,
+    where,
+    zeros,
 )  # fmt: skip
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -154,19 +166,19 @@ def embedding_bag(
             [4.]])
     """
     check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq)
-    if offsets is None:
-        size = input.shape[1]
-        offsets = arange(input.shape[0], device=input.device) * size
+    starts: Any = offsets
+    if starts is None:
+        starts = arange(input.shape[0], device=input.device) * input.shape[1]
         include_last_offset = False
-    if offsets.numel() and int(offsets[0]) != 0:
+    if starts.numel() and int(starts[0]) != 0:
         raise BagError("embedding_bag", "offsets[0] has to be 0, i.e., the first sequence")
     if include_last_offset:
-        offsets = offsets[:-1]
+        starts = starts[:-1]
     numbers = reshape(input, (-1,))
     if max_norm is not None:
         shorten(weight, numbers, max_norm, norm_type)
     places = arange(numbers.numel(), device=input.device)
-    bag = searchsorted(offsets.long(), places, right=True) - 1
+    bag = searchsorted(starts.long(), places, right=True) - 1
     found = rows_of(weight, numbers, scale_grad_by_freq)
     if padding_idx is not None:
         kept = (numbers != row_number(weight, padding_idx)).nonzero()[:, 0]
@@ -175,7 +187,7 @@ def embedding_bag(
             per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
     if per_sample_weights is not None:
         found = found * reshape(per_sample_weights, (-1, 1))
-    return combined(found, bag, offsets.numel(), mode)
+    return combined(found, bag, starts.numel(), mode)
 
 
 def combined(rows: Tensor, bag: Tensor, bags: int, mode: str) -> Tensor:

@@ -16,7 +16,7 @@ from .windows import Counts, Pads, Size, padded, places_of, settings_of, taps, w
 __all__ = ["fold", "unfold"]
 
 
-@layer(linear=True)
+@layer(linear=True, takes="bfc")
 def to_columns(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
@@ -25,7 +25,7 @@ def to_columns(
     return columns(xp, padded(xp, input, pads), kernel, stride, dilation, count)
 
 
-@layer(linear=True)
+@layer(linear=True, takes="bfc")
 def from_columns(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
@@ -123,12 +123,14 @@ def fold(
     kernel, step, pads, gap = settings("fold", kernel_size, dilation, padding, stride)
     shapes = {"input": tuple(input.shape), "output_size": size, "kernel_size": kernel}
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
-        raise ShapeError("fold", "expected columns (n, c · i · j, p · q), with or without n", shapes)
+        raise ShapeError(
+            "fold", "expected columns (n, c · i · j, p · q), with or without n", shapes
+        )
     window = math.prod(kernel)
     if input.shape[-2] % window:
         raise ShapeError(
-            "fold", f"the columns hold {input.shape[-2]} numbers: no multiple of a window's {window}",
-            shapes,
+            "fold", f"the columns hold {input.shape[-2]} numbers: "
+            f"no multiple of a window's {window}", shapes,
         )  # fmt: skip
     places = math.prod(places_of("fold", size, kernel, step, pads, gap))
     if input.shape[-1] != places:

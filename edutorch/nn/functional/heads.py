@@ -9,10 +9,20 @@ from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...errors import DTypeError, ShapeError
 from ...ops import (
-    cat, chunk, masked_fill, matmul, mean, reshape, softmax, squeeze, transpose, unsqueeze, zeros,
+    cat,
+    chunk,
+    masked_fill,
+    matmul,
+    mean,
+    reshape,
+    softmax,
+    squeeze,
+    transpose,
+    unsqueeze,
+    zeros,
     zeros_like,
 )  # fmt: skip
-from .attention import causal_mask, scaled_dot_product_attention
+from .attention import scaled_dot_product_attention
 from .dropout import dropout
 from .layer import SettingError
 from .linear import linear
@@ -75,9 +85,8 @@ def multi_head_attention_forward(
             "nn.Transformer.generate_square_subsequent_mask(length) makes one",
         )  # fmt: skip
     shape = (query.shape[1], num_heads, query.shape[0], key.shape[0])
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = ~causal_mask(*shape[2:], query)
-    mask = joined_mask(attn_mask, key_padding_mask, shape, query)
+    trusted = is_causal and key_padding_mask is None and not need_weights
+    mask = None if trusted else joined_mask(attn_mask, key_padding_mask, shape, query)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     packed = None if use_separate_proj_weight else in_proj_weight
     q, k, v = projected((query, key, value), packed, weights, in_proj_bias)
@@ -98,7 +107,7 @@ def multi_head_attention_forward(
     if mask is not None and more:
         mask = pad(mask, (0, more))
     p = dropout_p if training else 0.0
-    y, shares = attended(q, k, v, mask, p, need_weights)
+    y, shares = attended(q, k, v, mask, p, need_weights, trusted)
     length, n, e = query.shape
     y = linear(reshape(y.permute(2, 0, 1, 3), (length, n, e)), out_proj_weight, out_proj_bias)
     if shares is not None and average_attn_weights:
@@ -109,11 +118,12 @@ def multi_head_attention_forward(
 
 
 def attended(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool
-) -> tuple[Tensor, Tensor | None]:
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool,
+    is_causal: bool,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attend in each head; the weights are made visible only if they are needed."""
     if not need_weights:
-        return scaled_dot_product_attention(q, k, v, mask, dropout_p), None
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = matmul(q * q.shape[-1] ** -0.5, transpose(k, -2, -1))
     shares = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
     return matmul(shares, v), shares

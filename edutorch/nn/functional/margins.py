@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
-from ...ops import cumprod, gather, index_select, mean, relu, reshape, scatter_add, softplus
-from ...ops import sum, unsqueeze, where, zeros_like
+from ...ops import (
+    cumprod,
+    gather,
+    index_select,
+    mean,
+    relu,
+    reshape,
+    scatter_add,
+    softplus,
+    sum,
+    unsqueeze,
+    where,
+    zeros_like,
+)
 from .reductions import reduced, reduction_of
 
 __all__ = [

@@ -42,7 +42,7 @@ def nll_loss(
     return mean.astype(input.dtype)
 
 
-@layer()
+@layer(takes="f")
 def nll_spread(
     xp: Any,
     input: Array,

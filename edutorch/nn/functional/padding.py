@@ -8,7 +8,7 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import index_select, tensor
+from ...ops import index_select, narrow, tensor
 from .layer import SettingError, layer
 
 __all__ = ["pad"]
@@ -77,6 +77,10 @@ def pad(
         if before or behind:
             size = input.shape[-axis]
             check_border(mode, size, before, behind)
+            if mode == "circular":  # what is cut off does not come back at the other end
+                start, size = max(-before, 0), size + min(before, 0) + min(behind, 0)
+                input = narrow(input, -axis, start, size)
+                before, behind = max(before, 0), max(behind, 0)
             found = [SOURCES[mode](i, size) for i in range(-before, size + behind)]
             index = tensor(found, device=input.device).long()
             input = index_select(input, input.ndim - axis, index)
@@ -86,7 +90,7 @@ def pad(
 def check_border(mode: str, size: int, before: int, behind: int) -> None:
     """Raise ShapeError unless an axis is long enough to be continued so far."""
     far = max(before, behind)
-    if size + before + behind < (0 if mode == "circular" else 1) or (mode == "replicate" and not size):
+    if size + before + behind < (mode != "circular"):
         raise ShapeError("pad", f"cuts off more than there is: {size} numbers")
     if mode == "reflect" and far >= size:
         raise ShapeError("pad", f"reflected padding must be less than the size, {size}")

@@ -10,7 +10,8 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.shapes import Size
 from ...errors import ShapeError, warn
-from ...ops import clamp, log, sigmoid, sign
+from ...ops import clamp, conj_physical, log, sgn, sigmoid, sign
+from ...ops.complex import holds_complex
 from .layer import layer
 from .reductions import REDUCTIONS, no_such_reduction
 
@@ -33,11 +34,11 @@ def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> No
     warn(
         f"{op}: Using a target size ({Size(target.shape)}) that is different to the input size "
         f"({Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
-        f"Please ensure they have the same size: {hint}."
+        f"Please ensure they have the same size. It compares more pairs than meant; {hint}."
     )
 
 
-@layer(promotion="promote")
+@layer(promotion="promote", takes="f")
 def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The squared difference: y = (x - t)², averaged."""
     difference = input - target
@@ -56,7 +57,7 @@ def squares(g: Any, input: Any, target: Any, reduction: str) -> Any:
     return g * (difference * (2 / count(difference, reduction)))
 
 
-@layer(promotion="promote")
+@layer(promotion="promote", takes="fc")
 def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The distance: y = |x - t|, averaged."""
     return combined(xp, xp.abs(input - target), reduction)
@@ -73,7 +74,8 @@ l1_loss.vjp(
 
 
 def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
-    difference = sign(input - target)
+    difference = input - target
+    difference = conj_physical(sgn(difference)) if holds_complex(difference) else sign(difference)
     return g * (difference * (1 / count(difference, reduction)))
 
 
@@ -98,7 +100,7 @@ def count(losses: Any, reduction: str) -> int:
 # Yes or no -----------------------------------------------------------------------------------
 
 
-@layer(promotion="promote")
+@layer(promotion="promote", takes="f")
 def probability_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
     yes = xp.maximum(xp.log(input), -100)
@@ -114,7 +116,7 @@ probability_loss.vjp(
 )
 
 
-@layer(promotion="promote")
+@layer(promotion="promote", takes="f")
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x), written as max(x, 0) - x·t + log(1 + e^-|x|)."""
     return xp.maximum(input, 0) - input * target + xp.log1p(xp.exp(-xp.abs(input)))

@@ -265,7 +265,7 @@ def avg_pool(
     return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
-@layer()
+@layer(takes="if")
 def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings

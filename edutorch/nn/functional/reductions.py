@@ -24,8 +24,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
         return current_name(reduction) if reduction == "elementwise_mean" else reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn(
-        "size_average and reduce args will be deprecated, "
-        f"please use reduction='{chosen}' instead."
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead."
     )
     return chosen
 

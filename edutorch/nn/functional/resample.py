@@ -78,21 +78,20 @@ def cubic(n: int, count: int, step: float, align_corners: bool) -> Taps:
     return taps
 
 
-def smooth(
-    n: int, count: int, step: float, align_corners: bool, reach: float,
-    weight: Callable[[float], float],
-) -> Taps:  # fmt: skip
+def smooth(n: int, count: int, step: float, reach: float, weight: Callable[[float], float]) -> Taps:
     """All numbers under a bump of `weight`, as wide as the pixels of the output if these
     are larger: so that shrinking leaves no number out."""
     wide = max(step, 1.0)
     taps: Taps = []
     for i in range(count):
-        centre = step * i + (0.5 if align_corners else 0.5 * step)
+        centre = step * (i + 0.5)
         start = max(int(centre - reach * wide + 0.5), 0)
         end = min(int(centre + reach * wide + 0.5), n)
         shares = [weight((j - centre + 0.5) / wide) for j in range(start, end)]
         whole = sum(shares) or 1.0
-        taps.append([(j, share / whole) for j, share in zip(range(start, end), shares, strict=True)])
+        taps.append(
+            [(j, share / whole) for j, share in zip(range(start, end), shares, strict=True)]
+        )
     return taps
 
 

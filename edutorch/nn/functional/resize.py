@@ -14,7 +14,15 @@ from ...ops import round as rounded
 from .adaptive import adaptive_average
 from .layer import SettingError
 from .resample import (
-    Taps, cubic, cubic_weight, lanczos_weight, linear, linear_weight, nearest, resampled, smooth,
+    Taps,
+    cubic,
+    cubic_weight,
+    lanczos_weight,
+    linear,
+    linear_weight,
+    nearest,
+    resampled,
+    smooth,
     step_of,
 )  # fmt: skip
 
@@ -86,7 +94,7 @@ def taps_of(
         return nearest(n, count, factor, mode == "nearest-exact")
     step = step_of(n, count, factor, align_corners)
     if antialias:
-        return smooth(n, count, step, align_corners, *SMOOTH[mode])
+        return smooth(n, count, step, *SMOOTH[mode])
     return (cubic if mode == "bicubic" else linear)(n, count, step, align_corners)
 
 

@@ -13,11 +13,24 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...modes import no_grad
-from ...ops import (
-    clamp, floor, gather, linspace, matmul, nan_to_num, ones_like, remainder, reshape, round,
-    stack, transpose, where, zeros_like,
-)  # fmt: skip
 from ...ops import abs as abs_
+from ...ops import (
+    clamp,
+    floor,
+    gather,
+    linspace,
+    masked_fill,
+    matmul,
+    nan_to_num,
+    ones_like,
+    remainder,
+    reshape,
+    round,
+    stack,
+    transpose,
+    where,
+    zeros_like,
+)  # fmt: skip
 from .layer import SettingError
 
 __all__ = [
@@ -120,7 +133,7 @@ def inside(place: Tensor, n: int, padding_mode: str, align_corners: bool) -> Ten
 
 # Sampling --------------------------------------------------------------------------------------
 
-Taps = list[tuple[Tensor, Any]]
+Taps = list[tuple[Tensor, Tensor]]
 """What is read along one axis: whole places, and the weight of each."""
 
 
@@ -134,7 +147,8 @@ def taps_along(place: Tensor, n: int, mode: str, padding_mode: str, align_corner
         return [(inside(each, n, padding_mode, align_corners), w) for each, w in around]
     place = inside(place, n, padding_mode, align_corners)
     if mode == "nearest":
-        return [(round(place.detach()), None)]
+        always = masked_fill(place, place == place, 1.0)  # its gradient is 0, and not missing
+        return [(round(place.detach()), always)]
     low = floor(place.detach())
     return [(low, low + 1 - place), (low + 1, place - low)]
 
@@ -179,24 +193,22 @@ def grid_sample(
         position, weight, seen = corner_of(corner, sizes)
         index = reshape(position, (input.shape[0], 1, -1)).expand(*input.shape[:2], -1)
         found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
-        share = seen.to(input.dtype) if weight is None else where(seen, weight, 0.0)
-        part = found * share.unsqueeze(1)
+        part = found * where(seen, weight, 0.0).unsqueeze(1)
         result = part if result is None else result + part
     return result
 
 
 def corner_of(
-    corner: Sequence[tuple[Tensor, Any]], sizes: Sequence[int]
-) -> tuple[Tensor, Any, Tensor]:
+    corner: Sequence[tuple[Tensor, Tensor]], sizes: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return a corner's position row by row, its weight, and whether it lies inside."""
     position: Any = 0
-    weight: Any = None
+    weight: Any = 1
     seen: Any = True
     for (place, share), n in zip(corner, sizes, strict=True):
         seen = (place >= 0) & (place < n) & seen
         position = position * n + clamp(nan_to_num(place), 0, n - 1).long()
-        if share is not None:
-            weight = share if weight is None else weight * share
+        weight = share * weight
     return position, weight, seen
 
 

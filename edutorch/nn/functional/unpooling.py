@@ -196,10 +196,10 @@ def fractional(
     lead = (1, *input.shape[:1]) if input.ndim == rank + 1 else input.shape[:2]
     if samples is None:
         samples = rand(*lead, rank, dtype=input.dtype, device=input.device)
-    samples = samples.reshape(*input.shape[:-rank], rank)
+    drawn = reshape(samples, (*input.shape[:-rank], rank))
     order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
     seen = [
-        unsqueeze(starts(samples[..., number], n, m, k), -1) + arange(k, device=input.device)
+        unsqueeze(starts(drawn[..., number], n, m, k), -1) + arange(k, device=input.device)
         for number, n, m, k in zip(order, sizes, counts, kernel, strict=True)
     ]
     return largest_of(input, seen)
@@ -295,7 +295,7 @@ def local_response_norm(
     Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
 
     >>> nn.functional.local_response_norm(ones(1, 2, 1), 2, alpha=6.0).flatten()
-    tensor([0.3536, 0.2300])
+    tensor([0.3536, 0.2324])
     """
     if input.ndim < 3:
         raise SettingError("local_response_norm", "expected 3 axes or more: (n, c, …)",

@@ -15,8 +15,8 @@ from ..parameter import Parameter
 from .module import Module
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm",
-    "RMSNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "RMSNorm",
 ]  # fmt: skip
 
 

@@ -33,9 +33,7 @@ class MaxUnpool2d(Module):
     rank = 2
     function = staticmethod(F.max_unpool2d)
 
-    def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0
-    ) -> None:
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
         self.kernel_size = settings_of(kernel_size, self.rank, "MaxUnpool")
         self.stride = self.kernel_size if stride is None else settings_of(stride, self.rank)
@@ -189,12 +187,10 @@ class LocalResponseNorm(Module):
     Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
 
     >>> nn.LocalResponseNorm(2, alpha=6.0)(ones(1, 2, 1)).flatten()
-    tensor([0.3536, 0.2300])
+    tensor([0.3536, 0.2324])
     """
 
-    def __init__(
-        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-    ) -> None:
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 

@@ -10,4 +10,8 @@ from .recurrent import *
 from .tables import *
 
 __all__: list[str] = []
-__all__ += bends.__all__ + layers.__all__ + losses.__all__ + recurrent.__all__ + tables.__all__
+__all__ += bends.__all__
+__all__ += layers.__all__
+__all__ += losses.__all__
+__all__ += recurrent.__all__
+__all__ += tables.__all__

@@ -10,9 +10,18 @@ from ...modes import no_grad
 from ...ops import ones_like, rand, where
 from .. import functional as F
 from ..functional import (
-    celu, celu_, hardshrink, prelu, relu_, selu, selu_, threshold, threshold_,
+    celu,
+    celu_,
+    hardshrink,
+    prelu,
+    relu_,
+    selu,
+    selu_,
+    threshold,
+    threshold_,
 )  # fmt: skip
 from ..functional.dropout import channels, check_probability, masked
+from ..functional.twins import replace
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "celu", "celu_", "dropout", "dropout_",
@@ -49,7 +58,7 @@ def rrelu_(
     >>> rrelu_(tensor([-24.0, 2.0]))
     tensor([-5.5000,  2.0000])
     """
-    return F.twins.replace(input, "rrelu_", rrelu, lower, upper, training, generator)
+    return replace(input, "rrelu_", rrelu, lower, upper, training, generator)
 
 
 # Dropout: the same for all four kinds, and in place -----------------------------------------

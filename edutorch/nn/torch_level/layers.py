@@ -9,12 +9,30 @@ from ...core.tensor import Tensor
 from ...ops import norm, reshape, rsqrt, transpose, zeros
 from .. import functional as F
 from ..functional import (
-    adaptive_avg_pool1d, avg_pool1d, bilinear, channel_shuffle, conv1d, conv2d, conv3d, conv_tbc,
-    conv_transpose1d, conv_transpose2d, conv_transpose3d, cosine_similarity, max_pool1d,
-    max_pool1d_with_indices, max_pool2d, max_pool3d, native_channel_shuffle, pairwise_distance,
-    pixel_shuffle, pixel_unshuffle, rms_norm,
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    bilinear,
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    cosine_similarity,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool3d,
+    native_channel_shuffle,
+    pairwise_distance,
+    pdist,
+    pixel_shuffle,
+    pixel_unshuffle,
+    rms_norm,
 )  # fmt: skip
-from ..functional.norm import scaled, standardize
+from ..functional.norm import standardize
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "batch_norm", "bilinear",
@@ -182,12 +200,3 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     (tensor([[3.]]), tensor([[1]]))
     """
     return F.adaptive_max_pool1d(input, output_size, True)
-
-
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The distances of all pairs of rows; see `nn.functional.pdist`.
-
-    >>> pdist(tensor([[0.0], [3.0], [7.0]]))
-    tensor([3., 7., 4.])
-    """
-    return getattr(F, "pdist")(input, p)  # noqa: B009

@@ -46,9 +46,7 @@ def poisson_nll_loss(
     >>> poisson_nll_loss(tensor([0.0]), tensor([3.0]), True, False, 1e-8, 1)
     tensor(1.)
     """
-    return F.poisson_nll_loss(
-        input, target, log_input, full, eps=eps, reduction=named(reduction)
-    )
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=named(reduction))
 
 
 def hinge_embedding_loss(
@@ -120,7 +118,7 @@ def ctc_loss(
     """A sequence of labels, over all its alignments; see `nn.functional.ctc_loss`.
 
     >>> ctc_loss(zeros(2, 1, 3).log_softmax(2), tensor([[1]]), (2,), (1,)).exp()
-    tensor(3.0000)
+    tensor(3.)
     """
     return F.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, named(reduction), zero_infinity

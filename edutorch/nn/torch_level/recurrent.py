@@ -177,9 +177,7 @@ def network(
     return x, tuple(stack(each) for each in zip(*last, strict=True))
 
 
-def check_states(
-    states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]
-) -> None:
+def check_states(states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]) -> None:
     """Raise ShapeError unless there is a first state for each run and sample."""
     for state in states:
         if state.ndim != 3 or tuple(state.shape[:2]) != (runs, sizes[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...ops import argmax, arange, bincount, searchsorted, stack, zeros
+from ...ops import arange, argmax, bincount, searchsorted, stack, zeros
 from .. import functional as F
 from ..functional.embedding import shorten
 
@@ -27,9 +27,7 @@ def embedding(
     return F.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
 
 
-def embedding_renorm_(
-    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float
-) -> Tensor:
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten, in place, the rows that are named and longer than `max_norm`.
 
     >>> embedding_renorm_(tensor([[3.0, 4.0], [3.0, 4.0]]), tensor([1]), 1.0, 2.0)
@@ -79,7 +77,8 @@ def winners(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
     """Return the row from which each largest number comes, 0 for an empty bag."""
     rows = weight.detach()[indices]
     found = []
-    for number, largest in enumerate(y.detach()):
+    for number in range(y.shape[0]):
+        largest = y.detach()[number]
         equal = (rows == largest) & (bag == number).unsqueeze(1)
         if not indices.numel():
             return zeros(*y.shape, dtype=indices.dtype, device=indices.device)

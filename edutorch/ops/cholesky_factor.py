@@ -109,7 +109,7 @@ def cholesky_ex(
     return return_types.linalg_cholesky_ex(where(failed, math.nan, factor), info)
 
 
-# Solving with the factor ---------------------------------------------------------------------------
+# Solving with the factor --------------------------------------------------------------------------
 
 
 @takes_out

@@ -1,0 +1,118 @@
+"""What all derivatives of functions share: picking arguments, and the tensors in their trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.autograd import reachable
+from ..core.forward import by_itself, released, tangents_of
+from ..core.tensor import LEAF, Tensor
+from ..errors import GradientError
+from ..modes import current, enable_grad
+from ..utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
+
+Function = Callable[..., Any]
+Argnums = int | tuple[int, ...]
+
+
+class Chosen:
+    """The arguments that a function is differentiated by, made new for it.
+
+    Args:
+        name: of the derivative, for errors.
+        args: all positional arguments.
+        argnums: which of them; a negative one counts from the end.
+
+    Raises: GradientError, TypeError: there is no such argument, or a leaf of its tree is
+        not a tensor.
+    """
+
+    def __init__(self, name: str, args: Sequence[Any], argnums: Argnums) -> None:
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        if not numbers:
+            raise GradientError(name, "argnums must not be empty")
+        for each in numbers:
+            if not -len(args) <= each < len(args):
+                raise GradientError(
+                    name, f"Got argnum={each}, but only {len(args)} positional inputs"
+                )
+        self.numbers = [each % len(args) for each in numbers]
+        if len(set(self.numbers)) < len(numbers):
+            raise GradientError(name, f"argnums must be different numbers, got {argnums}")
+        self.name, self.args, self.single = name, list(args), isinstance(argnums, int)
+        picked: Any = tuple(args[each] for each in self.numbers)
+        self.tensors, self.spec = tensors_of(name, picked[0] if self.single else picked)
+
+    def call(self, func: Function, kwargs: dict[str, Any], tensors: Sequence[Tensor]) -> Any:
+        """Call `func` with other tensors in the places of the chosen ones."""
+        tree = self.tree(tensors)
+        args = list(self.args)
+        for number, value in zip(self.numbers, (tree,) if self.single else tree, strict=True):
+            args[number] = value
+        return func(*args, **kwargs)
+
+    def tree(self, tensors: Sequence[Any]) -> Any:
+        """Arrange something per tensor as the chosen arguments are."""
+        return tree_unflatten(tensors, self.spec)
+
+
+def tensors_of(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
+    """Return the tensors of a tree, and its shape.
+
+    Raises: TypeError: something else is in it.
+    """
+    leaves, spec = tree_flatten(tree)
+    for each in leaves:
+        if not isinstance(each, Tensor):
+            raise TypeError(
+                f"{name}: Expected tensors, got {type(each).__name__}; "
+                "hint: other values can be arguments that are not differentiated by"
+            )
+    return leaves, spec
+
+
+def recorded_call(
+    func: Function, kwargs: dict[str, Any], chosen: Chosen
+) -> tuple[Any, list[Tensor]]:
+    """Call `func` on new leaves (or steps in the outer graph); return its result and them."""
+    connected = current().grad
+    leaves = [by_itself(each, connected) for each in chosen.tensors]
+    with enable_grad():
+        return chosen.call(func, kwargs, leaves), leaves
+
+
+def belongs_to_outer(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+    """Say whether what was computed from our leaves can be differentiated by anything else.
+
+    Leaves of derivatives that are done do not count: nobody can ask for them any more. From
+    now on ours are such.
+    """
+    for each in leaves:
+        each.__dict__["_is_done"] = True
+    found = [each for output in outputs for each in (output, *tangents_of(output))]
+    nodes = [each if each._node is LEAF else each._node for each in found if each._node]
+    return current().grad and any(
+        "_is_done" not in edge.__dict__ for edge in reachable(nodes) if isinstance(edge, Tensor)
+    )
+
+
+def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """Return a function's output, and what it returned besides.
+
+    Raises: GradientError: there should be two, but are not.
+    """
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise GradientError(
+            name,
+            "output of the function should be a tuple: (output, aux) if has_aux is True",
+            {"returned": type(result).__name__},
+        )
+    return result
+
+
+def plain(tree: Any) -> Any:
+    """Return a tree with its tensors taken out of the graph (if they move, they still do)."""
+    return tree_map_only(Tensor, released, tree)

@@ -1,0 +1,69 @@
+"""Random tensors in the shape, the type and on the device of another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+from .like import empty_like
+from .random import Generator, rand, randint, randn
+
+
+def rand_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Uniform numbers on [0, 1) in the shape of another tensor.
+
+    >>> rand_like(zeros(2)).shape
+    torch.Size([2])
+    """
+    drawn = rand(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
+
+
+def randn_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Standard normal numbers in the shape of another tensor.
+
+    >>> randn_like(zeros(2)).shape
+    torch.Size([2])
+    """
+    drawn = randn(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
+
+
+def randint_like(
+    input: Tensor, low: Any = 0, high: Any = None, *, generator: Generator | None = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Integers from [low, high), or [0, low), in the shape and type of another tensor.
+
+    >>> (randint_like(zeros(4), 2, 3) == 2).all()
+    tensor(True)
+    """
+    low, high = (0, low) if high is None else (low, high)
+    drawn = randint(
+        low, high, tuple(input.shape), dtype=dtype or input.dtype,
+        device=device or input.device, generator=generator, layout=layout,
+    )  # fmt: skip
+    return placed_like(input, drawn, requires_grad, memory_format)
+
+
+def placed_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+    """The numbers, in the order in memory that `empty_like` gives."""
+    y = empty_like(
+        input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
+        memory_format=memory_format,
+    )  # fmt: skip
+    y._array[...] = drawn._array
+    return y.requires_grad_() if requires_grad else y

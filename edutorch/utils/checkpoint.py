@@ -1,0 +1,286 @@
+"""Checkpointing: backward computes a part of the network again instead of remembering it.
+
+While the part runs, each value that it saves for backward is replaced by a note: "the third
+value of this part". The first note that backward opens runs the part once more, and the
+values that it saves now, in the same order, are what the notes stand for. So memory holds
+the inputs of the part only, for the price of a second forward.
+
+Paper: Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost (2016),
+arxiv.org/abs/1604.06174
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from .. import backends
+from ..autograd.graph import saved_tensors_hooks
+from ..core.autograd import LEAF, Writes
+from ..core.saving import PackedTensor
+from ..core.tensor import Tensor
+from ..errors import EdutorchError, StaleValueError
+from ..lines import read_line
+from ..modes import changed, current, is_grad_enabled
+from ..ops.random import default_generator
+from ..ops.random_state import fork_rng
+from ._pytree import tree_flatten, tree_unflatten
+
+__all__ = [
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn",
+    "set_checkpoint_early_stop",
+]  # fmt: skip
+
+
+class CheckpointError(EdutorchError, RuntimeError):
+    """The second run of a checkpointed function did something else than the first."""
+
+
+def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """Return two contexts that do nothing, for the forward and for the second one."""
+    return nullcontext(), nullcontext()
+
+
+_EARLY_STOP = [True]
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Say for a `with` block whether the second run stops at the last value that is needed.
+
+    >>> with utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     y = utils.checkpoint.checkpoint(exp, tensor(1.0), use_reentrant=False)
+    """
+    _EARLY_STOP.append(enable)
+    try:
+        yield
+    finally:
+        _EARLY_STOP.pop()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Return `function(*args, **kwargs)`, which backward will compute again.
+
+    Args:
+        function: a module or a function. What it saves for backward is not kept.
+        use_reentrant: accepted; there is one way here, and it has the restrictions of neither.
+        context_fn: returns a context for the forward and one for the second run.
+        determinism_check: "none" lets the second run save other shapes and types.
+        debug: accepted.
+        preserve_rng_state: let the second run draw the same random numbers.
+
+    Raises: CheckpointError: the second run saved other values than the first.
+    StaleValueError: an input was overwritten between the two.
+
+    >>> x = tensor(2.0, requires_grad=True)
+    >>> y = utils.checkpoint.checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False)
+    >>> y.backward(); x.grad
+    tensor(3.2863)
+    """
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
+        )
+    first, second = context_fn()
+    if not is_grad_enabled():
+        with first:
+            return function(*args, **kwargs)
+    part = Part(function, args, kwargs, second, determinism_check, preserve_rng_state)
+    with saved_tensors_hooks(part.note, part.open), first:
+        return function(*args, **kwargs)
+
+
+class Enough(Exception):
+    """Ends the second run."""
+
+
+class Part:
+    """A checkpointed call: how to run it again, and what that brought."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        context: AbstractContextManager[Any],
+        determinism_check: str,
+        preserve_rng_state: bool,
+    ) -> None:
+        self.function, self.context = function, context
+        self.checks, self.early_stop = determinism_check == "default", _EARLY_STOP[-1]
+        leaves, self.spec = tree_flatten((args, kwargs))
+        self.given = [Given(each) if isinstance(each, Tensor) else each for each in leaves]
+        devices = {backends.of(each._array) for each in leaves if isinstance(each, Tensor)}
+        devices.add(backends.CPU)
+        self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
+        self.states = [each.get_state() for each in self.generators]
+        self.described: list[str] = []  # of each value that was saved
+        self.versions: list[int] = []  # and how often its memory had been written to
+        self.values: dict[int, tuple[Tensor, int]] = {}  # computed again, until they are used
+
+    def note(self, tensor: Tensor) -> int:
+        """Replace a value by its number."""
+        self.described.append(description(tensor))
+        self.versions.append(tensor._version)
+        return len(self.described) - 1
+
+    def open(self, number: int) -> Tensor:
+        """Return the value of a number."""
+        if number not in self.values:
+            self.run_again()
+        tensor, version = self.values.pop(number)
+        if tensor._version != version:
+            raise overwritten(tensor, "a value that the checkpointed function computed")
+        return tensor
+
+    def run_again(self) -> None:
+        """Run the function a second time, for the values that it saves."""
+        values: list[tuple[Tensor, int]] = []
+
+        def collect(tensor: Tensor) -> None:
+            self.check(len(values), tensor)
+            values.append((tensor.detach(), tensor._version))
+            if self.early_stop and len(values) == len(self.described):
+                raise Enough
+
+        def refuse(packed: None) -> Tensor:
+            raise CheckpointError("checkpoint", "backward inside of a checkpointed function")
+
+        leaves = [each.get() if isinstance(each, Given) else each for each in self.given]
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        devices = [each.device for each in self.generators]
+        modes = changed(grad=True, listeners=(), saving=None, levels=())
+        with modes, fork_rng(devices, bool(devices)):
+            for generator, state in zip(self.generators, self.states, strict=True):
+                generator.set_state(state)
+            try:
+                with saved_tensors_hooks(collect, refuse), self.context:
+                    self.function(*args, **kwargs)
+            except Enough:
+                pass
+        if len(values) != len(self.described):
+            raise CheckpointError(
+                "checkpoint",
+                "A different number of tensors was saved during the original forward and "
+                "recomputation.",
+                {"forward": len(self.described), "recomputation": len(values)},
+                "the function must do the same each time it is called",
+            )
+        self.values = dict(enumerate(values))
+
+    def check(self, number: int, tensor: Tensor) -> None:
+        """Compare a value with what it was the first time.
+
+        Raises: CheckpointError: it looks otherwise. StaleValueError: it was overwritten.
+        """
+        if number >= len(self.described):
+            return
+        if tensor._version > self.versions[number]:
+            raise overwritten(tensor, "a tensor that the checkpointed function uses")
+        if self.checks and description(tensor) != self.described[number]:
+            raise CheckpointError(
+                "checkpoint",
+                "Recomputed values for the following tensors have different metadata than "
+                "during the forward pass.",
+                {
+                    "tensor": number,
+                    "forward": self.described[number],
+                    "recomputation": description(tensor),
+                },
+                "the function must do the same each time it is called",
+            )
+
+
+class Given:
+    """A tensor that the function was given. Inside another checkpoint it is only noted."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        saving = current().saving
+        self.packed = PackedTensor(tensor, saving) if isinstance(saving, tuple) else None
+        self.tensor = tensor if self.packed is None else None
+        self.version = tensor._version
+
+    def get(self) -> Tensor:
+        """Return the tensor, without a past.
+
+        Raises: StaleValueError: it was overwritten meanwhile.
+        """
+        tensor = self.tensor if self.packed is None else self.packed.restore()
+        assert tensor is not None
+        if self.packed is None and tensor._version != self.version:
+            raise overwritten(tensor, "an input of the checkpointed function")
+        again = tensor.detach()
+        if self.packed is not None:
+            again._writes = Writes()
+            again._writes.count = self.version
+        if tensor._node is not None:
+            again._node = LEAF
+        return again
+
+
+def overwritten(tensor: Tensor, what: str) -> StaleValueError:
+    place = None if tensor._writes is None else tensor._writes.place
+    return StaleValueError(
+        "checkpoint",
+        "one of the variables needed for gradient computation has been modified by an "
+        f"inplace operation: {what} was overwritten",
+        {"tensor": description(tensor), "overwritten": place and read_line(place)},
+        "write x = x + 1 instead of x += 1, or write into a copy, x.clone()",
+    )
+
+
+def description(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+
+
+def checkpoint_sequential(
+    functions: Any,
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Run modules one after the other, in segments; all but the last are checkpointed.
+
+    Args:
+        functions: an nn.Sequential, or a list of modules or functions.
+        segments: how many; more of them save more memory while they are short.
+        input: what the first one gets.
+
+    >>> x = tensor(0.5, requires_grad=True)
+    >>> utils.checkpoint.checkpoint_sequential([sin, cos, exp], 2, x).backward()
+    >>> x.grad
+    tensor(-0.9741)
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    parts = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(parts) // segments
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(
+            one_after_the_other(parts[start : start + size]), input,
+            use_reentrant=use_reentrant, preserve_rng_state=preserve,
+        )  # fmt: skip
+    return one_after_the_other(parts[size * (segments - 1) :])(input)
+
+
+def one_after_the_other(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
+    """Return the function that applies each of several to the result of the one before."""
+
+    def run(input: Any) -> Any:
+        for function in functions:
+            input = function(input)
+        return input
+
+    return run

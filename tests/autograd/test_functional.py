@@ -1,0 +1,127 @@
+"""`autograd.functional` returns what PyTorch's does, and refuses what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.errors import GradientError
+from edutorch.utils._pytree import tree_leaves, tree_structure
+
+pytestmark = pytest.mark.oracle
+
+
+def numbers(lib: Any, *values: Any) -> Any:
+    return lib.tensor(values, dtype=lib.float64)
+
+
+def several(a, b):
+    return (a * b).sin().sum(0) * a, (a**3).sum()
+
+
+def single(a, b):
+    return (a * b).sin() + a.exp() * b.sum()
+
+
+def number(a, b):
+    return (a * b).sin().sum() + (a**3 * b).sum()
+
+
+def agree(ours: Any, theirs: Any, recorded: bool = True) -> None:
+    shape = str(tree_structure(theirs)).replace("[", "(").replace("]", ")")  # it mixes them
+    assert str(tree_structure(ours)) == shape
+    for x, y in zip(tree_leaves(ours), tree_leaves(theirs), strict=True):
+        assert tuple(x.shape) == tuple(y.shape)
+        assert x.requires_grad == (y.requires_grad and recorded)
+        np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), 1e-9, 1e-12)
+
+
+CALLS = {
+    "jacobian": lambda F, a, b, v, w: F.jacobian(several, (a, b)),
+    "jacobian of one output": lambda F, a, b, v, w: F.jacobian(single, (a, b)),
+    "jacobian by one input": lambda F, a, b, v, w: F.jacobian(lambda a: several(a, b), a),
+    "jacobian of one by one": lambda F, a, b, v, w: F.jacobian(lambda a: single(a, b), a),
+    "jacobian, recorded": lambda F, a, b, v, w: F.jacobian(several, (a, b), create_graph=True),
+    "jacobian, vectorized": lambda F, a, b, v, w: F.jacobian(several, (a, b), vectorize=True),
+    "jacobian, forward": lambda F, a, b, v, w: F.jacobian(
+        several, (a, b), vectorize=True, strategy="forward-mode"
+    ),
+    "jacobian, forward, by one": lambda F, a, b, v, w: F.jacobian(
+        lambda a: single(a, b), a, vectorize=True, strategy="forward-mode"
+    ),
+    "jacobian, unused": lambda F, a, b, v, w: F.jacobian(lambda a, b: a * 2, (a, b)),
+    "hessian": lambda F, a, b, v, w: F.hessian(number, (a, b)),
+    "hessian by one": lambda F, a, b, v, w: F.hessian(lambda a: number(a, b), a),
+    "hessian, recorded": lambda F, a, b, v, w: F.hessian(number, (a, b), create_graph=True),
+    "hessian, forward": lambda F, a, b, v, w: F.hessian(
+        number, (a, b), vectorize=True, outer_jacobian_strategy="forward-mode"
+    ),
+    "hessian of a linear function": lambda F, a, b, v, w: F.hessian(lambda a: a.sum(), a),
+    "vjp": lambda F, a, b, v, w: F.vjp(several, (a, b), (v, v.sum())),
+    "vjp without v": lambda F, a, b, v, w: F.vjp(number, (a, b)),
+    "vjp, recorded": lambda F, a, b, v, w: F.vjp(several, (a, b), (v, v.sum()), create_graph=True),
+    "jvp": lambda F, a, b, v, w: F.jvp(several, (a, b), (v, w)),
+    "jvp, recorded": lambda F, a, b, v, w: F.jvp(several, (a, b), (v, w), create_graph=True),
+    "jvp of a constant": lambda F, a, b, v, w: F.jvp(lambda a: a.detach() * 2, a, v),
+    "vhp": lambda F, a, b, v, w: F.vhp(number, (a, b), (v, w)),
+    "vhp, recorded": lambda F, a, b, v, w: F.vhp(number, (a, b), (v, w), create_graph=True),
+    "hvp": lambda F, a, b, v, w: F.hvp(number, (a, b), (v, w)),
+    "hvp by one": lambda F, a, b, v, w: F.hvp(lambda a: number(a, b), a, v),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_pytorchs(torch, name):
+    found = []
+    for lib in (edutorch, torch):
+        given = (numbers(lib, *row) for row in ((1, 2), (0.5, -1), (0.3, 0.1), (2, 3)))
+        a, b, v, w = given
+        if "recorded" in name:
+            a.requires_grad_()
+        found.append(CALLS[name](lib.autograd.functional, a, b, v, w))
+    agree(*found, recorded="forward" not in name)
+
+
+def test_a_recorded_jacobian_can_be_differentiated(torch):
+    found = []
+    for lib in (edutorch, torch):
+        a = numbers(lib, 1, 2).requires_grad_()
+        rows = lib.autograd.functional.jacobian(lambda a: a.exp() * a, a, create_graph=True)
+        found.append(lib.autograd.grad((rows**2).sum(), a))
+    agree(*found)
+
+
+REFUSED = {
+    "strict: constant": lambda F, a: F.jacobian(lambda a: a.detach() + 1, a, strict=True),
+    "strict: independent": lambda F, a: F.vjp(lambda a, b: a.sum(), (a, a), strict=True),
+    "strict: jvp": lambda F, a: F.jvp(lambda a, b: a.sum(), (a, a), (a, a), strict=True),
+    "strict: linear": lambda F, a: F.hessian(lambda a: a.sum(), a, strict=True),
+    "no v": lambda F, a: F.vjp(lambda a: a * 2, a),
+    "v too long": lambda F, a: F.vjp(lambda a: a * 2, a, (a, a)),
+    "v of another shape": lambda F, a: F.jvp(lambda a: a * 2, a, a[:1]),
+    "not one number": lambda F, a: F.hessian(lambda a: a * 2, a),
+    "not one tensor": lambda F, a: F.vhp(lambda a: (a.sum(), a), a, a),
+    "strict and vectorized": lambda F, a: F.jacobian(lambda a: a, a, strict=True, vectorize=True),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_are_pytorchs(torch, name):
+    for lib in (edutorch, torch):
+        with pytest.raises(RuntimeError) as caught:
+            REFUSED[name](lib.autograd.functional, numbers(lib, 1, 2))
+        assert lib is torch or isinstance(caught.value, GradientError | RuntimeError)
+
+
+def test_other_refusals(torch):
+    for lib in (edutorch, torch):
+        F, a = lib.autograd.functional, numbers(lib, 1, 2)
+        with pytest.raises(TypeError, match="must be either a Tensor or a tuple of Tensors"):
+            F.jacobian(lambda a: a, 3.0)
+        with pytest.raises(TypeError):
+            F.vjp(lambda a: 3.0, a)
+        with pytest.raises(NotImplementedError):
+            F.jacobian(lambda a: a, a, strategy="forward-mode")

@@ -1,0 +1,64 @@
+"""Holds a function of ours to PyTorch's: the same call, results and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.nn import functional as F
+from tests.nn.compare import assert_close, ours_of
+
+
+def every(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def compare_calls(
+    torch: Any, device: str, call: Callable[..., Any], *inputs: Any, twice: bool = True
+) -> None:
+    """Call with the same tensors in both libraries; floating ones get gradients.
+
+    Args:
+        call: gets the library's nn.functional and the tensors.
+        inputs: shapes of random tensors, or tensors of PyTorch.
+        twice: check our second derivatives against differences (on the CPU).
+    """
+    torch.manual_seed(4)
+    theirs = [
+        each.clone() if isinstance(each, torch.Tensor) else torch.randn(each, dtype=torch.float64)
+        for each in inputs
+    ]
+    numbers = [i for i, each in enumerate(theirs) if each.is_floating_point()]
+    for i in numbers:
+        theirs[i].requires_grad_()
+    ours = [ours_of(each, device, i in numbers) for i, each in enumerate(theirs)]
+    expected, found = every(call(torch.nn.functional, *theirs)), every(call(F, *ours))
+    assert_close(found, expected)
+    if not expected[0].requires_grad:
+        return
+    weights = np.cos(np.arange(expected[0].numel()).reshape(tuple(expected[0].shape)))
+    (expected[0] * expected[0].new_tensor(weights)).sum().backward()
+    (found[0] * edutorch.tensor(weights, device=device).to(found[0].dtype)).sum().backward()
+    for i in numbers:
+        if theirs[i].grad is not None:
+            assert_close(ours[i].grad, theirs[i].grad, f"gradient of input {i}")
+    if twice and device == "cpu":
+        tensors = [ours[i].detach().requires_grad_() for i in numbers]
+
+        def alone(*given: Any) -> Any:
+            filled = [ours[i].detach() for i in range(len(ours))]
+            for i, each in zip(numbers, given, strict=True):
+                filled[i] = each
+            return every(call(F, *filled))[0]
+
+        assert edutorch.autograd.gradgradcheck(alone, tensors)
+
+
+def refuses(call: Callable[[], Any], text: str) -> None:
+    """Assert that a call is refused in words that say so."""
+    with pytest.raises((RuntimeError, ValueError, TypeError, NotImplementedError), match=text):
+        call()

@@ -1,0 +1,158 @@
+"""Every pooling, in every number of dimensions, against PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+import edutorch
+from edutorch.nn import functional as F
+from tests.nn.functions import compare_calls, refuses
+
+SHAPES = {1: (2, 3, 9), 2: (2, 1, 5, 6), 3: (1, 1, 4, 5, 3)}
+RANKS = pytest.mark.parametrize("rank", [1, 2, 3])
+
+
+def shaped(rank, batch=True):
+    return SHAPES[rank] if batch else SHAPES[rank][1:]
+
+
+@RANKS
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"stride": 1, "padding": 1},
+        {"ceil_mode": True, "stride": 2},
+        {"dilation": 2, "stride": 1},
+    ],
+)
+def test_max_pool(rank, batch, settings, device, torch):
+    def call(f, x):
+        return getattr(f, f"max_pool{rank}d")(x, 2, **settings, return_indices=True)
+
+    compare_calls(torch, device, call, shaped(rank, batch))
+
+
+@RANKS
+def test_max_pool_with_indices_by_its_other_name(rank, device, torch):
+    compare_calls(
+        torch, device, lambda f, x: getattr(f, f"max_pool{rank}d_with_indices")(x, 2), shaped(rank)
+    )
+
+
+@RANKS
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"stride": 1, "padding": 1}, {"padding": 1, "count_include_pad": False},
+     {"stride": 2, "ceil_mode": True, "padding": 1}, {"divisor_override": 3}],
+)  # fmt: skip
+def test_avg_pool(rank, settings, device, torch):
+    if rank == 1 and "divisor_override" in settings:
+        return
+    for batch in (True, False):
+        compare_calls(
+            torch, device, lambda f, x: getattr(f, f"avg_pool{rank}d")(x, 3, **settings),
+            shaped(rank, batch), twice=batch,
+        )  # fmt: skip
+
+
+@RANKS
+@pytest.mark.parametrize("size", [1, 2, "none", "larger"])
+def test_adaptive(rank, size, device, torch):
+    wanted = {"none": (None, 2, 1)[:rank], "larger": 7}.get(size, size)
+    if rank == 1 and size == "none":
+        wanted = 3
+    for kind in ("avg", "max"):
+        for batch in (True, False):
+            compare_calls(
+                torch, device,
+                lambda f, x, kind=kind: getattr(f, f"adaptive_{kind}_pool{rank}d")(x, wanted),
+                shaped(rank, batch), twice=size != "larger",
+            )  # fmt: skip
+    compare_calls(
+        torch, device,
+        lambda f, x: getattr(f, f"adaptive_max_pool{rank}d_with_indices")(x, wanted),
+        shaped(rank), twice=False,
+    )  # fmt: skip
+
+
+@RANKS
+def test_max_unpool(rank, device, torch):
+    for batch in (True, False):
+        x = torch.randn(shaped(rank, batch), dtype=torch.float64)
+        even = x[(..., *(slice(0, n // 2 * 2) for n in x.shape[-rank:]))]
+        for image, size in ((even, None), (x, x.shape[-rank:])):
+            pooled, where = getattr(torch.nn.functional, f"max_pool{rank}d")(
+                image, 2, return_indices=True
+            )
+            compare_calls(
+                torch, device,
+                lambda f, y, i, size=size: getattr(f, f"max_unpool{rank}d")(
+                    y, i, 2, output_size=size
+                ),
+                pooled, where,
+            )  # fmt: skip
+
+
+@RANKS
+@pytest.mark.parametrize("p", [1, 2, 3.0, float("inf")])
+def test_lp_pool(rank, p, device, torch):
+    x = torch.rand(shaped(rank), dtype=torch.float64) + 0.5
+    compare_calls(torch, device, lambda f, x: getattr(f, f"lp_pool{rank}d")(x, p, 2), x)
+    compare_calls(
+        torch, device,
+        lambda f, x: getattr(f, f"lp_pool{rank}d")(x, p, 3, 2, ceil_mode=True), x, twice=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_max_pool(rank, device, torch):
+    torch.manual_seed(7)
+    for shape in (SHAPES[rank], SHAPES[rank][1:]):
+        lead = (1, shape[0]) if len(shape) == rank + 1 else shape[:2]
+        samples = torch.rand(*lead, rank, dtype=torch.float64)
+        for size in (
+            {"output_size": (2, 4 if rank == 2 else 3, 1)[:rank]},
+            {"output_ratio": (0.5, 0.6, 0.4)[:rank]},
+        ):
+            compare_calls(
+                torch, device,
+                lambda f, x, u, size=size: getattr(f, f"fractional_max_pool{rank}d")(
+                    x, 2, **size, return_indices=True, _random_samples=u.detach()
+                ),
+                torch.randn(shape, dtype=torch.float64), samples, twice=False,
+            )  # fmt: skip
+    x = edutorch.randn(*SHAPES[rank], device=device, requires_grad=True)
+    y = getattr(F, f"fractional_max_pool{rank}d")(x, 2, output_size=2)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.sum().item() == y.numel()
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (2, 5, 3, 2), (1, 4, 2, 2, 2)])
+@pytest.mark.parametrize("size", [2, 3])
+def test_local_response_norm(shape, size, device, torch):
+    compare_calls(torch, device, lambda f, x: f.local_response_norm(x, size, 0.3, 0.8, 1.5), shape)
+
+
+def test_a_nan_is_found(device, torch):
+    x = torch.tensor([[1.0, float("nan"), 3.0, 2.0]])
+    compare_calls(torch, device, lambda f, x: f.adaptive_max_pool1d(x, 2), x, twice=False)
+    compare_calls(torch, device, lambda f, x: f.adaptive_avg_pool1d(x, 3), x, twice=False)
+
+
+def test_refusals():
+    image = edutorch.ones(1, 2, 5, 5)
+    refuses(lambda: F.max_pool3d(image[0], 2), "a volume")
+    refuses(lambda: F.avg_pool2d(image, 2, divisor_override=0), "divisor must be not zero")
+    refuses(lambda: F.max_pool2d(image, 2, 0), "stride should not be zero")
+    refuses(lambda: F.max_pool2d(image, (2, 2, 2)), "expected one number or 2")
+    refuses(lambda: F.adaptive_max_pool2d(image, (1, 2, 3)), "one size or 2")
+    refuses(lambda: F.max_unpool2d(image, image.long()[..., :2], 2), "each number needs an index")
+    refuses(lambda: F.max_unpool2d(image, image.long() * 400, 2), "lies outside")
+    refuses(
+        lambda: F.max_unpool2d(image, image.long(), 2, output_size=(3, 3)), "invalid output_size"
+    )
+    refuses(lambda: F.fractional_max_pool2d(image, 2), "either an output_size or an output_ratio")
+    refuses(lambda: F.fractional_max_pool2d(image, 3, 4), "do not fit")
+    refuses(lambda: F.local_response_norm(image[0, 0], 2), "3 axes or more")

@@ -1,0 +1,52 @@
+"""Sample arguments for views that look at the memory itself, and for single numbers as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import edutorch
+from tests.op_cases import CASES, LAYOUT_MATTERS, OTHER_TYPES, index, some
+from tests.op_oracles import OURS, THEIRS
+
+# fmt: off
+CASES["as_strided"] += [
+    {"input": some(6), "size": (), "stride": (), "storage_offset": 3},
+    {"input": some(2, 3), "size": (2, 2), "stride": (1, 3)},
+    {"input": some(4), "size": (0, 3), "stride": (1, 1)},
+]
+CASES["as_strided_scatter"] += [
+    {"input": some(2, 3), "src": some(3, seed=1), "size": (3,), "stride": (2,)},
+]
+CASES["view_as_type"] = [{"input": some(2, 4), "dtype": kind} for kind in
+    ("float64", "float32", "int64", "uint8")]
+ZERO = np.array(0)
+CASES["gather"] += [{"input": some(), "dim": 0, "index": ZERO}, {"input": some(), "dim": -1,
+    "index": index(0)}]
+CASES["scatter"] += [{"input": some(), "src": some(seed=1), "dim": 0, "index": ZERO}]
+CASES["scatter_add"] += [{"input": some(), "src": some(seed=1), "dim": 0, "index": ZERO}]
+CASES["index_select"] += [{"input": some(), "dim": 0, "index": index(0)}, {"input": some(3),
+    "dim": 0, "index": np.array(2)}]
+CASES["index_copy"] += [{"input": some(), "dim": 0, "index": index(0), "source": some(seed=1)}]
+CASES["index_add"] += [{"input": some(), "dim": 0, "index": index(0), "source": some(seed=1)}]
+CASES["index_fill"] += [{"input": some(3), "dim": 0, "index": np.array(-1), "value": 2.5}]
+CASES["clone"] += [{"input": some(2, 3).T}]
+# fmt: on
+
+LAYOUT_MATTERS.add("view_as_type")
+OTHER_TYPES["view_as_type", "int"] = "the bytes of other types are other numbers"
+
+
+def _as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
+    return edutorch.as_strided(input, size, stride, storage_offset)
+
+
+def _as_strided_scatter(
+    input: Any, src: Any, size: Any, stride: Any, storage_offset: int = 0
+) -> Any:
+    return edutorch.as_strided_scatter(input, src, size, stride, storage_offset)
+
+
+OURS["as_strided"], OURS["as_strided_scatter"] = _as_strided, _as_strided_scatter
+THEIRS["view_as_type"] = lambda torch: lambda input, dtype: input.view(dtype)

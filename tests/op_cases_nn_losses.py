@@ -1,0 +1,67 @@
+"""Sample arguments for the blocks behind losses and activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.op_cases import CASES, OTHER_TYPES, A, Case, index, some
+from tests.op_oracles import THEIRS
+
+X, T = some(3, 4), some(3, 4, low=-1.7, high=2.4, seed=1)
+P, Q = some(3, 4, low=0.1, high=0.9, seed=2), some(3, 4, low=0.05, high=0.95, seed=3)
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def _on_pairs(name: str) -> Any:
+    """PyTorch's loss; it would warn of shapes that broadcast, which the blocks leave to others."""
+    return lambda torch: (
+        lambda input, target, reduction="mean": getattr(torch.nn.functional, name)(
+            *torch.broadcast_tensors(input, target), reduction=reduction
+        )
+    )
+
+
+for _name in ("mse_loss", "l1_loss"):
+    CASES[_name] = [{"input": X, "target": T, "reduction": each} for each in REDUCTIONS]
+    CASES[_name] += [{"input": X, "target": T[:1], "reduction": "mean"}]
+    THEIRS[_name] = _on_pairs(_name)
+
+CASES["probability_loss"] = [
+    {"input": P, "target": Q},
+    {"input": np.array([0.0, 1.0, 0.0, 1.0]), "target": np.array([0.0, 1.0, 1.0, 0.0]),
+     "checks": "forward"},
+]  # fmt: skip
+THEIRS["probability_loss"] = lambda torch: (
+    lambda input, target: torch.nn.functional.binary_cross_entropy(input, target, reduction="none")
+)
+
+CASES["between"] = [
+    {"input": A, "min_val": -0.5, "max_val": 0.75},
+    {"input": np.array([np.nan, np.inf, -np.inf, 0.0, 6.0]), "min_val": 0.0, "max_val": 6.0,
+     "checks": "forward"},
+]  # fmt: skip
+THEIRS["between"] = lambda torch: torch.nn.functional.hardtanh
+OTHER_TYPES["between", "int"] = "integers are clamped: `hardtanh` asks another op"
+
+# Alignments: two different labels, two equal ones, and an empty target.
+STATES = index([[0, 1, 0, 2, 0], [0, 2, 0, 2, 0], [0, 0, 0, 0, 0]])
+ALIGNED: Case = {"labels": STATES, "times": index(5, 4, 3), "counts": index(2, 2, 0)}
+CASES["ctc_losses"] = [
+    {"input": some(5, 3, 3, low=-3.0, high=-0.2), **ALIGNED},
+    {"input": some(2, 3, 3, low=-3.0, high=-0.2), **ALIGNED, "times": index(2, 2, 0),
+     "checks": "forward"},
+]  # fmt: skip
+
+
+def _ctc(torch: Any) -> Any:
+    def losses(input: Any, labels: Any, times: Any, counts: Any) -> Any:
+        targets = labels[:, 1::2].contiguous()
+        return torch.nn.functional.ctc_loss(input, targets, times, counts, reduction="none")
+
+    return losses
+
+
+THEIRS["ctc_losses"] = _ctc

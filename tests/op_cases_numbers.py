@@ -1,0 +1,42 @@
+"""Sample arguments for the ops on whole numbers, on parts of floating ones, and for those that
+choose one of two; see `op_cases.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.op_cases import CASES, index, some
+from tests.op_oracles import THEIRS
+
+# fmt: off
+A, B = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1)
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5])
+WHOLE, PARTS = index([[6, 5, -4], [3, 0, 7]]), index([[4, 10, 6], [0, 0, -14]])
+STEPS = index([[0, 1, 2], [3, 70, 1]])
+NANS = np.array([1.0, np.nan, 2.0, 0.0, 1.0, np.nan])
+TINY = np.array([2000.0, -np.inf])
+
+for name in ("gcd", "lcm"):
+    CASES[name] = [{"input": WHOLE, "other": PARTS}]
+for name in ("bitwise_left_shift", "bitwise_right_shift"):
+    CASES[name] = [{"input": WHOLE, "other": STEPS}, {"input": WHOLE, "other": 2}]
+CASES["copysign"] = [
+    {"input": A, "other": B}, {"input": A, "other": -1.5}, {"input": A, "other": 2},
+    {"input": ODD, "other": ODD[::-1].copy(), "checks": "forward"},
+]
+CASES["nextafter"] = [{"input": A, "other": B}, {"input": ODD, "other": np.zeros(6)}]
+CASES["split_into_parts"] = [{"input": A}, {"input": 100 * B}, {"input": some()}]
+THEIRS["split_into_parts"] = lambda torch: lambda input: tuple(torch.frexp(input))
+for name in ("fmax", "fmin"):
+    CASES[name] = [
+        {"input": A, "other": B},
+        {"input": ODD, "other": NANS, "checks": "forward"},
+    ]
+CASES["heaviside"] = [
+    {"input": A, "values": B},
+    {"input": np.array([0.0, -0.0, 1.0]), "values": some(3), "checks": "forward"},
+]
+CASES["logaddexp2"] = [
+    {"input": A, "other": B},
+    {"input": TINY, "other": TINY, "checks": "forward"},
+]
