@@ -36,12 +36,11 @@ CASES["ldl_solved"] = [{
     "hermitian": False,
 }]
 INTERNAL |= {
-    "eliminated", "ldl_of", "ldl_solved", "log_det", "pseudoinverse", "qr_joined", "rank_of",
-    "reflected", "solve_matrices", "solve_rows",
+    "eliminated", "ldl_of", "ldl_solved", "log_det", "matrix_exp", "pseudoinverse", "qr_joined",
+    "rank_of", "reflected", "solve_matrices", "solve_rows",
 }
 THEIRS["inv"] = lambda torch: torch.linalg.inv
 THEIRS["det"] = lambda torch: torch.linalg.det
-THEIRS["matrix_exp"] = lambda torch: torch.linalg.matrix_exp
 
 for name in ("cholesky", "eigh_joined"):
     EXCLUDED[name] = "takes symmetric matrices only: see test_linalg.py"

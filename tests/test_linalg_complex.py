@@ -217,7 +217,9 @@ def test_a_loss_that_depends_on_phases_is_refused(name, function):
 SINGULAR = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
 
 
-@pytest.mark.parametrize("matrix", [SINGULAR, np.stack([SINGULAR, np.eye(3)])])
+@pytest.mark.parametrize(
+    "matrix", [SINGULAR, np.stack([SINGULAR, np.eye(3)]), (1 + 0.3j) * SINGULAR, np.zeros((2, 2))]
+)
 def test_the_determinant_of_a_singular_matrix_has_both_derivatives(matrix):
     x = edutorch.tensor(matrix, requires_grad=True)
     assert gradcheck(edutorch.linalg.det, x)

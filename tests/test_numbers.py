@@ -166,6 +166,8 @@ t.poisson(t.zeros(3)), t.binomial(t.tensor([3.0, 4.0]), t.tensor([1.0, 0.0]))
 t.multinomial(t.tensor([0.0, 1.0]), 1, out=t.empty(0, dtype=t.int64))
 t.xlogy(0, a), a.clone().xlogy_(b.T.abs()), t.isreal(a), t.signbit(a), t.std(t.ones(3))
 t.norm(i.float())
+t.logsumexp(t.zeros(0), 0), t.logsumexp(t.zeros(0, 2), 0, True), t.histogram(t.zeros(0), 2)
+t.multinomial(t.zeros(0, 2), 1)
 """
 
 

@@ -148,7 +148,7 @@ def _sgn_rule(g: Any, input: Any, y: Any) -> Any:
         return g * 0
     size = abs(input)
     size = size + (size == 0)
-    return (g - real(g * y) * conj_physical(y)) / size
+    return (y != 0) * (g - real(g * y) * conj_physical(y)) / size
 
 
 sgn.vjp(input=_sgn_rule, latex=r"\frac{g - \mathrm{Re}(g\,y)\,\bar y}{|z|}")
@@ -278,8 +278,17 @@ def resolve_neg(input: Tensor) -> Tensor:
     return input
 
 
-Tensor.real = property(real, doc=real.__doc__)  # type: ignore[attr-defined]
-Tensor.imag = property(imag, doc=imag.__doc__)  # type: ignore[attr-defined]
+def part(name: str, read: Any) -> property:
+    """Make `z.real` or `z.imag`: to read a view of the part, and to write into it."""
+
+    def write(self: Tensor, value: Any) -> None:
+        read(self)[...] = value
+
+    return property(read, write, doc=f"The {name} part, a view; writing to it changes the tensor.")
+
+
+Tensor.real = part("real", real)  # type: ignore[attr-defined]
+Tensor.imag = part("imaginary", imag)  # type: ignore[attr-defined]
 
 from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
 from .like import ones_like  # noqa: E402

@@ -9,6 +9,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
+from ..errors import ShapeError
 
 
 @as_method
@@ -31,6 +32,9 @@ def unique(
         inverse = inverse.reshape(array.shape)
     else:
         dim = normal_dim("unique", dim, input.ndim)
+        if not array.size and array.shape[dim]:
+            rows = {"input": array.shape}
+            raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
         order = ordered_slices(xp, array, dim)
         kept, places, counts = runs(xp, xp.take(array, order, axis=dim), dim)
         values = xp.take(array, order[kept], axis=dim)

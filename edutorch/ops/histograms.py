@@ -121,7 +121,7 @@ def equal_parts(name: str, column: Array, count: int, ends: Sequence[float] | No
     elif column.shape[0]:
         low, high = float(xp.min(column)), float(xp.max(column))
     else:
-        low, high = 0.0, 0.0
+        low, high = 0.0, 1.0
     if not low <= high or high - low == float("inf"):
         raise ValueError(f"{name}: the range [{low}, {high}] is not finite, or the wrong way round")
     if low == high:

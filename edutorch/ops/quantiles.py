@@ -55,8 +55,8 @@ def at_share(
     if interpolation not in BETWEEN:
         raise ValueError(f"{name}: interpolation must be one of {BETWEEN}, got {interpolation!r}")
     rows = input.reshape(-1) if dim is None else movedim(atleast_1d(input), dim, -1)
-    if not rows.shape[-1]:
-        raise ShapeError(name, "an empty axis has none", {"input": tuple(input.shape)})
+    if not rows.numel():
+        raise ShapeError(name, "an empty tensor has none", {"input": tuple(input.shape)})
     ordered = sort(rows, -1).values  # NaN comes last
     there = sum(~isnan(ordered), -1, True)
     last = (rows.shape[-1] if name == "quantile" else there.clamp(min=1)) - 1

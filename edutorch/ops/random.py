@@ -290,8 +290,8 @@ def bernoulli(
     tensor([0., 1.])
     """
     chance: Any = input.detach() if p is None else p
-    outside = (chance < 0) | (chance > 1)
-    if bool(outside.any() if p is None else outside):
+    fine = (chance >= 0) & (chance <= 1)
+    if not bool(fine.all() if p is None else fine):
         raise ValueRangeError("bernoulli", "expects probabilities from 0 to 1")
     if p is None and not input.is_floating_point():
         rows = {"input": str(input.dtype)}
@@ -316,10 +316,13 @@ def multinomial(
     >>> multinomial(tensor([0.0, 1.0]), 1)
     tensor([1])
     """
+    if input.ndim not in (1, 2):
+        rows = {"input": tuple(input.shape)}
+        raise ShapeError("multinomial", "expects weights in a vector or rows of them", rows)
     weights = np.atleast_2d(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
     if (weights < 0).any() or not np.isfinite(weights).all() or (weights.sum(1) <= 0).any():
         raise ShapeError("multinomial", "weights must be finite, not negative, and not all 0")
-    if not replacement and num_samples > (weights > 0).sum(1).min():
+    if not replacement and num_samples > (weights > 0).sum(1).min(initial=weights.shape[1]):
         raise ShapeError(
             "multinomial", f"cannot draw {num_samples} samples without replacement",
             {"input": tuple(input.shape)},

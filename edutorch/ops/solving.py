@@ -156,12 +156,32 @@ def det(xp: Any, A: Array) -> Array:
     return xp.linalg.det(A)
 
 
+def adjugate(A: Tensor) -> Tensor:
+    """det(A) A⁻¹ from products and traces alone, so that it has all derivatives everywhere.
+
+    Faddeev and LeVerrier: M₁ = 1, Mₖ₊₁ = A Mₖ - tr(A Mₖ) / k. Exact for small matrices only.
+    """
+    unit = eye_like(A)
+    M = unit
+    for k in range(1, A.shape[-1]):
+        product = matmul(A, M)
+        trace = sum(diagonal(product, 0, -2, -1), -1)
+        M = product - unsqueeze(unsqueeze(trace / k, -1), -1) * unit
+    return M if A.shape[-1] % 2 else -M
+
+
+SMALL = 8
+"""Up to this size the rounding errors of `adjugate` stay small."""
+
+
 def cofactors(A: Any) -> Any:
     """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
 
-    It is accurate where the inverse is not, but has no derivative itself where two of the
-    singular values are equal.
+    It is accurate where the inverse is not. Where it has to have a derivative itself, a small
+    matrix takes `adjugate`: U and V have none where singular values are equal.
     """
+    if isinstance(A, Tensor) and A.shape[-1] <= SMALL:
+        return turned(adjugate(A))
     u, s, vh = svd(A, full_matrices=False)
     n = s.shape[-1]
     grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
@@ -233,7 +253,7 @@ from .elimination import lu_factor_ex  # noqa: E402
 from .like import ones_like  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .masks import where  # noqa: E402
-from .movement import expand, reshape, unsqueeze  # noqa: E402
-from .reduction import prod  # noqa: E402
+from .movement import diagonal, expand, reshape, unsqueeze  # noqa: E402
+from .reduction import prod, sum  # noqa: E402
 from .running import cumsum  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

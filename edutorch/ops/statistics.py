@@ -13,7 +13,7 @@ from ..core.methods import as_method
 from ..core.op import reduction
 from ..core.out import takes_out
 from ..core.tensor import Tensor
-from ..errors import DTypeError
+from ..errors import DTypeError, ShapeError
 from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
 
 
@@ -115,6 +115,9 @@ def norm(
     need_floating("norm", input._array)
     dim = tuple(dim) if isinstance(dim, list) else dim
     if p == "nuc":
+        if dim is None and input.ndim != 2:
+            rows = {"input": tuple(input.shape)}
+            raise ShapeError("norm", "the nuclear norm is of two axes: name them", rows)
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if p not in ("fro", None) and not isinstance(p, int | float):
         raise ValueError(f"norm: p must be 'fro', 'nuc' or a number, got {p!r}")

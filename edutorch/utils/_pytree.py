@@ -95,8 +95,8 @@ def closed(spec: TreeSpec, children: list[Any]) -> Any:
     kind: Any = spec.type
     if kind in DICTS:
         factory, keys = spec.context
-        pairs = zip(keys, children, strict=True)
-        return defaultdict(factory, dict(pairs)) if kind is defaultdict else kind(pairs)
+        together = dict(zip(keys, children, strict=True))
+        return defaultdict(factory, together) if kind is defaultdict else kind(together)
     if kind in (tuple, list):
         return kind(children)
     return deque(children, spec.context) if kind is deque else kind(*children)

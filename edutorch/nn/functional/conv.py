@@ -16,8 +16,10 @@ sum to a matrix product, a few images at a time.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
+from operator import mul
 from typing import Any
 
 from ... import backends
@@ -40,9 +42,8 @@ def columns(
     """Return (n, c · i · j, p · q): in each column, what the window sees at one place."""
     x = xp.ascontiguousarray(x)
     batch, channel, *steps = x.strides
+    inside, along = map(mul, steps, dilation), map(mul, steps, stride)
     shape = (*x.shape[:2], *kernel, *count)
-    inside = (step * d for step, d in zip(steps, dilation, strict=True))
-    along = (step * s for step, s in zip(steps, stride, strict=True))
     seen = backends.of(x).as_strided(x, shape, (batch, channel, *inside, *along), 0)
     return seen.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(count))
 
@@ -133,6 +134,18 @@ def window_of(
     shape: Sequence[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """Read the settings for filters of `shape`: kernel, stride, pads, dilation."""
+    try:
+        return kept_window(shape, stride, padding, dilation)
+    except TypeError:  # lists are settings as well, but cannot be looked up
+        found = (tuple(each) if isinstance(each, list) else each for each in (padding, dilation))
+        return kept_window(tuple(shape), settings_of(stride, len(shape) - 2), *found)
+
+
+@functools.lru_cache(maxsize=256)
+def kept_window(
+    shape: Sequence[int], stride: Any, padding: Any, dilation: Any
+) -> tuple[Counts, Counts, Pads, Counts]:
+    """The same, kept: each step of a training has the same settings."""
     kernel = tuple(shape[2:])
     stride, dilation = settings_of(stride, len(kernel)), settings_of(dilation, len(kernel))
     return kernel, stride, pads_of(padding, kernel, dilation, stride), dilation

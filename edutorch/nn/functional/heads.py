@@ -31,6 +31,7 @@ from .padding import pad
 __all__ = ["multi_head_attention_forward"]
 
 NAME = "multi_head_attention_forward"
+CAUSAL_HINT = "nn.Transformer.generate_square_subsequent_mask(length) makes one"
 
 
 def multi_head_attention_forward(
@@ -79,31 +80,21 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = (unsqueeze(each, 1) for each in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
-    if is_causal and attn_mask is None:
-        raise ShapeError(
-            NAME, "Need attn_mask if specifying the is_causal hint", {},
-            "nn.Transformer.generate_square_subsequent_mask(length) makes one",
-        )  # fmt: skip
     shape = (query.shape[1], num_heads, query.shape[0], key.shape[0])
+    if is_causal and attn_mask is None:
+        raise ShapeError(NAME, "Need attn_mask if specifying the is_causal hint", {}, CAUSAL_HINT)
     trusted = is_causal and key_padding_mask is None and not need_weights
     mask = None if trusted else joined_mask(attn_mask, key_padding_mask, shape, query)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     packed = None if use_separate_proj_weight else in_proj_weight
     q, k, v = projected((query, key, value), packed, weights, in_proj_bias)
-    more = 0
-    if bias_k is not None and bias_v is not None:
-        k, v = (
-            cat([each, bias.expand(1, each.shape[1], -1)])
-            for each, bias in ((k, bias_k), (v, bias_v))
-        )
-        more += 1
+    k, v, more = with_learned(k, v, bias_k, bias_v)
     q, k, v = (by_head(each, num_heads) for each in (q, k, v))
     k = k if static_k is None else as_heads(static_k, k.shape)
     v = v if static_v is None else as_heads(static_v, v.shape)
     if add_zero_attn:
         nothing = zeros(*k.shape[:2], 1, k.shape[3], dtype=k.dtype, device=k.device)
-        k, v = cat([k, nothing], 2), cat([v, nothing], 2)
-        more += 1
+        k, v, more = cat([k, nothing], 2), cat([v, nothing], 2), more + 1
     if mask is not None and more:
         mask = pad(mask, (0, more))
     p = dropout_p if training else 0.0
@@ -145,6 +136,17 @@ def by_head(x: Tensor, heads: int) -> Tensor:
     """(l, n, e) to (n, heads, l, e / heads)."""
     length, n, e = x.shape
     return reshape(x, (length, n, heads, e // heads)).permute(1, 2, 0, 3)
+
+
+def with_learned(
+    k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None
+) -> tuple[Tensor, Tensor, int]:
+    """Add the learned key and value, if there are any; return also how many were added."""
+    if bias_k is None or bias_v is None:
+        return k, v, 0
+    batch = k.shape[1]
+    k, v = cat([k, bias_k.expand(1, batch, -1)]), cat([v, bias_v.expand(1, batch, -1)])
+    return k, v, 1
 
 
 def as_heads(x: Tensor, shape: Sequence[int]) -> Tensor:

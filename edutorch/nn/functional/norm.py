@@ -20,7 +20,7 @@ from .layer import layer
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
 
 
-@layer(promotion="float", outputs=("y", "mean", "variance"))
+@layer(promotion="float", outputs=("y", "mean", "variance"), takes="f")
 def standardize(
     xp: Any, input: Array, dims: tuple[int, ...], eps: float
 ) -> tuple[Array, Array, Array]:

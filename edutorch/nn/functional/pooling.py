@@ -10,7 +10,7 @@ from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...ops import arange, reshape
 from .layer import SettingError, layer
-from .windows import Counts, Size, Windows, padded, settings_of
+from .windows import Counts, Size, Windows, padded, settings_of, windows_of
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",
@@ -26,9 +26,9 @@ def max_pool(
     dilation: Counts, ceil_mode: bool,
 ) -> Array:  # fmt: skip
     """The largest number of each window: see `max_pool2d`."""
-    windows = Windows("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = windows_of("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     image = padded(xp, input, windows.pads, lowest(xp, input))
-    first, *others = windows.taps()
+    first, *others = windows.taps
     y = image[first].copy()
     for place in others:
         xp.maximum(y, image[place], out=y)
@@ -46,10 +46,10 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
 
     It is the number of taps before it: each place counts until its largest is found.
     """
-    windows = Windows("max_pool", input.shape, *settings)
+    windows = windows_of("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads, lowest(xp, input))
     best = max_pool.op.forward(xp, input, *settings)
-    all_taps = windows.taps()
+    all_taps = windows.taps
     searching = xp.ones(best.shape, "bool")
     tap = xp.zeros(best.shape, "int8" if len(all_taps) < 128 else "int32")
     for place in all_taps[:-1]:
@@ -63,9 +63,9 @@ def tap_spread(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
     """Each number goes back to the tap that it came from."""
-    windows = Windows("max_pool", shape, *settings)
+    windows = windows_of("max_pool", shape, *settings)
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for number, place in enumerate(windows.taps()):
+    for number, place in enumerate(windows.taps):
         if windows.apart:
             xp.multiply(input, tap == number, y[place])
         else:
@@ -76,10 +76,10 @@ def tap_spread(
 @layer()
 def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """At each place the number that the given tap sees: the other way of `tap_spread`."""
-    windows = Windows("max_pool", input.shape, *settings)
+    windows = windows_of("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
-    for number, place in enumerate(windows.taps()):
+    for number, place in enumerate(windows.taps):
         xp.copyto(y, image[place], where=tap == number)
     return y
 
@@ -117,7 +117,7 @@ def max_pooled(
     values = max_pool(input, *settings)
     if not return_indices:
         return values
-    windows = Windows("max_pool", input.shape, *settings)
+    windows = windows_of("max_pool", input.shape, *settings)
     return values, found_at(windows, winning_tap(input, settings))
 
 
@@ -257,10 +257,10 @@ def avg_pool(
 ) -> Array:  # fmt: skip
     """The average of each window: see `avg_pool2d`."""
     ones = (1,) * len(kernel_size)
-    windows = Windows("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
+    windows = windows_of("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
     image = padded(xp, input, windows.pads)
     total = xp.zeros((*input.shape[: -windows.rank], *windows.count), input.dtype)
-    for place in windows.taps():
+    for place in windows.taps:
         total += image[place]
     return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
@@ -269,10 +269,10 @@ def avg_pool(
 def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings
-    windows = Windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
+    windows = windows_of("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     share = input / divisors(xp, windows, include, override, input.dtype)
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for place in windows.taps():
+    for place in windows.taps:
         if windows.apart:
             y[place] = share
         else:

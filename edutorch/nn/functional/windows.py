@@ -6,6 +6,7 @@ three. Convolution, pooling and folding share this.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
     """
     if isinstance(value, int):
         return (value,) * rank
+    if value.__class__ is tuple and len(value) == rank:
+        return value
     if len(value) == 1:
         return (int(value[0]),) * rank
     if len(value) != rank:
@@ -67,6 +70,7 @@ def places(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> in
     return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
 
 
+@functools.lru_cache(maxsize=256)
 def places_of(
     op: str, shape: Sequence[int], kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Counts:
@@ -89,7 +93,7 @@ def places_of(
 
 def padded(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
     """Return the image with a border."""
-    if not any(map(any, pads)):
+    if not any(map(max, pads)):
         return input
     lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
     shape = (*lead, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
@@ -119,7 +123,12 @@ def span(start: int, step: int, count: int) -> slice:
 
 
 class Windows:
-    """Where the windows of one pooling stand. The length of `kernel` says along how many axes."""
+    """Where the windows of one pooling stand. The length of `kernel` says along how many axes.
+
+    pads: the border, wide enough for the last window also with `ceil_mode`.
+    apart: whether no two windows see the same number.
+    taps: what each tap sees, row by row; see `taps`.
+    """
 
     def __init__(
         self, op: str, shape: Sequence[int], kernel: Counts, stride: Counts, padding: Counts,
@@ -128,17 +137,17 @@ class Windows:
         self.rank = need_images(op, shape, len(kernel))
         self.sizes = tuple(shape[-self.rank :])
         self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
-        if any(p < 0 or 2 * p > r for p, r in zip(padding, self.reach, strict=True)):
+        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        if any(p < 0 or 2 * p > r for p, r in zip(padding, reach, strict=True)):
             raise ShapeError(
                 op, "pad should be at most half of effective kernel size",
                 {"padding": padding, "kernel_size": kernel},
             )  # fmt: skip
         self.count = self._count(op, shape, ceil_mode)
-
-    @property
-    def reach(self) -> Counts:
-        """How far a window extends along each axis."""
-        return tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True))
+        settings = zip(self.sizes, stride, padding, reach, self.count, strict=True)
+        self.pads = tuple((p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in settings)
+        self.apart = all(s >= r for s, r in zip(stride, reach, strict=True))
+        self.taps = list(taps(kernel, stride, dilation, self.count))
 
     def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
         counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
@@ -157,27 +166,13 @@ class Windows:
             )  # fmt: skip
         return tuple(counts)
 
-    @property
-    def pads(self) -> Pads:
-        """The border, wide enough for the last window also with `ceil_mode`."""
-        settings = (self.sizes, self.stride, self.padding, self.reach, self.count)
-        return tuple(
-            (p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in zip(*settings, strict=True)
-        )
-
-    @property
-    def apart(self) -> bool:
-        """Say whether no two windows see the same number."""
-        return all(s >= r for s, r in zip(self.stride, self.reach, strict=True))
-
-    def taps(self) -> list[tuple[Any, ...]]:
-        """List the taps; see `taps`."""
-        return list(taps(self.kernel, self.stride, self.dilation, self.count))
-
     def inside(self, y: Array) -> Array:
         """Cut the border off."""
         return y[within(self.pads, self.sizes)]
 
+
+windows_of = functools.lru_cache(maxsize=256)(Windows)
+"""The same, kept: each step of a training asks for the same windows."""
 
 KINDS = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
 
