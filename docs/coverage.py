@@ -98,17 +98,32 @@ SELF = {"self", "input", "/", "*", ""}
 def names_in(text: str) -> set[str]:
     """Return the parameter names in the text of a signature."""
     flat = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", text)
+    flat = re.sub(r"\([^()]*$", "", flat)  # out=(Tensor, LongTensor)
     words = (part.split("=")[0].split(":")[0].strip().split(" ")[-1] for part in flat.split(","))
     return {word for word in words if word.isidentifier()}
 
 
+def in_schemas(name: str) -> set[str]:
+    """Return the argument names of all forms of a function that PyTorch's dispatcher knows."""
+    import torch
+
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    return {argument.name for schema in schemas for argument in schema.arguments}
+
+
 def arguments_of_theirs(function: Any, name: str) -> set[str]:
-    """Return the arguments that PyTorch documents, over all forms of a function."""
+    """Return the arguments that PyTorch documents, over all forms of a function.
+
+    The documentation now and then uses a name that the function does not take. So where
+    the dispatcher knows the function, only names count that it knows too.
+    """
     lines = (getattr(function, "__doc__", None) or "").splitlines()[:40]
     found = (re.match(rf"(?:torch\.)?(?:\w+\.)*{re.escape(name)}\((.*)\)", s.strip()) for s in lines)
     texts = [match.group(1) for match in found if match and "..." not in match.group(1)]
     if texts:
-        return set[str]().union(*map(names_in, texts))
+        documented = set[str]().union(*map(names_in, texts))
+        known = in_schemas(name) | {"out", "dtype", "memory_format", "generator", "requires_grad"}
+        return documented & known if in_schemas(name) else documented
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

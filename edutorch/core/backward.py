@@ -9,6 +9,7 @@ from .. import backends
 from ..errors import GradientError, ShapeError
 from .autograd import edge_of
 from .engine import accumulate, run_backward
+from .registry import public
 from .tensor import Tensor, wrap
 
 Tensors = Tensor | Sequence[Tensor]
@@ -95,13 +96,18 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `outputs` with respect to `inputs`; no `.grad` changes.
 
     Args:
+        only_inputs: accepted; always so.
         allow_unused: return None for an input that no output depends on.
+        is_grads_batched: `grad_outputs` have one more dim in front; so have the results,
+            which are computed one after the other.
         materialize_grads: return zeros instead of None.
 
     Raises: GradientError: an input was not used, or needs no gradient.
@@ -112,6 +118,11 @@ def grad(
     (tensor(18.),)
     """
     roots, wanted = listed(outputs), listed(inputs)
+    if is_grads_batched:
+        return batched(
+            roots, wanted, listed(grad_outputs), retain_graph, create_graph,
+            allow_unused=allow_unused, materialize_grads=materialize_grads,
+        )  # fmt: skip
     for position, each in enumerate(wanted):
         if each._node is None:
             raise GradientError(
@@ -138,3 +149,25 @@ def grad(
         else:
             results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
     return tuple(results)
+
+
+def batched(
+    roots: list[Tensor],
+    wanted: list[Tensor],
+    starts: list[Tensor],
+    retain_graph: bool | None,
+    create_graph: bool,
+    **options: Any,
+) -> tuple[Tensor | None, ...]:
+    """Run `grad` for each of many gradients to start with, and stack what it returns."""
+    count = starts[0]._array.shape[0]
+    retain = create_graph if retain_graph is None else retain_graph
+    rows = [
+        grad(
+            roots, wanted, [each[i] for each in starts],  # type: ignore[index]
+            retain_graph=retain or i < count - 1, create_graph=create_graph, **options,
+        )
+        for i in range(count)
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True)
+    return tuple(None if column[0] is None else public("stack")(column) for column in columns)

@@ -161,7 +161,7 @@ def twice(
         start = zeros_as(y).requires_grad_()
         pairs = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
         leaves = [x for x, _ in pairs]
-        if y._node is None:
+        if y._node is None or not leaves:
             return zeros_as(y)
         backs = grad(y, leaves, start, create_graph=True, allow_unused=True)
         used = [

@@ -221,28 +221,21 @@ class Op:
     def jvp(self, inputs: tuple[Any, ...], tangents: tuple[Any, ...], **settings: Any) -> Any:
         """Forward mode: how the output moves when the inputs move along `tangents`.
 
-        An elementwise derivative is its own transpose, so its rule serves both
-        directions; a linear op moves as its input does. Others have no free rule.
-
-        Raises: NotImplementedError: the family gives no forward mode.
+        Args:
+            tangents: one per input, None for one that stays.
         """
-        if self.linear:
-            return self.function(*tangents, **settings)
-        if self.family != "elementwise" or not self.rules:
-            raise NotImplementedError(f"{self.name}: no forward-mode rule")
-        bound = self.signature.bind(*inputs, **settings)
+        from .forward import push
+
+        named = dict(zip(self.inputs, inputs, strict=False))
+        bound = self.signature.bind(**named, **settings)
         bound.apply_defaults()
-        values = {**bound.arguments, "y": self.function(*inputs, **settings)}
-        given = bound.arguments
-        values |= {f"{each}_shape": getattr(given[each], "shape", ()) for each in self.inputs}
-        total = None
-        for name, tangent in zip(self.inputs, tangents, strict=False):
-            if tangent is None or name not in self.rules:
-                continue
-            rule = self.rules[name]
-            part = rule.function(*({**values, "g": tangent}[each] for each in rule.parameters))
-            total = part if total is None else total + part
-        return total
+        values = bound.arguments
+        given = [values[name] for name in self.inputs]
+        moved = [*tangents, *[None] * (len(given) - len(tangents))]
+        if self.variadic:
+            given, moved = given[0], moved[0]
+        output = self.function(**values) if self.family == "elementwise" else None
+        return push(self, given, moved, {name: values[name] for name in self.settings}, output)
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"

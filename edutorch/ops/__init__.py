@@ -153,6 +153,15 @@ for _name in (
     if hasattr(globals()[_name], "in_place"):
         setattr(_Tensor, f"{_name}_", globals()[_name].in_place)
 
+# In-place methods that PyTorch has as functions too: exp_(x) is x.exp_().
+for _name in (
+    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil "
+    "clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix "
+    "floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg "
+    "reciprocal round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy"
+).split():
+    globals()[f"{_name}_"] = getattr(_Tensor, f"{_name}_")
+
 __all__ = [
     _name
     for _name, _value in globals().items()

@@ -96,7 +96,9 @@ def closed(spec: TreeSpec, children: list[Any]) -> Any:
     if kind in DICTS:
         factory, keys = spec.context
         together = dict(zip(keys, children, strict=True))
-        return defaultdict(factory, together) if kind is defaultdict else kind(together)
+        if kind is defaultdict:
+            return defaultdict(factory, together)
+        return kind(together)  # type: ignore[arg-type]
     if kind in (tuple, list):
         return kind(children)
     return deque(children, spec.context) if kind is deque else kind(*children)

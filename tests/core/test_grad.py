@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import edutorch
 from edutorch import autograd, tensor
 from edutorch.errors import GradientError
 from tests.devices import device  # noqa: F401
@@ -88,3 +89,16 @@ def test_a_penalty_on_the_gradient():
     (slope**2).sum().backward()
     # slope = 2 w x², so Σ slope² = Σ 4 w² x⁴, whose gradient is 8 w x⁴
     assert w.grad.tolist() == [4.0, -128.0]
+
+
+@pytest.mark.oracle
+def test_many_gradients_at_once(torch):
+    found = []
+    for lib in (edutorch, torch):
+        x = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        w = lib.ones(2, requires_grad=True)
+        (rows, none) = lib.autograd.grad(
+            x * x, (x, w), lib.eye(3), is_grads_batched=True, allow_unused=True, only_inputs=True
+        )
+        found.append((rows.tolist(), none))
+    assert found[0] == found[1]
