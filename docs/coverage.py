@@ -30,11 +30,11 @@ NAMESPACES = (
 # Names that are not about dense tensors in eager Python, by what they are about. A name
 # belongs to the first line whose pattern is found in it.
 ELSEWHERE = {
-    "sparse tensors": r"sparse|coalesce|_indices|crow_|ccol|^hspmm|^hsmm|^dsmm|^smm$|^spmm$|^saddmm|"
-    r"^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
+    "sparse tensors": r"sparse|coalesce|_indices|crow_|ccol|^hspmm|^hsmm|^dsmm|^smm$|^spmm$|"
+    r"^saddmm|^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
     "quantized tensors": r"quant|qparams|^q_|^qscheme|^int_repr|^fbgemm|^fused_moving_avg",
-    "one maker's hardware": r"mkldnn|cudnn|miopen|vulkan|ipu$|^xpu|^mtia|^is_(xpu|mtia|maia|mps|xla|"
-    r"vulkan|ipu)$|mps|^hpu|nested_tensor",
+    "one maker's hardware": r"mkldnn|cudnn|miopen|vulkan|ipu$|^xpu|^mtia|mps|^hpu|nested_tensor|"
+    r"^is_(xpu|mtia|maia|mps|xla|vulkan|ipu)$",
     "compilers and their parts": r"^jit|^import_ir|^parse_|^merge_type|^unify_type|^sym_|^compile$|"
     r"^cond$|^fork$|^wait$|^export|^while_loop|^scan$|^AliasDb|_script|^profiler_|^classproperty|"
     r"^thread_safe_generator|^init_num_threads|^set_vital|^read_vitals|^vitals|^dynamo|"
@@ -43,8 +43,8 @@ ELSEWHERE = {
     "halves of a GPU's batch norm": r"^batch_norm_(back|elem|gath|stat|upd)",
     "mixed precision, a namespace of its own": r"autocast",
     "type hints": r"^(Callable|DType|Optional|Tensor|Any|Union|List|Dict)$",
-    "removed from PyTorch": r"^(eig|lstsq|matrix_rank|solve|symeig|reinforce|volatile|storage_type)$",
-    "files and processes of storages": r"Storage|_shared_memory|share_memory|^is_shared|^from_file",
+    "removed from PyTorch": r"^(eig|lstsq|matrix_rank|solve|symeig|reinforce|volatile)$",
+    "files and processes of storages": r"Storage|_shared_memory|share_memory|^is_shared",
 }  # fmt: skip
 REMOVED_ONLY_IN = ("torch", "torch.Tensor")  # linalg has its own eig, lstsq, solve
 
@@ -118,7 +118,8 @@ def arguments_of_theirs(function: Any, name: str) -> set[str]:
     the dispatcher knows the function, only names count that it knows too.
     """
     lines = (getattr(function, "__doc__", None) or "").splitlines()[:40]
-    found = (re.match(rf"(?:torch\.)?(?:\w+\.)*{re.escape(name)}\((.*)\)", s.strip()) for s in lines)
+    pattern = re.compile(rf"(?:torch\.)?(?:\w+\.)*{re.escape(name)}\((.*)\)")
+    found = (pattern.match(line.strip()) for line in lines)
     texts = [match.group(1) for match in found if match and "..." not in match.group(1)]
     if texts:
         documented = set[str]().union(*map(names_in, texts))
@@ -198,9 +199,8 @@ def table() -> str:
         absent = [name for name, found in states.items() if found is None]
         works = len(names) - len(partly) - len(absent)
         share = (works + len(partly)) / len(names)
-        rows.append(
-            f"| `{namespace}` | {len(names)} | {works} | {len(partly)} | {len(absent)} | {share:.0%} |"
-        )
+        counts = f"{len(names)} | {works} | {len(partly)} | {len(absent)}"
+        rows.append(f"| `{namespace}` | {counts} | {share:.0%} |")
         reasons = "\n".join(f"- `{name}`: {reason}" for name, reason in partly.items())
         lists.append(
             f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\nAbsent: {listed(absent)}\n"

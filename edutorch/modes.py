@@ -21,13 +21,15 @@ class Modes:
     """`grad`: record the graph; `inference`: mark results as never recordable;
     `listeners`: callables that receive every event (see `events.py`); `levels`: open
     levels of forward mode, the outermost first (see `core/forward.py`); `saving`: what
-    is done to values saved for backward, or why nothing may be (see `core/saving.py`)."""
+    is done to values saved for backward, or why nothing may be (see `core/saving.py`);
+    `batches`: open levels of `vmap`, the outermost first (see `backends/batched.py`)."""
 
     grad: bool = True
     inference: bool = False
     listeners: tuple[Callable[[Any], None], ...] = ()
     levels: tuple[Any, ...] = ()
     saving: Any = None
+    batches: tuple[Any, ...] = ()
 
 
 PLAIN = Modes()
@@ -39,6 +41,8 @@ current = _CURRENT.get
 def _normal(modes: Modes) -> Modes:
     """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
     if modes.inference or modes.listeners or modes.levels or modes.saving is not None:
+        return modes
+    if modes.batches:
         return modes
     return PLAIN if modes.grad else QUIET
 

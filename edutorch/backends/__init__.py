@@ -15,7 +15,7 @@ from .numpy import Backend
 __all__ = ["Backend", "get", "of", "register"]
 
 _BY_NAME: dict[str, Backend] = {}
-_BY_ARRAY: dict[type, Backend] = {}
+_BY_ARRAY: dict[type, Backend | None] = {}
 
 
 def register(backend: Backend) -> Backend:
@@ -23,6 +23,11 @@ def register(backend: Backend) -> Backend:
     _BY_NAME[backend.name] = backend
     _BY_ARRAY[backend.array_type] = backend
     return backend
+
+
+def register_type(array_type: type) -> None:
+    """Make a class of arrays known that each carry their `backend` (see `batched.py`)."""
+    _BY_ARRAY[array_type] = None
 
 
 CPU = register(_numpy.NumpyBackend())
@@ -51,7 +56,7 @@ def get(name: str) -> Backend:
 
 def of(array: Any) -> Backend:
     """Return the backend that owns `array`."""
-    return _BY_ARRAY[type(array)]
+    return _BY_ARRAY[type(array)] or array.backend
 
 
 def is_array(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -22,11 +22,16 @@ class Backend:
     name: str
     xp: ModuleType | Any
     array_type: type
+    level = 0  # of `vmap`: a device is outside of all of them (see `batched.py`)
 
     @property
     def device_name(self) -> str:
         """The name that `tensor.device` shows: with the number of the GPU."""
         return "cuda:0" if self.name == "cuda" else self.name
+
+    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+        """Run the forward of an op, given its arrays and its settings by name."""
+        return forward(self.xp, **inputs, **settings)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Make an array of this device from numbers, lists or one of its own arrays."""
@@ -150,6 +155,18 @@ def in_a_row(array: np.ndarray) -> np.ndarray:
     return array.transpose(order)
 
 
+def inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
+    """Say whether such a view shows nothing but an array that lies in memory row by row."""
+    if not array.flags.c_contiguous or offset < 0:
+        return False
+    last = offset + array.itemsize
+    for size, step in zip(shape, strides, strict=True):
+        if step < 0:
+            return False
+        last += (size - 1) * step
+    return last <= array.nbytes
+
+
 class NumpyBackend(Backend):
     """The reference: every other backend is compared with this one."""
 
@@ -169,7 +186,7 @@ class NumpyBackend(Backend):
     def as_strided(
         self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> np.ndarray:
-        if array.base is not None or not array.flags.c_contiguous:
+        if not inside(array, shape, strides, offset):
             whole = owner(array)
             offset += self.address(array) - self.address(whole)
             array, kind = in_a_row(whole), array.dtype

@@ -177,9 +177,10 @@ class Op:
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "missing": generate.missing, "array_of": array_of, "node_of": node_of, "edge_of": autograd.edge_of,
-            "result_again": result_again, "second_backward": autograd.second_backward,
-            "stale_value": autograd.stale_value, "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
+            "missing": generate.missing, "array_of": array_of, "node_of": node_of,
+            "edge_of": autograd.edge_of, "result_again": result_again,
+            "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
+            "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}

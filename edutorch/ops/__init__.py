@@ -60,6 +60,7 @@ from .axes import (
     flatten,
     movedim,
     ravel,
+    swapaxes,
     unflatten,
 )
 from .arrange import (
@@ -139,7 +140,7 @@ arctan, arcsin, arccos, arctan2, arcsinh, arccosh, arctanh = (
     atanh,
 )
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
-swapaxes = swapdims = transpose
+swapdims = transpose
 moveaxis, clip, fix = movedim, clamp, trunc
 concat = concatenate = cat
 row_stack, trapz = vstack, trapezoid
@@ -147,7 +148,7 @@ row_stack, trapz = vstack, trapezoid
 for _name in (
     "multiply", "divide", "true_divide", "subtract", "negative", "absolute", "arctan", "arcsin",
     "arccos", "arctan2", "arcsinh", "arccosh", "arctanh", "greater", "greater_equal", "less",
-    "less_equal", "not_equal", "swapaxes", "swapdims", "moveaxis", "clip", "fix",
+    "less_equal", "not_equal", "swapdims", "moveaxis", "clip", "fix",
 ):  # fmt: skip
     setattr(_Tensor, _name, globals()[_name])
     if hasattr(globals()[_name], "in_place"):

@@ -11,6 +11,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..device import backend_for
@@ -240,6 +241,7 @@ diag_embed.vjp(
 
 
 @as_method
+@takes_out
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal.
 

@@ -13,6 +13,17 @@ from ..errors import DimError, ShapeError
 
 
 @as_method
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two axes exchanged, as by `transpose`.
+
+    >>> swapaxes(tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return transpose(input, axis0, axis1)
+
+
+@as_method
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from start_dim to end_dim joined into one.
 

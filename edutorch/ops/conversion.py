@@ -102,8 +102,8 @@ def to(
 
 
 def _converter(name: str, kind: dtypes.dtype) -> None:
-    def method(self: Tensor) -> Tensor:
-        return to(self, kind)
+    def method(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        return to(self, kind, memory_format=memory_format)
 
     method.__name__ = name
     method.__doc__ = f"The numbers as {kind.name}."

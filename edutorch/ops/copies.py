@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.methods import as_method
+from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
@@ -85,7 +86,7 @@ def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
     copy.__module__ = __name__
     copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, as a copy.\n\n>>> {example}\n"
     copy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return copy
+    return takes_out(copy)
 
 
 alias_copy = _as_copy(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])")

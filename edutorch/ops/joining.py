@@ -9,6 +9,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import ShapeError
@@ -98,6 +99,7 @@ stack.vjp(
 # Composed of the two above ------------------------------------------------------------------
 
 
+@takes_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one behind the other horizontally.
 
@@ -107,6 +109,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
 
 
+@takes_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors below each other, a vector as a row.
 
@@ -118,6 +121,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(rows, 0)
 
 
+@takes_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one behind the other along a third axis.
 
@@ -128,6 +132,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([atleast_3d(each) for each in tensors], 2)
 
 
+@takes_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side, a vector as a column.
 

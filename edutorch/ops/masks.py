@@ -8,6 +8,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
+from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ShapeError
@@ -38,6 +39,7 @@ masked_fill.vjp(input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ 
 
 
 @as_method
+@takes_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The numbers where `mask` is true, in a row.
 
@@ -65,6 +67,7 @@ where.op = choose.op  # type: ignore[attr-defined]
 
 
 @as_method
+@takes_out
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Where the numbers are not zero: a row of indices for each.
 

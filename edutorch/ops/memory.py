@@ -20,6 +20,7 @@ from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, link_view, wrap
 from ..errors import GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
+from .axes import swapaxes
 from .conversion import to
 from .creation import sizes as sizes_of
 from .from_data import tensor
@@ -48,7 +49,8 @@ _turn_by_strides = _turned("as_strided_", as_strided)
 _turned("t_", t)
 _turned("squeeze_", squeeze)
 _turned("unsqueeze_", unsqueeze)
-for _name in ("transpose_", "swapaxes_", "swapdims_"):
+_turned("swapaxes_", swapaxes)
+for _name in ("transpose_", "swapdims_"):
     _turned(_name, transpose)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import backends
 from ..core.follow import same_past
 from ..core.methods import as_method, overwrite, refuse_leaf
+from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ShapeError
@@ -91,6 +92,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @with_twin
+@takes_out
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True,

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 
 from ...backends.numpy import Array
+from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
@@ -209,6 +210,7 @@ def rms_norm(
     return scaled(y, weight, None, shape)
 
 
+@takes_out
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:

@@ -28,7 +28,7 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
     """
     if isinstance(value, int):
         return (value,) * rank
-    if value.__class__ is tuple and len(value) == rank:
+    if isinstance(value, tuple) and len(value) == rank:
         return value
     if len(value) == 1:
         return (int(value[0]),) * rank

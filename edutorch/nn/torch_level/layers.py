@@ -33,15 +33,22 @@ from ..functional import (
     rms_norm,
 )  # fmt: skip
 from ..functional.norm import standardize
+from ..functional.sampling import (
+    affine_grid_generator,
+    grid_sampler,
+    grid_sampler_2d,
+    grid_sampler_3d,
+)  # fmt: skip
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "batch_norm", "bilinear",
-    "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-    "cosine_similarity", "group_norm", "instance_norm", "layer_norm", "max_pool1d",
-    "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_batch_norm",
-    "native_channel_shuffle", "native_group_norm", "native_layer_norm", "norm_except_dim",
-    "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "rms_norm",
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "affine_grid_generator", "avg_pool1d",
+    "batch_norm", "bilinear", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d",
+    "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+    "cosine_similarity", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm",
+    "instance_norm", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool3d", "native_batch_norm", "native_channel_shuffle", "native_group_norm",
+    "native_layer_norm", "norm_except_dim", "pairwise_distance", "pdist", "pixel_shuffle",
+    "pixel_unshuffle", "rms_norm",
 ]  # fmt: skip
 
 

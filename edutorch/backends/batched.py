@@ -1,0 +1,424 @@
+"""Arrays of a whole batch that look like one example: the device behind `vmap`.
+
+`vmap(f)` calls `f` once, and `f` computes with all examples at a time without knowing it.
+What it gets are tensors around a `BatchedArray`: an array of another device (NumPy, CuPy,
+or again one of these) whose axis 0 is hidden. It shows the shape of one example, and the
+functions of its `xp` (`batched_rules.py`) leave the hidden axis alone. So every forward and
+every derivative rule works on it unchanged.
+
+One call of `vmap` is one level, and a level is one `BatchedBackend`. Nested calls nest their
+arrays, the newest level outermost. The hidden axis has size 1 where all examples share the
+numbers: a weight that came from outside stays one weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import of as backend_of
+from . import register_type
+from .batched_index import Plan
+from .batched_rules import BatchedModule, Values, axes_inside, joined
+from .batched_words import LOOPED, DependsOnNumbers, branching, not_in_place, refused
+from .numpy import Array, Backend
+
+
+class Flags:
+    """How one example lies in memory."""
+
+    def __init__(self, array: BatchedArray) -> None:
+        inside = array._values.flags
+        self.owndata, self.writeable = inside.owndata, getattr(inside, "writeable", True)
+        self.c_contiguous = in_a_row(array, reversed(range(array.ndim)))
+        self.f_contiguous = in_a_row(array, range(array.ndim))
+
+
+def in_a_row(array: BatchedArray, order: Any) -> bool:
+    """Say whether the axes, from the fastest on, lie in memory without gaps."""
+    step, shape, strides = array.dtype.itemsize, array.shape, array.strides
+    for axis in order:
+        if shape[axis] != 1 and strides[axis] != step:
+            return not array.size
+        step *= shape[axis]
+    return True
+
+
+class BatchedArray:
+    """An array that shows one example of many; see the module's text."""
+
+    __slots__ = ("__weakref__", "_values", "backend")
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # NumPy's operators leave the work to ours
+
+    _values: Any  # axis 0 is hidden: as long as the batch, or 1 if all examples share the rest
+    backend: BatchedBackend
+
+    def __init__(self, values: Any, backend: BatchedBackend) -> None:
+        self._values, self.backend = values, backend
+
+    # What it looks like -----------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return self._values.shape[1:]
+
+    @property
+    def ndim(self) -> int:
+        """The axes of one example."""
+        return self._values.ndim - 1
+
+    @property
+    def size(self) -> int:
+        """How many numbers one example has."""
+        return math.prod(self._values.shape[1:])
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the numbers."""
+        return self._values.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per number."""
+        return self._values.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one example."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps in memory within one example."""
+        return self._values.strides[1:]
+
+    @property
+    def flags(self) -> Flags:
+        """How one example lies in memory."""
+        return Flags(self)
+
+    @property
+    def base(self) -> Any:
+        """Whose memory it is."""
+        return self._values.base
+
+    @property
+    def T(self) -> BatchedArray:
+        """The axes of each example in the opposite order."""
+        return self.transpose()
+
+    @property
+    def real(self) -> BatchedArray:
+        """The real parts."""
+        return self.backend.wrap(self._values.real)
+
+    @property
+    def imag(self) -> BatchedArray:
+        """The imaginary parts."""
+        return self.backend.wrap(self._values.imag)
+
+    # What can be done with it -----------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in METHODS:
+            raise AttributeError(f"batched arrays have no {name!r}")
+        function = getattr(self.backend.xp, METHODS[name])
+        return lambda *args, **settings: function(self, *args, **settings)
+
+    def reshape(self, *shape: Any) -> BatchedArray:
+        """Each example in another shape."""
+        return self.backend.xp.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> BatchedArray:
+        """The axes of each example in another order."""
+        if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int):
+            axes = tuple(axes[0])
+        return self.backend.xp.transpose(self, None if axes in ((), (None,)) else axes)
+
+    def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> BatchedArray:
+        """The numbers as another type."""
+        return self.backend.wrap(self._values.astype(dtype, copy=copy, **settings))
+
+    def copy(self, order: str = "C") -> BatchedArray:
+        """The same numbers in memory of their own."""
+        return self.backend.wrap(self._values.copy())
+
+    def view(self, dtype: Any) -> BatchedArray:
+        """The same bytes as another type."""
+        values = self._values
+        if self.ndim or values.dtype.itemsize == np.dtype(dtype).itemsize:
+            return self.backend.wrap(values.view(dtype))
+        return self.backend.wrap(values[:, None].view(dtype))
+
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = value
+
+    def __getitem__(self, index: Any) -> BatchedArray:
+        return Plan(self, index).get()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        Plan(self, index).set(value)
+
+    def grow(self, others: Sequence[Any]) -> None:
+        """Get memory for each example (and for the levels of `others`) before a write."""
+        inside = self.backend.highest([self._values, *others])
+        values = self._values
+        if values.shape[0] != self.backend.size:
+            values = self.backend.full(values).copy()
+        if backend_of(values) is not inside:
+            values = inside.wrap(inside.full(values[None]).copy())
+        self._values = values
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[BatchedArray]:
+        return (self[index] for index in range(len(self)))
+
+    # Numbers that would leave it ---------------------------------------------------------
+
+    def agreed(self) -> Any:
+        """Return the one number that all examples have.
+
+        Raises: DependsOnNumbers: they differ.
+        """
+        if self.size != 1:
+            raise ValueError("the truth of an array with several numbers is ambiguous")
+        values = self._values.reshape(self._values.shape[0])
+        if values.shape[0] != 1 and not bool((values == values[0]).all()):
+            raise branching()
+        first = values[0]
+        return first.agreed() if isinstance(first, BatchedArray) else first.item()
+
+    def __bool__(self) -> bool:
+        return bool(self.agreed())
+
+    def __int__(self) -> int:
+        return int(self.agreed())
+
+    def __float__(self) -> float:
+        return float(self.agreed())
+
+    def __index__(self) -> int:
+        return int(self.agreed())
+
+    def truth(self) -> bool:
+        """Refuse to choose one way for all examples."""
+        raise branching()
+
+    def item(self) -> Any:
+        """Refuse to be one number."""
+        raise refused("item")
+
+    def tolist(self) -> Any:
+        """Refuse to be a list."""
+        raise refused("tolist")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise not_in_place()
+
+    def __repr__(self) -> str:
+        return f"BatchedArray(lvl={self.backend.depth}, shape={self.shape}, {self._values!r})"
+
+
+METHODS = {
+    name: name
+    for name in (
+        "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "cumprod", "cumsum",
+        "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat",
+        "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+    )
+} | {"round": "around", "flatten": "ravel", "conjugate": "conj"}  # fmt: skip
+"""Methods of arrays, and the function of `xp` behind each."""
+
+
+class BatchedBackend(Backend):
+    """One level of `vmap`.
+
+    Args:
+        inner: the device, or the next level outside.
+        size: how many examples there are.
+        depth: the number shown for the level: 1 for the outermost call of `vmap`.
+        randomness: "error", "different" or "same": see `random`.
+    """
+
+    array_type = BatchedArray
+    _numbers = itertools.count(1)
+
+    def __init__(
+        self, inner: Backend, size: int, depth: int = 1, randomness: str = "error"
+    ) -> None:
+        self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
+        self.level = next(self._numbers)  # the newest is the highest: arrays nest in that order
+        self.name = inner.name
+        self.xp = BatchedModule(self)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device behind all levels."""
+        return self.inner.device_name
+
+    # In and out -------------------------------------------------------------------------
+
+    def wrap(self, values: Any) -> BatchedArray:
+        """Hide the first axis of an array."""
+        return BatchedArray(values, self)
+
+    def inside(self, value: Any) -> Any:
+        """Return the array behind an operand, with the hidden axis shown; numbers stay numbers."""
+        if isinstance(value, BatchedArray) and value.backend is self:
+            return value._values
+        return value[None] if hasattr(value, "dtype") else value
+
+    def lifted(self, array: Any) -> BatchedArray:
+        """Return an array from outside as one that all examples share."""
+        if isinstance(array, BatchedArray) and array.backend is self:
+            return array
+        return self.wrap(array[None])
+
+    def full(self, values: Any) -> Any:
+        """Stretch a shared hidden axis over all examples."""
+        if values.shape[0] == self.size:
+            return values
+        return backend_of(values).broadcast_to(values, (self.size, *values.shape[1:]))
+
+    @staticmethod
+    def highest(values: Sequence[Any]) -> Any:
+        """Return the backend that can compute with all of `values`: the highest level."""
+        found = [backend_of(each) for each in values if hasattr(each, "ndim")]
+        return max(found, key=lambda backend: backend.level)
+
+    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+        """Run a forward; once per example where its way depends on the numbers."""
+        try:
+            return forward(self.xp, **inputs, **settings)
+        except DependsOnNumbers:
+            LOOPED[forward.__name__] += 1
+        results = []
+        for number in range(self.size):
+            one = {name: self.example(each, number) for name, each in inputs.items()}
+            others = {name: self.example(each, number) for name, each in settings.items()}
+            arrays = [each for value in one.values() for each in flat(value)]
+            results.append(self.highest(arrays).run(forward, one, others))
+        return joined(self, results)
+
+    def example(self, value: Any, number: int) -> Any:
+        """Return what one example sees of a value."""
+        value = getattr(value, "_array", value)
+        if isinstance(value, BatchedArray) and value.backend is self:
+            return value._values[number if value._values.shape[0] > 1 else 0, ...]
+        if type(value) in (tuple, list):
+            return type(value)(self.example(each, number) for each in value)
+        return value
+
+    # What every backend offers ------------------------------------------------------------
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        return self.xp.asarray(values, dtype=dtype)
+
+    def from_numpy(self, array: np.ndarray) -> BatchedArray:
+        return self.wrap(self.inner.from_numpy(array)[None])
+
+    def to_numpy(self, array: BatchedArray) -> np.ndarray:
+        raise refused("numpy")
+
+    def scatter_add(self, target: BatchedArray, index: Any, values: Array) -> None:
+        Plan(target, index).add(values)
+
+    def as_strided(
+        self, array: BatchedArray, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> BatchedArray:
+        values = array._values
+        shape, steps = (values.shape[0], *shape), (values.strides[0], *strides)
+        return self.wrap(backend_of(values).as_strided(values, shape, steps, offset))
+
+    def storage(self, array: BatchedArray) -> tuple[int, int]:
+        return backend_of(array._values).storage(array._values)
+
+    def memory(self, array: BatchedArray) -> Array:
+        raise refused("untyped_storage")
+
+    def shares_memory(self, view: Any, of: Any) -> bool:
+        if not (isinstance(view, BatchedArray) and isinstance(of, BatchedArray)):
+            return False
+        if view.backend is not of.backend:
+            return False
+        return backend_of(view._values).shares_memory(view._values, of._values)
+
+    def broadcast_to(self, array: BatchedArray, shape: tuple[int, ...]) -> BatchedArray:
+        (values,) = Values(self, [array], len(shape)).arrays
+        return self.wrap(backend_of(values).broadcast_to(values, (values.shape[0], *shape)))
+
+    def diagonal(self, array: BatchedArray, offset: int, axis1: int, axis2: int) -> BatchedArray:
+        axes = axes_inside((axis1, axis2), array.ndim)
+        return self.wrap(backend_of(array._values).diagonal(array._values, offset, *axes))
+
+    def address(self, array: BatchedArray) -> int:
+        return backend_of(array._values).address(array._values)
+
+    def generator(self, seed: int) -> Any:
+        return self.inner.generator(seed)
+
+    def synchronize(self) -> None:
+        self.inner.synchronize()
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the arrays in a value or a sequence."""
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return [each for each in found if hasattr(each, "ndim")]
+
+
+# Operators -----------------------------------------------------------------------------------
+
+
+def _add_operators() -> None:
+    from .strict_array import _BINARY, _COMPARING, _UNARY
+
+    def apply(ufunc: str, first: Any, second: Any) -> Any:
+        arrays = [each for each in (first, second) if hasattr(each, "ndim")]
+        if any(not hasattr(each, "ndim") and not isinstance(each, (int, float, complex))
+               for each in (first, second)):  # fmt: skip
+            return NotImplemented
+        backend = BatchedBackend.highest([each for each in arrays if hasattr(each, "backend")])
+        return getattr(backend.xp, ufunc)(first, second)
+
+    def forwards(ufunc: str) -> Callable[..., Any]:
+        return lambda self, other: apply(ufunc, self, other)
+
+    def backwards(ufunc: str) -> Callable[..., Any]:
+        return lambda self, other: apply(ufunc, other, self)
+
+    def in_place(ufunc: str) -> Callable[..., Any]:
+        def write(self: BatchedArray, other: Any) -> BatchedArray:
+            y = apply(ufunc, self, other)
+            if not np.can_cast(y.dtype, self.dtype, "same_kind"):
+                raise TypeError(f"ufunc {ufunc}: cannot write {y.dtype} into {self.dtype}")
+            self[...] = y
+            return self
+
+        return write
+
+    def alone(ufunc: str) -> Callable[..., Any]:
+        return lambda self: getattr(self.backend.xp, ufunc)(self)
+
+    for name, ufunc in (_BINARY | _COMPARING).items():
+        setattr(BatchedArray, f"__{name}__", forwards(ufunc))
+    for name, ufunc in _BINARY.items():
+        setattr(BatchedArray, f"__r{name}__", backwards(ufunc))
+        setattr(BatchedArray, f"__i{name}__", in_place(ufunc))
+    for name, ufunc in _UNARY.items():
+        setattr(BatchedArray, f"__{name}__", alone(ufunc))
+
+
+_add_operators()
+register_type(BatchedArray)

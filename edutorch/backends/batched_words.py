@@ -1,0 +1,58 @@
+"""What cannot be done to a whole batch at once, and how `vmap` says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..errors import EdutorchError
+
+LOOPED: Counter[str] = Counter()
+"""How often a function or an op had to be run once per example, by its name."""
+
+
+class VmapError(EdutorchError, RuntimeError):
+    """Something that cannot be done to a whole batch at once."""
+
+
+class DependsOnNumbers(VmapError):
+    """A way through the code depends on numbers that differ between the examples."""
+
+
+def refused(op: str) -> VmapError:
+    return VmapError(
+        op,
+        f"vmap: It looks like you're calling .{op}() on a Tensor. We don't support vmap over "
+        f"calling .{op}() on a Tensor, please try to rewrite what you're doing with other "
+        "operations",
+        hint="inside of vmap a tensor stands for all examples at once; where(condition, a, b) "
+        "chooses for each of them",
+    )
+
+
+def branching() -> DependsOnNumbers:
+    return DependsOnNumbers(
+        "bool",
+        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+        "flow. We don't support that yet",
+        hint="the examples may go different ways; use where(condition, a, b), which computes both",
+    )
+
+
+def not_in_place() -> VmapError:
+    return VmapError(
+        "in-place",
+        "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a "
+        "Tensor `other` in extra_args that has more elements than `self`. This happened due to "
+        "`other` being vmapped over but `self` not being vmapped over in a vmap",
+        hint="write x = x + y instead of x += y, or start from a tensor that belongs to the "
+        "batch: y.new_zeros(shape) instead of zeros(shape)",
+    )
+
+
+def different_shapes(shapes: list[tuple[int, ...]]) -> VmapError:
+    return VmapError(
+        "vmap",
+        "vmap: the result has another shape for each example, and such results cannot be stacked",
+        {"shapes": ", ".join(str(each) for each in shapes[:4])},
+        "use where(condition, a, b) instead of picking by a mask",
+    )

@@ -1,0 +1,243 @@
+"""Memory that NumPy shows too, where a write does not pass through any tensor.
+
+An array from outside (`from_numpy`) is held as `Shared`, for as long as somebody out there
+may hold it. Memory of our own that `.numpy()` has handed out is held as `Lent`, until the
+last array that shows it is gone. Ops look at the class of the array: an ordinary one
+takes the fast path and pays nothing. A node that is recorded with a shared tensor keeps
+a copy of its numbers, so its gradient is right whatever happens outside.
+
+That leaves the nodes which had saved a tensor before `.numpy()` was called. For them
+`LentWrites` notes a checksum at that moment; it is compared again when backward asks
+for the time of the last write.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..modes import current
+from .autograd import LEAF, Writes, clock
+from .forward import with_tangents
+from .registry import REGISTRY
+from .tensor import Tensor, fill, wrap, writes_of
+
+
+class Shared(np.ndarray):
+    """The memory of an array that somebody outside may hold; views of it are shared as well."""
+
+    __slots__ = ()
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return what is computed from it as an ordinary array: that is new memory."""
+        if array is self:
+            return self
+        plain = array.view(np.ndarray)
+        return plain[()] if return_scalar else plain
+
+
+class Lent(Shared):
+    """The memory of an ordinary tensor while arrays from `.numpy()` show it."""
+
+    __slots__ = ()
+
+
+backends.also(backends.CPU, Shared, Lent)
+
+
+def plain(array: Any) -> Any:
+    """Return a shared array as an ordinary one of the same memory; others as they are."""
+    if not isinstance(array, Shared):
+        return array
+    base = array.base
+    if base.__class__ is np.ndarray and same_place(base, array):
+        return base
+    return array.view(np.ndarray)
+
+
+def same_place(array: np.ndarray, other: np.ndarray) -> bool:
+    return (
+        array.shape == other.shape
+        and array.dtype == other.dtype
+        and array.strides == other.strides
+        and array.ctypes.data == other.ctypes.data
+    )
+
+
+def shared(array: np.ndarray) -> np.ndarray:
+    """Mark the memory of an array from outside."""
+    return array if isinstance(array, Shared) else array.view(Shared)
+
+
+# Arrays from outside that nobody holds any more ---------------------------------------------
+
+
+def holders(array: Any) -> int:
+    """Return the largest number of references to an array or to one that it is a view of."""
+    most = sys.getrefcount(array)
+    while array.base is not None:
+        array = array.base
+        if array.__class__ is not np.ndarray:
+            return sys.maxsize
+        most = max(most, sys.getrefcount(array))
+    return most
+
+
+ALONE = holders(shared(np.zeros(1)).base)
+"""What `holders` says of an array that only our own one refers to."""
+
+
+def settle(tensor: Tensor) -> None:
+    """Make a tensor ordinary again if the array it came from is held by nobody else."""
+    array = tensor._array
+    if array.__class__ is Shared and array.base.__class__ is np.ndarray:
+        if holders(array.base) <= ALONE and same_place(array.base, array):
+            tensor._array = array.base
+
+
+# What a node keeps of a shared tensor -----------------------------------------------------------
+
+
+def kept_apart(value: Any) -> Any:
+    """Return a tensor of the same past with numbers of its own, if `value` is a shared tensor."""
+    if not isinstance(value, Tensor) or not isinstance(value._array, Shared):
+        return value
+    copied = fill(object.__new__(Tensor), plain(value._array).copy("K"))
+    if value._node is LEAF:  # one step away from it, for second derivatives
+        REGISTRY["as_type"].record(copied, copied._array, value, value.dtype)
+    else:
+        copied._node = value._node
+    return with_tangents(copied, value) if current().levels else copied
+
+
+def keep_apart(node: Any) -> None:
+    """Replace the shared tensors that a new node has saved."""
+    if node is not None and node.saved:
+        node.saved = tuple(
+            tuple(kept_apart(each) for each in value)
+            if value.__class__ is tuple
+            else kept_apart(value)
+            for value in node.saved
+        )
+
+
+# Memory of our own, seen by NumPy ----------------------------------------------------------------
+
+
+class LentWrites(Writes):
+    """The writes to memory that is lent: also those that no tensor has made."""
+
+    lent: dict[int, tuple[np.ndarray, int | None]]
+
+    @property
+    def time(self) -> float:  # type: ignore[override]
+        """When the last write happened, or was found to have happened."""
+        self.compare()
+        return self._time
+
+    @time.setter
+    def time(self, value: float) -> None:
+        # What was saved before is stale from now on, and what comes later is kept apart.
+        self.lent = {key: (array, None) for key, (array, _) in self.lent.items()}
+        self._time = value
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many writes there were."""
+        self.compare()
+        return self._count
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self._count = value
+
+    def compare(self) -> None:
+        """Count a write if the numbers are not what they were when they were lent."""
+        for array, noted in tuple(self.lent.values()):
+            if noted is not None and checksum(array) != noted:
+                self.outside = self.time = clock()
+                self._count += 1
+                return
+
+    def given_back(self, key: int) -> None:
+        """Note that one of the arrays is gone; after the last one the tensors are ordinary."""
+        self.compare()
+        del self.lent[key]
+        if not self.lent:
+            time, count = self._time, self._count
+            del self.lent, self._time, self._count
+            self.__class__ = Writes  # type: ignore[assignment]
+            self.time, self.count = time, count
+            for tensor in family(self):
+                if tensor._array.__class__ is Lent:
+                    tensor._array = plain(tensor._array)
+
+
+def checksum(array: np.ndarray) -> int:
+    """Return a number that changes if any of the numbers in the array does."""
+    array = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def family(writes: Writes) -> list[Tensor]:
+    """Return all living tensors whose memory these writes are about."""
+    references = (writes.owner, *writes.views)
+    found = (None if each is None else each() for each in references)
+    return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
+
+
+class Holder:
+    """What the arrays that are handed out refer to: it lives as long as one of them does."""
+
+    __slots__ = ("array", "writes")
+
+    def __init__(self, array: np.ndarray, writes: LentWrites) -> None:
+        self.array, self.writes = array, writes
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Describe the memory to NumPy (which does not know bfloat16: as integers)."""
+        array = self.array
+        return (array.view(f"u{array.itemsize}") if is_foreign(array) else array).__array_interface__
+
+    def __del__(self) -> None:
+        self.writes.given_back(id(self))
+
+
+def is_foreign(array: np.ndarray) -> bool:
+    """Say whether its numbers are of a type that NumPy cannot name by itself."""
+    return array.dtype.kind == "V" or array.dtype == dtypes.bfloat16.numpy
+
+
+def lend(tensor: Tensor) -> np.ndarray:
+    """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
+    settle(tensor)
+    array = plain(tensor._array)
+    if tensor._array.__class__ is Shared or not array.size or tensor.is_inference():
+        return array
+    writes: Any = writes_of(tensor)
+    if writes.owner is None:
+        writes.owner = ref(tensor if tensor._base is None else tensor._base)
+    if writes.__class__ is Writes:
+        time, count = writes.time, writes.count
+        writes.__dict__.pop("time", None)
+        writes.__dict__.pop("count", None)
+        writes.lent, writes._time, writes._count = {}, time, count
+        writes.__class__ = LentWrites
+        for each in family(writes):
+            if each._array.__class__ is np.ndarray:
+                each._array = each._array.view(Lent)
+    holder = Holder(array, writes)
+    writes.lent[id(holder)] = array, checksum(array)
+    shown = np.asarray(holder)
+    return shown.view(array.dtype) if is_foreign(array) else shown
+
+
+def unshared(array: Any) -> Tensor:
+    """Wrap an array that a computation has made."""
+    return wrap(plain(array))

@@ -1,0 +1,428 @@
+"""Sets of numbers: which parameters a distribution takes, and which values it gives.
+
+A constraint answers `check(value)` with a bool per value. `event_dim` says how many of the last
+dimensions belong to one value (0 for a number, 1 for a vector, 2 for a matrix).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import all as all_true
+from ..ops import isfinite, ones, stack, tril
+
+__all__ = [
+    "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval",
+    "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
+    "mixture_same_family", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
+    "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real",
+    "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
+]  # fmt: skip
+
+
+class Constraint:
+    """A set of values. `check` says of each value whether it belongs to the set.
+
+    >>> edutorch.distributions.constraints.positive.check(tensor([-1.0, 2.0]))
+    tensor([False,  True])
+    """
+
+    is_discrete: Any = False
+    event_dim: Any = 0
+
+    def check(self, value: Any) -> Any:
+        """Return one bool per value (its last `event_dim` dimensions are one value)."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({settings})"
+
+
+class Dependent(Constraint):
+    """A set that depends on the parameters of the distribution: unknown before they are."""
+
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    @property
+    def is_discrete(self) -> bool:
+        if self._is_discrete is NotImplemented:
+            raise NotImplementedError(".is_discrete cannot be determined statically")
+        return self._is_discrete
+
+    @property
+    def event_dim(self) -> int:
+        if self._event_dim is NotImplemented:
+            raise NotImplementedError(".event_dim cannot be determined statically")
+        return self._event_dim
+
+    def __call__(
+        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> Dependent:
+        """Say what is known of the set."""
+        return Dependent(
+            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
+            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
+        )
+
+    def check(self, value: Any) -> Any:
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+    def __repr__(self) -> str:
+        return "Dependent()"
+
+
+class DependentProperty(property, Dependent):
+    """A property that returns the constraint; of the class it is a dependent constraint."""
+
+    def __init__(
+        self, fn: Callable[..., Any] | None = None, *,
+        is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented,
+    ) -> None:  # fmt: skip
+        super().__init__(fn)
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[..., Any]) -> DependentProperty:  # type: ignore[override]
+        """Decorate: `@dependent_property(event_dim=1)`."""
+        return DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Say whether a constraint depends on parameters, so that it cannot check anything."""
+    return isinstance(constraint, Dependent)
+
+
+class IndependentConstraint(Constraint):
+    """Many values as one: valid where all along the last dimensions are valid."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self) -> int:
+        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
+
+    def check(self, value: Any) -> Any:
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        fine, n = self.base_constraint.check(value), self.reinterpreted_batch_ndims
+        return all_true(fine.reshape((*fine.shape[: fine.dim() - n], -1)), -1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """A value that each component of a mixture could have given."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        self.base_constraint = base_constraint
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self) -> int:
+        return self.base_constraint.event_dim
+
+    def check(self, value: Any) -> Any:
+        fine = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        keep = value.dim() - self.event_dim
+        return all_true(fine.reshape((*fine.shape[:keep], -1)), -1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r})"
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+class Boolean(Constraint):
+    """0 or 1."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return (value == 0) | (value == 1)
+
+
+class IntegerInterval(Constraint):
+    """The integers from lower_bound up to upper_bound, both included."""
+
+    is_discrete = True
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Any) -> Any:
+        whole = value % 1 == 0
+        return whole & (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class IntegerLessThan(Constraint):
+    """The integers up to upper_bound."""
+
+    is_discrete = True
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (value % 1 == 0) & (value <= self.upper_bound)
+
+
+class IntegerGreaterThan(Constraint):
+    """The integers from lower_bound on."""
+
+    is_discrete = True
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Any) -> Any:
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class Real(Constraint):
+    """Any number but NaN."""
+
+    def check(self, value: Any) -> Any:
+        return value == value
+
+
+class GreaterThan(Constraint):
+    """Above lower_bound."""
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Any) -> Any:
+        return self.lower_bound < value
+
+
+class GreaterThanEq(Constraint):
+    """From lower_bound on."""
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+    def check(self, value: Any) -> Any:
+        return self.lower_bound <= value
+
+
+class LessThan(Constraint):
+    """Below upper_bound."""
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return value < self.upper_bound
+
+
+class Interval(Constraint):
+    """From lower_bound to upper_bound, both included."""
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class HalfOpenInterval(Constraint):
+    """From lower_bound up to, but without, upper_bound."""
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (self.lower_bound <= value) & (value < self.upper_bound)
+
+
+# Vectors and matrices ----------------------------------------------------------------------------
+
+
+class OneHot(Constraint):
+    """A vector of zeros with one 1."""
+
+    is_discrete, event_dim = True, 1
+
+    def check(self, value: Any) -> Any:
+        return all_true((value == 0) | (value == 1), -1) & (value.sum(-1) == 1)
+
+
+class Simplex(Constraint):
+    """Probabilities: not negative, with the sum 1."""
+
+    event_dim = 1
+
+    def check(self, value: Any) -> Any:
+        return all_true(value >= 0, -1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class Multinomial(Constraint):
+    """Counts: not negative, with the sum upper_bound."""
+
+    is_discrete, event_dim = True, 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return all_true(value >= 0, -1) & (value.sum(-1) <= self.upper_bound)
+
+
+def of_matrix(fine: Tensor) -> Tensor:
+    """True where all numbers of a matrix are."""
+    return all_true(all_true(fine, -1), -1)
+
+
+class LowerTriangular(Constraint):
+    """Square matrices with zeros above the diagonal."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        return of_matrix(tril(value) == value)
+
+
+class LowerCholesky(LowerTriangular):
+    """Lower triangular matrices whose diagonal is positive."""
+
+    def check(self, value: Any) -> Any:
+        return super().check(value) & all_true(value.diagonal(dim1=-2, dim2=-1) > 0, -1)
+
+
+class CorrCholesky(LowerCholesky):
+    """The same with rows of length 1: Cholesky factors of correlation matrices."""
+
+    def check(self, value: Any) -> Any:
+        from ..dtypes import finfo
+
+        tolerance = finfo(value.dtype).eps * value.shape[-1] * 10
+        length = value.square().sum(-1).sqrt()
+        return all_true((length - 1).abs() <= tolerance, -1) & super().check(value)
+
+
+class Square(Constraint):
+    """Matrices with as many rows as columns."""
+
+    event_dim = 2
+
+    def check(self, value: Any) -> Any:
+        fits = value.shape[-2] == value.shape[-1]
+        return (ones if fits else _none)(value.shape[:-2], device=value.device) != 0
+
+
+def _none(shape: Any, device: Any) -> Tensor:
+    return ones(shape, device=device) * 0
+
+
+class Symmetric(Square):
+    """Matrices that equal their transpose."""
+
+    def check(self, value: Any) -> Any:
+        square = super().check(value)
+        if not bool(square.all()):
+            return square
+        difference = (value - value.mT).abs()
+        return of_matrix((difference <= 1e-6 + 1e-5 * value.mT.abs()) & isfinite(value))
+
+
+class PositiveSemidefinite(Symmetric):
+    """Symmetric matrices none of whose eigenvalues is negative."""
+
+    def check(self, value: Any) -> Any:
+        from .. import linalg
+
+        fine = super().check(value)
+        if not bool(fine.all()):
+            return fine
+        return all_true(linalg.eigvalsh(value) >= 0, -1)
+
+
+class PositiveDefinite(Symmetric):
+    """Symmetric matrices that have a Cholesky factor."""
+
+    def check(self, value: Any) -> Any:
+        from .. import linalg
+
+        fine = super().check(value)
+        return linalg.cholesky_ex(value).info == 0 if bool(fine.all()) else fine
+
+
+# Several -----------------------------------------------------------------------------------------
+
+
+class Cat(Constraint):
+    """Parts along a dimension, each with a constraint of its own."""
+
+    def __init__(
+        self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
+    ) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+
+    @property
+    def is_discrete(self) -> bool:
+        return any(each.is_discrete for each in self.cseq)
+
+    @property
+    def event_dim(self) -> int:
+        return max(each.event_dim for each in self.cseq)
+
+    def check(self, value: Any) -> Any:
+        from ..ops import cat as joined
+
+        parts = value.split(self.lengths, self.dim)
+        return joined(
+            [each.check(part) for each, part in zip(self.cseq, parts, strict=True)], self.dim
+        )
+
+
+class Stack(Constraint):
+    """Slices along a dimension, each with a constraint of its own."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        self.cseq, self.dim = list(cseq), dim
+
+    @property
+    def is_discrete(self) -> bool:
+        return any(each.is_discrete for each in self.cseq)
+
+    @property
+    def event_dim(self) -> int:
+        most = max(each.event_dim for each in self.cseq)
+        return most + 1 if self.dim + most < 0 else most
+
+    def check(self, value: Any) -> Any:
+        parts = [value.select(self.dim, i) for i in range(value.shape[self.dim])]
+        return stacked([each.check(p) for each, p in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+stacked = stack
+dependent, dependent_property = Dependent(), DependentProperty
+independent, mixture_same_family = IndependentConstraint, MixtureSameFamilyConstraint
+boolean, one_hot = Boolean(), OneHot()
+nonnegative_integer, positive_integer = IntegerGreaterThan(0), IntegerGreaterThan(1)
+integer_interval = IntegerInterval
+real, real_vector = Real(), IndependentConstraint(Real(), 1)
+positive, nonnegative = GreaterThan(0.0), GreaterThanEq(0.0)
+greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
+multinomial = Multinomial
+unit_interval, interval, half_open_interval = Interval(0.0, 1.0), Interval, HalfOpenInterval
+simplex, lower_triangular, lower_cholesky = Simplex(), LowerTriangular(), LowerCholesky()
+corr_cholesky, square, symmetric = CorrCholesky(), Square(), Symmetric()
+positive_semidefinite, positive_definite = PositiveSemidefinite(), PositiveDefinite()
+cat, stack = Cat, Stack  # type: ignore[assignment]

@@ -1,0 +1,333 @@
+"""What all distributions share: shapes, checks, expansion.
+
+A distribution has a `batch_shape` (how many of them stand side by side) and an `event_shape`
+(the shape of one value). A sample has the shape sample_shape + batch_shape + event_shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Number
+from typing import Any
+
+from ..core.shapes import Size
+from ..core.tensor import Tensor
+from ..dtypes import finfo, get_default_dtype
+from ..errors import warn
+from ..modes import enable_grad, no_grad
+from ..ops import broadcast_tensors, rand, randn, tensor
+from . import constraints
+
+__all__ = ["Distribution", "ExponentialFamily"]
+
+
+class Distribution:
+    """The base of all distributions.
+
+    Args:
+        batch_shape: how many distributions stand side by side.
+        event_shape: the shape of one value.
+        validate_args: whether parameters and values are checked.
+
+    Raises: ValueError: a parameter is outside its constraint.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = __debug__
+
+    def __init__(
+        self, batch_shape: Any = Size(), event_shape: Any = Size(),
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._validate_parameters()
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Say whether distributions made from now on check what they are given."""
+        if value not in (True, False):
+            raise ValueError("set_default_validate_args takes True or False")
+        Distribution._validate_args = value
+
+    @property
+    def batch_shape(self) -> Size:
+        """How many distributions stand side by side."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one value."""
+        return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """The constraint of each parameter."""
+        raise NotImplementedError
+
+    @property
+    def support(self) -> Any:
+        """The set of values that can be drawn."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Any:
+        """The most likely value."""
+        raise NotImplementedError(f"{self.__class__} does not implement mode")
+
+    @property
+    def variance(self) -> Any:
+        """The mean square of the distance from the mean."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Any:
+        """The standard deviation, √variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draw values of the shape sample_shape + batch_shape + event_shape, outside the graph."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draw values that depend on the parameters in a way that has a gradient."""
+        raise NotImplementedError
+
+    def sample_n(self, n: int) -> Any:
+        """Draw n values: PyTorch's old name for `sample((n,))`."""
+        warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.")
+        return self.sample((n,))
+
+    def log_prob(self, value: Any) -> Any:
+        """Return the logarithm of the probability (or its density) of a value."""
+        raise NotImplementedError
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of at most `value`."""
+        raise NotImplementedError
+
+    def icdf(self, value: Any) -> Any:
+        """Return below which number values lie with the probability `value`."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """Return all values, one after the other along a new first dimension."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        """Return how surprising a value is on average: E[-log p(x)]."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Any:
+        """Return exp(entropy): among how many equal values one would be as uncertain."""
+        return self.entropy().exp()
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution repeated to a larger batch shape, without new memory.
+
+        Each parameter has the shape batch_shape + (what one distribution needs); the first part
+        is expanded, and distributions inside this one likewise.
+        """
+        new = self._get_checked_instance(type(self), _instance)
+        batch_shape, old = Size(batch_shape), len(self._batch_shape)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                value = value.expand((*batch_shape, *value.shape[old:]))
+            elif isinstance(value, Distribution):
+                value = value.expand((*batch_shape, *value.batch_shape[old:]))
+            setattr(new, name, value)
+        new._batch_shape = batch_shape
+        return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return the empty distribution that `expand` fills; PyTorch's subclasses call it."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    # Checks ------------------------------------------------------------------------------
+
+    def _validate_parameters(self) -> None:
+        try:
+            known = self.arg_constraints
+        except NotImplementedError:
+            warn(
+                f"{self.__class__} does not define `arg_constraints`. Please set "
+                "`arg_constraints = {}` or initialize the distribution with "
+                "`validate_args=False` to turn off validation."
+            )
+            return
+        for name, constraint in known.items():
+            made_when_asked = isinstance(getattr(type(self), name, None), lazy_property)
+            if constraints.is_dependent(constraint) or (
+                made_when_asked and name not in vars(self)
+            ):
+                continue
+            value = getattr(self, name)
+            if not bool(constraint.check(value).all()):
+                raise ValueError(
+                    f"Expected parameter {name} "
+                    f"({type(value).__name__} of shape {tuple(value.shape)}) "
+                    f"of distribution {self!r} to satisfy the constraint {constraint!r}, "
+                    f"but found invalid values:\n{value}"
+                )
+
+    def _validate_sample(self, value: Any) -> None:
+        """Raise ValueError if a value has the wrong shape or lies outside the support."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        shape, event = value.shape, self._event_shape
+        if shape[len(shape) - len(event) :] != event:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {shape} vs {event}."
+            )
+        expected = self._extended_shape()
+        for i, j in zip(reversed(shape), reversed(expected), strict=False):
+            if i != 1 and j != 1 and i != j:
+                raise ValueError(
+                    "Value is not broadcastable with batch_shape+event_shape: "
+                    f"{shape} vs {expected}."
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            warn(
+                f"{self.__class__} does not define `support` to enable sample validation. Please "
+                "initialize the distribution with `validate_args=False` to turn off validation."
+            )
+            return
+        if not bool(support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) "
+                f"to be within the support ({support!r}) of the distribution {self!r}, "
+                f"but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        held = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
+        shown = (
+            f"{name}: {value if value.numel() == 1 else value.size()}"
+            for name, value in held.items()
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class ExponentialFamily(Distribution):
+    """Distributions of the form p(x) = exp(Σ t(x) · θ - F(θ) + k(x)).
+
+    From the log normalizer F and its slope follow the entropy, F(θ) - Σ θ · F'(θ) - E[k(x)],
+    and the divergence from another one of the same family.
+
+    Paper: Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
+    """
+
+    _mean_carrier_measure: Any = 0
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        """The parameters θ."""
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Any) -> Any:
+        """F(θ)."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        from ..autograd import grad
+
+        with enable_grad():
+            theta = [each.detach().requires_grad_() for each in self._natural_params]
+            normalizer = self._log_normalizer(*theta)
+        slopes = grad(normalizer.sum(), theta, create_graph=True)
+        result = normalizer - self._mean_carrier_measure
+        for each, slope in zip(theta, slopes, strict=True):
+            result = result - (each * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        return result
+
+
+class lazy_property:  # noqa: N801  (PyTorch's name)
+    """A parameter worked out from others when it is first asked for, and kept."""
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+        self.__name__ = wrapped.__name__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.__name__, value)
+        return value
+
+
+def broadcast_all(*values: Any) -> list[Any]:
+    """Make tensors of one shape out of numbers and tensors.
+
+    Raises: ValueError: something else is among them.
+
+    >>> edutorch.distributions.utils.broadcast_all(1.0, tensor([2.0, 3.0]))[0]
+    tensor([1., 1.])
+    """
+    if not all(isinstance(each, Tensor | Number) for each in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects "
+            "implementing __torch_function__."
+        )
+    like = next((each for each in values if isinstance(each, Tensor)), None)
+    dtype = get_default_dtype() if like is None else like.dtype
+    device = None if like is None else like.device
+    made = [
+        each if isinstance(each, Tensor) else tensor(each, dtype=dtype, device=device)
+        for each in values
+    ]
+    return list(broadcast_tensors(*made))
+
+
+def uniform_like(like: Tensor, shape: Sequence[int], open_at_0: bool = True) -> Tensor:
+    """Uniform numbers of the type and on the device of a parameter; never 0 if `open_at_0`."""
+    drawn = rand(size=tuple(shape), dtype=like.dtype, device=like.device)
+    return drawn.clamp(min=finfo(like.dtype).tiny) if open_at_0 else drawn
+
+
+def normal_like(like: Tensor, shape: Sequence[int]) -> Tensor:
+    """Standard normal numbers of the type and on the device of a parameter."""
+    return randn(size=tuple(shape), dtype=like.dtype, device=like.device)
+
+
+def sum_rightmost(value: Tensor, count: int) -> Tensor:
+    """Σ over the last `count` dimensions."""
+    return value.reshape((*value.shape[: value.dim() - count], -1)).sum(-1) if count else value
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Keep probabilities off 0 and 1 by the smallest step of their type."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """log p, or for a probability of its own log p - log(1 - p)."""
+    held = clamp_probs(probs)
+    return held.log() - (-held).log1p() if is_binary else held.log()
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Softmax over the last dimension, or the sigmoid for a probability of its own."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)

@@ -1,0 +1,157 @@
+"""Ops at the ends of their types: zeros of both signs, the smallest and the largest numbers,
+infinities and NaN. Values and gradients are PyTorch's there too.
+
+Where they are not, `EXTREME_DIFFERENCES` in the files of cases says why.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.core.op import Op
+from tests.op_calls import (
+    EXTREME_DIFFERENCES, FUNCTIONS, arguments, array, call, convert, differentiable, every, ops,
+)  # fmt: skip
+from tests.op_cases import CASES, INTERNAL, Case
+from tests.op_oracles import theirs
+from tests.oracle import require_torch
+
+KINDS = ("float64", "float32", "float16", "bfloat16")
+# So many digits of a type are right in both libraries, 16-bit ones being rounded at each step.
+TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "float16": 1e-2, "bfloat16": 6e-2}
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", "var.*degrees of freedom")
+        yield
+
+
+def limits(kind: str) -> Any:
+    return ml_dtypes.finfo(kind) if kind == "bfloat16" else np.finfo(kind)
+
+
+@cache
+def extremes(kind: str, count: int) -> np.ndarray:
+    """Numbers at which things go wrong; the first `count` of them matter most."""
+    least, most = float(limits(kind).smallest_normal), float(limits(kind).max)
+    subnormal = float(limits(kind).smallest_subnormal)
+    large = {"float16": 3e4}.get(kind, 1e30)
+    small = {"float16": 1e-5}.get(kind, 1e-30)
+    numbers = [
+        0.0, np.nan, np.inf, -np.inf, 1.5, -0.0, most, -most, least, subnormal, -subnormal, -1.25,
+        large, -large, small, -small, 100.0, -100.0, 20.5, -20.5, 1.0, -1.0, 800.0, -800.0, 0.5,
+    ]  # fmt: skip
+    return np.array(numbers[:count])
+
+
+def rows(kind: str, width: int, count: int) -> np.ndarray:
+    """Every way to choose `width` of `count` extreme numbers, one per row."""
+    chosen = list(itertools.product(extremes(kind, count), repeat=width))
+    return np.array(chosen).reshape(-1, width)
+
+
+def numbers_of(case: Case) -> list[str]:
+    return [key for key, value in case.items()
+            if isinstance(value, np.ndarray) and value.dtype == np.float64]  # fmt: skip
+
+
+def extreme_elementwise(case: Case, kind: str) -> Case | None:
+    """Replace the numbers of a case by all pairs (triples, …) of extreme ones."""
+    names = numbers_of(case)
+    if not names or any(isinstance(v, np.ndarray) for k, v in case.items() if k not in names):
+        return None
+    columns = rows(kind, len(names), (25, 16, 8)[len(names) - 1])
+    return case | {name: columns[:, number].copy() for number, name in enumerate(names)}
+
+
+def extreme_rows(case: Case, kind: str) -> Case | None:
+    """Replace the numbers of a case by rows of three extreme ones, worked on along each row."""
+    if numbers_of(case) != ["input"] or case["input"].ndim == 0:
+        return None
+    dims = {} if case.get("dim") is None else {"dim": -1}
+    return case | {"input": rows(kind, 3, 9)} | dims
+
+
+ALONG_ROWS = (
+    "mean amax amin logsumexp var vector_norm sum prod softmax log_softmax cumsum cumprod "
+    "logcumsumexp argmax argmin all any count_nonzero sort_with_indices extreme_with_index "
+    "extreme_so_far mode_with_index"
+).split()
+PAIRS = "mse_loss l1_loss probability_loss logits_loss".split()
+
+
+def extreme_cases(op: Op, kind: str) -> list[Case]:
+    """Return a case per setting of an op, with extreme numbers."""
+    found: dict[str, Case] = {}
+    for case in CASES[op.name]:
+        if op.family == "elementwise" or op.name in PAIRS:
+            made = extreme_elementwise(case, kind)
+        else:
+            made = extreme_rows(case, kind)
+            if made and (op.family == "reduction" or op.name == "softmax") and "dim" not in made:
+                continue  # all rows in one number would only be NaN
+        if made is not None:
+            settings = {k: v for k, v in made.items() if not isinstance(v, np.ndarray)}
+            settings.pop("checks", None)
+            found.setdefault(repr((settings, numbers_of(made))), made)
+    return list(found.values())
+
+
+def reached(op: Op) -> bool:
+    """Say whether an op is one whose numbers can be replaced by any others."""
+    within = op.family == "elementwise" or op.name in (*ALONG_ROWS, *PAIRS)
+    return within and op.name not in INTERNAL
+
+
+def agree(ours: Any, wanted: Any, kind: str) -> None:
+    """Assert equal values, NaN where NaN, ±inf where ±inf; numbers may differ relatively."""
+    for found, expected in zip(every(ours), every(wanted), strict=True):
+        assert str(found.dtype) == str(expected.dtype)
+        name = str(found.dtype)[6:]
+        tiny = float(limits(name).smallest_normal) if name in KINDS else 0
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(
+                array(found), array(expected), rtol=TOLERANCE[kind], atol=4 * tiny
+            )
+
+
+def theirs_with_gradients(op: Op, case: Case, kind: str, names: list[str]) -> tuple[Any, list[Any]]:
+    torch = require_torch()
+
+    def make(values: np.ndarray) -> Any:
+        made = torch.from_numpy(np.array(values))
+        return made.to(getattr(torch, kind)) if values.dtype == np.float64 else made
+
+    given = {k: convert(v, make) for k, v in case.items() if k != "checks"}
+    for name in names:
+        given[name].requires_grad_()
+    result = theirs(torch, op.name)(**given)
+    y = every(result)[0]
+    if not names or not y.requires_grad:
+        return result, []
+    return result, list(torch.autograd.grad(y, [given[name] for name in names], torch.ones_like(y)))
+
+
+def ours_with_gradients(op: Op, case: Case, kind: str, names: list[str]) -> tuple[Any, list[Any]]:
+    given = arguments(op, case, dtype=kind)
+    for name in names:
+        given[name].requires_grad_()
+    result = call(op, given)
+    y = every(result)[0]
+    if not names or not y.requires_grad:
+        return result, []
+    ones = edutorch.ones_like(y)
+    return result, list(edutorch.autograd.grad(y, [given[name] for name in names], ones))
