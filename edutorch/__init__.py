@@ -30,6 +30,7 @@ from .dtypes import (
 )  # fmt: skip
 from .dtypes import bool as bool
 from .dtypes import result_type
+from .func import vmap
 from .memory_format import (
     channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
     strided,

@@ -121,6 +121,10 @@ class ValueRangeError(EdutorchError, RuntimeError):
     """Numbers lie outside the range that the op is defined for."""
 
 
+class OutOfMemory(EdutorchError, MemoryError, RuntimeError):
+    """A tensor needs more memory than there is. (PyTorch raises a RuntimeError here.)"""
+
+
 class LinAlgError(EdutorchError, RuntimeError):
     """A matrix has not what was asked for: no inverse, no Cholesky factor."""
 

@@ -285,6 +285,32 @@ class BatchedBackend(Backend):
             return array
         return self.wrap(array[None])
 
+    def enter(self, array: Any, dim: int | None) -> BatchedArray:
+        """Hide axis `dim` of an array; None: all examples share it.
+
+        Where a newer level holds the array already, that one stays outermost.
+        """
+        holder = getattr(array, "backend", None)
+        if holder is self:
+            return array
+        if holder is not None and holder.level > self.level:
+            return holder.wrap(self.enter(array._values, None if dim is None else dim + 1))
+        if dim is None:
+            return self.wrap(array[None])
+        return self.wrap(backend_of(array).xp.moveaxis(array, dim, 0))
+
+    def leave(self, array: Any, dim: int | None) -> Any:
+        """Show the hidden axis as axis `dim`; None: add the examples up."""
+        holder = getattr(array, "backend", None)
+        if holder is not None and holder.level > self.level:
+            return holder.wrap(self.leave(array._values, None if dim is None else dim + 1))
+        values = self.inside(array)
+        common = values.shape[0] != self.size
+        if dim is None:
+            return values[0, ...] * self.size if common else values.sum(axis=0)
+        values = self.full(values).copy() if common else values
+        return backend_of(values).xp.moveaxis(values, 0, dim)
+
     def full(self, values: Any) -> Any:
         """Stretch a shared hidden axis over all examples."""
         if values.shape[0] == self.size:

@@ -90,7 +90,9 @@ class Plan:
                 mask = self.inside_mask(part)
                 found += backend_of(mask).xp.nonzero(mask)
             elif isinstance(part, bool):
-                found += [None] if part else [None, np.zeros(0, np.int64)]
+                if not part:
+                    raise IndexError("False is not taken as an index inside of vmap")
+                found.append(None)
             elif part is None or part is Ellipsis or isinstance(part, slice):
                 found.append(part)
             else:

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends.shared import Shared, plain
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied
 from ..lines import Place, users_place
 from ..modes import current
 from .autograd import Writes, second_backward, stale_value
 from .forward import propagate
+from .registry import public
 from .saving import Packed
+from .sharing import keep_apart, settle
 from .shapes import explain, reduced_dims, shape_of
-from .tensor import Tensor, array_of, link_view, wrap, writes_of
+from .subclasses import ask_about, overriding, result_class, turned_into
+from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
 
 if TYPE_CHECKING:
     from .autograd import Node
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
 EXTENSION_TYPES = {dtypes.bfloat16.numpy}
 """Types that NumPy does not know by itself: a Python number next to them becomes float64."""
+
+
+ORDINARY = {int, float, bool, complex, type(None), np.ndarray, np.float64, np.float32, np.int64}
+"""Classes other than tensors whose objects do not ask to be heard (`subclasses.py`)."""
 
 
 class InferenceWrites(Writes):
@@ -48,9 +56,22 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     """
     given = tuple(inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
+    special = [
+        each for each in given
+        if each.__class__ not in PLAIN_TENSORS and each.__class__ not in ORDINARY
+    ]  # fmt: skip
+    if special:
+        asked = overriding(special)
+        if asked:
+            return ask_about(op, asked, inputs, settings, out)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
         given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
     backend = common_backend(op, given, tensors)
+    if backend.level or current().batches:
+        backend, given = inside_batch(backend, given, settings)
+        tensors = [each for each in given if isinstance(each, Tensor)]
+    for each in tensors:
+        settle(each)
     operands = [as_operand(op, each, backend) for each in given]
     arrays = promote(op, operands, settings, backend)
     if op.takes != "bifc" and settings.get("dtype") is None:
@@ -61,7 +82,9 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
     modes = current()
-    if op.family == "movement" and backend.shares_memory(output._array, tensors[0]._array):
+    if op.family == "movement" and backend.shares_memory(output._array, operands[0]):
+        if isinstance(tensors[0]._array, Shared):
+            output._array = output._array.view(type(tensors[0]._array))
         link_view(output, tensors[0])
     if modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE:
         if any(tensor._node is not None for tensor in tensors):
@@ -70,6 +93,9 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         output._writes = InferenceWrites()
     if modes.levels:
         propagate(op, given, settings, output)
+    kind = result_class(tensors) if special else None
+    if kind is not None:
+        turned_into(kind, outputs, tensors)
     result = outputs if len(op.outputs) > 1 else write_out(op, out, output)
     if modes.listeners:
         if output._node is not None:
@@ -90,6 +116,8 @@ def record(
     values = (settings[name] for name in op.settings)
     arguments = (given,) if op.variadic else given
     op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
+    if any(isinstance(array_of(each), Shared) for each in given):
+        keep_apart(output._node)
     saving = current().saving
     if saving.__class__ is tuple:
         writes_of(output)
@@ -105,7 +133,9 @@ def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *o
 
 def understood(operand: Any) -> bool:
     """Say whether an operator can compute with `operand`."""
-    return isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype")
+    if isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype"):
+        return True
+    return hasattr(type(operand), "__torch_function__")
 
 
 # Operands ------------------------------------------------------------------------------
@@ -122,6 +152,9 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
         kinds = ", ".join(type(each).__name__ for each in given) or "nothing"
         raise TypeError(f"{op.name}(): expected a Tensor, got {kinds}")
     found = [backends.of(each) for each in arrays if not isinstance(each, np.generic)]
+    highest = max(found, key=lambda backend: backend.level, default=backends.CPU)
+    if highest.level:
+        return highest
     deciding = [
         backends.of(each) for each in arrays if backends.is_array(each) and each.ndim
     ] or found
@@ -142,10 +175,35 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
     return deciding[0]
 
 
+def inside_batch(
+    backend: backends.Backend, given: Sequence[Any], settings: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return the level of `vmap` that the op belongs to, and its operands brought into it.
+
+    Tensors from outside enter by an op of their own: their gradients have to leave again.
+    """
+    for value in settings.values():
+        for each in value if isinstance(value, tuple) else (value,):
+            array = array_of(each)
+            if backends.is_array(array) and backends.of(array).level > backend.level:
+                backend = backends.of(array)
+    if not backend.level:
+        return backend, tuple(given)
+
+    def entered(value: Any) -> Any:
+        array = array_of(value)
+        if not backends.is_array(array) or backends.of(array) is backend:
+            return value
+        if isinstance(value, Tensor):
+            return public("batched")(value, backend, None)
+        return backend.enter(array, None)  # type: ignore[attr-defined]
+
+    return backend, tuple(entered(each) for each in given)
+
+
 def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
     """Return what a forward computes with: an array of the device, a number, or None."""
-    if isinstance(value, Tensor):
-        value = value._array
+    value = plain(array_of(value))
     if isinstance(value, np.generic):
         value = value.item()
     if value is None and op.optional:
@@ -240,7 +298,7 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
     from .op import MISTAKES
 
     try:
-        y = op.forward(backend.xp, **dict(zip(op.inputs, arguments, strict=True)), **settings)
+        y = backend.run(op.forward, dict(zip(op.inputs, arguments, strict=True)), settings)
     except MISTAKES as error:
         raise explain(op, arguments, error) from error
     return rounded(y, arrays) if op.family == "elementwise" else y

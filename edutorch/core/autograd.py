@@ -45,6 +45,8 @@ class Writes:
     count = 0
     place: Place | None = None  # of the user's line that wrote last
     views: Any = ()  # weak references; a list from the first view on
+    owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
+    outside: float = -1  # when a write was found that no tensor has made (see `sharing.py`)
     room = 0
 
     def happened(self, place: Place | None = None) -> None:
@@ -248,6 +250,14 @@ def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
         )
     what = name if name == "the result" else f"its input `{name}`"
     forward = node.source
+    if writes.outside == writes.time:
+        return StaleValueError(
+            node.op.name,
+            f"{what} was changed through a NumPy array after {node.name()} saved it for backward",
+            {"saved": forward or "at a line that was not recorded"},
+            "x.numpy() shows the memory of x: write into a copy, x.numpy().copy(), or before the "
+            "forward pass",
+        )
     return StaleValueError(
         node.op.name,
         "one of the variables needed for gradient computation has been modified by an inplace "

@@ -15,6 +15,7 @@ from .autograd import LEAF
 from .follow import same_past, set_history
 from .forward import written
 from .generate import ALIASES
+from .registry import public
 from .tensor import Tensor, fill
 
 if TYPE_CHECKING:
@@ -176,6 +177,9 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
 
     Raises: ShapeError, DTypeError: the result does not fit into the target.
     """
+    backend = backends.of(target._array)
+    if backend.level and backends.of(result._array) is not backend:
+        result = public("batched")(result, backend, None)
     if result._array.shape != target._array.shape:
         raise ShapeError(
             name,

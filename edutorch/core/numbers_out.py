@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends.shared import plain
 from ..errors import GradientError, ShapeError
 from .autograd import LEAF
 from .operator_types import OperatorTypes
@@ -43,7 +44,20 @@ class NumbersOut(OperatorTypes):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return a NumPy array of the same memory (with `force`, a copy where needed).
 
+        While it lives, what is saved of the tensor for backward is copied, because writes
+        to the array do not go through the tensor: see `core/sharing.py`.
+
         Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
+        """
+        from .sharing import lend
+
+        array = self._readable(force)
+        return lend(self) if array is self._array else array
+
+    def _readable(self, force: bool = False) -> np.ndarray:
+        """Return the numbers as an array to read, if NumPy may have them.
+
+        Raises: GradientError, TypeError: as for `numpy`.
         """
         if self._node is not None and not force:
             raise GradientError(
@@ -59,8 +73,20 @@ class NumbersOut(OperatorTypes):
         return backend.to_numpy(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        """Return the numbers as NumPy asks for them: `np.asarray(x)` shares memory."""
+        if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
+            return np.array(plain(self._readable()), dtype)
+        return self.numpy()
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """Make a tensor of what a NumPy function has computed from this one: `np.sin(x)`."""
+        from .tensor import wrap
+
+        return wrap(np.asarray(array))
 
     def __float__(self) -> float:
         return float(self.item())
@@ -84,7 +110,8 @@ class NumbersOut(OperatorTypes):
                 {"input": tuple(self._array.shape)},
                 "use x.any() or x.all()",
             )
-        return bool(self._array.item())
+        array = self._array
+        return bool(array.item() if backends.of(array).level == 0 else array.truth())
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -103,6 +130,8 @@ class NumbersOut(OperatorTypes):
         from .printing import tensor_text, visible_part
 
         backend = backends.of(self._array)
+        if backend.level:
+            return batched_text(self._array)
         return tensor_text(
             backend.to_numpy(visible_part(self._array, backend.xp)),
             shape=tuple(self._array.shape),
@@ -159,6 +188,15 @@ def rebuild_part(kind: type, whole: Any, dtype: Any, place: Any, requires_grad: 
     shape, strides, offset = place
     flat = whole.reshape(-1).view(np.uint8)
     return rebuild(kind, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
+
+
+def batched_text(array: Any) -> str:
+    """Write a tensor inside of `vmap`: its own shape, and the numbers of all examples."""
+    from .tensor import wrap
+
+    numbers = repr(wrap(array._values)).replace("\n", "\n    ")
+    level, shape = array.backend.depth, list(array.shape)
+    return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {numbers}\n)"
 
 
 def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:

@@ -20,58 +20,13 @@ from weakref import ref
 
 import numpy as np
 
-from .. import backends, dtypes
+from .. import dtypes
+from ..backends.shared import Lent, Shared, plain, same_place, shared
 from ..modes import current
 from .autograd import LEAF, Writes, clock
 from .forward import with_tangents
 from .registry import REGISTRY
-from .tensor import Tensor, fill, wrap, writes_of
-
-
-class Shared(np.ndarray):
-    """The memory of an array that somebody outside may hold; views of it are shared as well."""
-
-    __slots__ = ()
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """Return what is computed from it as an ordinary array: that is new memory."""
-        if array is self:
-            return self
-        plain = array.view(np.ndarray)
-        return plain[()] if return_scalar else plain
-
-
-class Lent(Shared):
-    """The memory of an ordinary tensor while arrays from `.numpy()` show it."""
-
-    __slots__ = ()
-
-
-backends.also(backends.CPU, Shared, Lent)
-
-
-def plain(array: Any) -> Any:
-    """Return a shared array as an ordinary one of the same memory; others as they are."""
-    if not isinstance(array, Shared):
-        return array
-    base = array.base
-    if base.__class__ is np.ndarray and same_place(base, array):
-        return base
-    return array.view(np.ndarray)
-
-
-def same_place(array: np.ndarray, other: np.ndarray) -> bool:
-    return (
-        array.shape == other.shape
-        and array.dtype == other.dtype
-        and array.strides == other.strides
-        and array.ctypes.data == other.ctypes.data
-    )
-
-
-def shared(array: np.ndarray) -> np.ndarray:
-    """Mark the memory of an array from outside."""
-    return array if isinstance(array, Shared) else array.view(Shared)
+from .tensor import Tensor, fill, writes_of
 
 
 # Arrays from outside that nobody holds any more ---------------------------------------------
@@ -88,7 +43,12 @@ def holders(array: Any) -> int:
     return most
 
 
-ALONE = holders(shared(np.zeros(1)).base)
+def _alone() -> int:
+    array = shared(np.zeros(1))
+    return holders(array.base)
+
+
+ALONE = _alone()
 """What `holders` says of an array that only our own one refers to."""
 
 
@@ -217,8 +177,11 @@ def is_foreign(array: np.ndarray) -> bool:
 def lend(tensor: Tensor) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
     settle(tensor)
-    array = plain(tensor._array)
-    if tensor._array.__class__ is Shared or not array.size or tensor.is_inference():
+    held = tensor._array
+    if held.__class__ is Shared and held.base.__class__ is np.ndarray and same_place(held, held.base):
+        return held.base  # the very array it was made from
+    array = plain(held)
+    if held.__class__ is Shared or not array.size or tensor.is_inference():
         return array
     writes: Any = writes_of(tensor)
     if writes.owner is None:
@@ -237,7 +200,3 @@ def lend(tensor: Tensor) -> np.ndarray:
     shown = np.asarray(holder)
     return shown.view(array.dtype) if is_foreign(array) else shown
 
-
-def unshared(array: Any) -> Tensor:
-    """Wrap an array that a computation has made."""
-    return wrap(plain(array))

@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends.shared import Shared
 from ..device import Device
 from ..errors import GradientError, ShapeError
 from ..lines import Place
@@ -207,9 +208,9 @@ class Tensor(NumbersOut, MemoryMembers):
     def detach(self) -> Tensor:
         """Return a tensor of the same memory that the graph does not know."""
         output = wrap(self._array)
-        link_view(output, self)
-        output._base = None
-        return output
+        if self.__class__ not in PLAIN_TENSORS:
+            output.__class__ = self.__class__
+        return same_memory(output, self)
 
     def detach_(self) -> Tensor:
         """Forget the graph behind this tensor: it becomes a leaf."""
@@ -297,7 +298,11 @@ def fill(tensor: Tensor, array: Any) -> Tensor:
 
 def wrap(array: Any) -> Tensor:
     """Make a tensor around an array of any backend (a NumPy scalar becomes 0-d)."""
-    array = np.asarray(array) if isinstance(array, np.generic) else array
+    if array.__class__ is not np.ndarray:
+        if isinstance(array, np.generic):
+            array = np.asarray(array)
+        elif isinstance(array, Shared) and array.base is None:  # a copy: nobody else sees it
+            array = array.view(np.ndarray)
     return fill(object.__new__(Tensor), array)
 
 
@@ -337,6 +342,16 @@ def link_view(view: Tensor, of: Tensor) -> None:
         views = [reference for reference in views if reference() is not None]
         writes.views, writes.room = views, 2 * len(views) + 8
     views.append(ref(view))
+
+
+def same_memory(tensor: Tensor, of: Tensor) -> Tensor:
+    """Let a tensor share the record of writes with another one, without being a view of it."""
+    link_view(tensor, of)
+    writes: Any = tensor._writes
+    if writes.owner is None:
+        writes.owner = ref(tensor._base)
+    tensor._base = None
+    return tensor
 
 
 def result_again(node: Node, y: Any) -> Tensor:

@@ -10,6 +10,7 @@ from ..core.forward import by_itself, released, tangents_of
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
 from ..modes import current, enable_grad
+from ..ops.batching import into_batch
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 Function = Callable[..., Any]
@@ -77,7 +78,7 @@ def recorded_call(
 ) -> tuple[Any, list[Tensor]]:
     """Call `func` on new leaves (or steps in the outer graph); return its result and them."""
     connected = current().grad
-    leaves = [by_itself(each, connected) for each in chosen.tensors]
+    leaves = [by_itself(into_batch(each), connected) for each in chosen.tensors]
     with enable_grad():
         return chosen.call(func, kwargs, leaves), leaves
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..core.tensor import PLAIN_TENSORS, Tensor, fill, link_view
+from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory
 from ..ops import empty
 
 __all__ = ["Buffer", "Parameter"]
@@ -20,8 +20,7 @@ def adopt(tensor: Tensor, data: Tensor | None) -> None:
             "make one with tensor(...)"
         )
     fill(tensor, source._array)
-    link_view(tensor, source)  # a write through either is noticed by both
-    tensor._base = None
+    same_memory(tensor, source)  # a write through either is noticed by both
 
 
 class Parameter(Tensor):

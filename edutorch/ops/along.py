@@ -43,7 +43,7 @@ def checked(name: str, index: Array, size: int) -> Array:
 
 def check_range(name: str, index: Array, size: int) -> None:
     """Raise DimError if a position lies outside; NumPy would count negative ones backwards."""
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= size):
+    if index.size and (bool(index.min() < 0) or bool(index.max() >= size)):
         raise DimError(
             name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
             f"bounds for a dimension of size {size}",
@@ -230,7 +230,8 @@ def slices(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[
     if index.ndim > 1:
         raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
     index = index.reshape(-1)
-    if index.size and (int(index.min()) < -row.shape[dim] or int(index.max()) >= row.shape[dim]):
+    size = row.shape[dim]
+    if index.size and (bool(index.min() < -size) or bool(index.max() >= size)):
         check_range(name, index, row.shape[dim])
         raise DimError(name, "index out of range", {"input": row.shape})
     return row, (slice(None),) * dim + (index,)

@@ -93,7 +93,7 @@ def to(
     output = input
     if dtype is not None and dtype is not output.dtype:
         output = as_type(output, dtype)
-    if device is not None and backend_for(device) is not backends.of(output._array):
+    if device is not None and backend_for(device).name != backends.of(output._array).name:
         output = to_device(output, Device(device), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
     if (copy and output is input) or not in_order:

@@ -41,7 +41,7 @@ def as_index(index: Any) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
-    if index.ndim == 0:
+    if index.ndim == 0 and not hasattr(index, "backend"):  # inside of vmap it is many numbers
         return bool(index) if index.dtype.kind == "b" else int(index)
     return index
 
@@ -181,6 +181,8 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         check_same_type(self, value, index)
     else:
         value = wrap(backends.of(self._array).asarray(value, self._array.dtype))
+    if backends.of(self._array).level:
+        value = batched(value, backends.of(self._array), None)
     assigned = value._array
     if backends.of(assigned) is not backends.of(self._array):
         assigned = as_same_device(value, self)
@@ -254,5 +256,6 @@ setitem.vjp(
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
+from .batching import batched  # noqa: E402
 from .from_data import host_array  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402  (rules may use any op)

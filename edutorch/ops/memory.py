@@ -13,11 +13,12 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.numpy import Array
+from ..backends.shared import Shared
 from ..core.follow import same_past
 from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
-from ..core.tensor import Tensor, link_view, wrap
+from ..core.tensor import Tensor, same_memory, wrap
 from ..errors import GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from .axes import swapaxes
@@ -151,7 +152,7 @@ def _set_(
         if array.dtype != input._array.dtype:
             whole = array.size // input.itemsize * input.itemsize
             array = array[:whole].view(input._array.dtype)
-        shown = wrap(array)
+        shown = wrap(array.view(Shared) if isinstance(source._array, Shared) else array)
     if shown.dtype is not input.dtype:
         raise TypeError(f"set_: expected memory of {input.dtype}, got {shown.dtype}")
     if size is not None:
@@ -159,8 +160,7 @@ def _set_(
         shown = as_strided(shown.detach(), tuple(size), tuple(steps), storage_offset)
     input._array, input._node, input._base = shown._array, None, None
     if isinstance(source, Tensor):
-        link_view(input, source)
-        input._base = None
+        same_memory(input, source)
     input._bump()
     return input
 

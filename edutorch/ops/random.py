@@ -15,13 +15,14 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
+from ..backends.batched_random import drawn_inside
 from ..core.methods import as_method
 from ..core.out import into, takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
 from ..errors import DTypeError, ShapeError, ValueRangeError
-from ..modes import no_grad
+from ..modes import current, no_grad
 from .creation import created, number_of, sizes, strided_only
 
 
@@ -133,7 +134,8 @@ def seed() -> int:
 
 def source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
-    return chosen.random
+    levels = current().batches
+    return drawn_inside(chosen.random, levels) if levels else chosen.random
 
 
 def floating(name: str, dtype: Any) -> Any:

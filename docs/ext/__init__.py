@@ -1,0 +1,1 @@
+"""Two small Sphinx extensions: formulas without a network, links to the source."""

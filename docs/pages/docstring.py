@@ -1,0 +1,119 @@
+"""Takes a docstring apart: a sentence, text, sections such as `Args:`, examples."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from dataclasses import dataclass
+
+SECTION = re.compile(r"(Args|Shape|Raises|Paper|Returns|Attributes):(?: |$)(.*)")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """Its parts as plain text; `sections` holds (name, lines) in their order."""
+
+    sentence: str
+    body: str
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+    has_example: bool
+
+
+def take_apart(text: str) -> Docstring:
+    """Return the parts of a docstring whose margin is gone (see `inspect.getdoc`)."""
+    pieces = doctest.DocTestParser().parse(text)
+    lines = "".join(piece for piece in pieces if isinstance(piece, str)).splitlines()
+    body: list[str] = []
+    sections: list[tuple[str, list[str]]] = []
+    inside = False
+    for line in lines:
+        found = SECTION.match(line)
+        if found:
+            sections.append((found[1], [found[2]] if found[2] else []))
+            inside = True
+        elif inside and (line.startswith(" ") or not line):
+            sections[-1][1].append(line)
+        else:
+            inside = False
+            body.append(line)
+    sentence, _, rest = "\n".join(body).strip().partition("\n\n")
+    return Docstring(
+        sentence,
+        rest.strip("\n"),
+        tuple((name, tuple(inner)) for name, inner in sections),
+        any(isinstance(piece, doctest.Example) for piece in pieces),
+    )
+
+
+# As Markdown -------------------------------------------------------------------------
+
+MARKS = re.compile(r"([\\*_<>\[\]{}$|~^#])")
+
+
+def plain(text: str) -> str:
+    """Escape what Markdown would take for markup; `code` stays code.
+
+    A sentence may break anywhere, so single line breaks become spaces.
+    """
+    parts = re.split(r"(``?[^`]+``?)", " ".join(text.split()))
+    shown = [each if each.startswith("`") else MARKS.sub(r"\\\1", each) for each in parts]
+    return re.sub(r"^([-+]|\d+\.)(?= )", r"\\\1", "".join(shown))
+
+
+def cell(text: str) -> str:
+    """Escape text for a cell of a table, where a bar in code would end the cell too."""
+    return re.sub(r"(?<!\\)\|", r"\\|", plain(text))
+
+
+def paragraphs(text: str) -> str:
+    """Return text as Markdown: paragraphs, lists, and indented lines as code."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = block.splitlines()
+        if lines and all(line.startswith("    ") for line in lines):
+            blocks.append(fenced("\n".join(line[4:] for line in lines), "python"))
+        elif lines and lines[0].lstrip().startswith(("- ", "* ")):
+            items = re.split(r"\n(?=\s*[-*] )", block)
+            blocks.append("\n".join(f"- {plain(item.strip()[2:])}" for item in items))
+        elif re.match(r"\d+\. ", lines[0] if lines else ""):
+            items = re.split(r"\n(?=\d+\. )", block)
+            blocks.append("\n".join(f"1. {plain(item.partition('. ')[2])}" for item in items))
+        else:
+            text_lines, code = split_code(lines)
+            blocks += [plain(" ".join(text_lines))] if text_lines else []
+            blocks += [fenced(code, "python")] if code else []
+    return "\n\n".join(blocks)
+
+
+def split_code(lines: list[str]) -> tuple[list[str], str]:
+    """Part a paragraph from the indented lines at its end."""
+    start = len(lines)
+    while start and lines[start - 1].startswith("    "):
+        start -= 1
+    return lines[:start], "\n".join(line[4:] for line in lines[start:])
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a block of code, in a fence longer than any inside."""
+    longest = max((len(each) for each in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def section(name: str, lines: tuple[str, ...]) -> str:
+    """Return one section as Markdown: a list where its lines are `name: text`."""
+    items: list[tuple[str, list[str]]] = []
+    loose: list[str] = []
+    margin = min((len(line) - len(line.lstrip()) for line in lines[:] if line.strip()), default=0)
+    for line in lines:
+        found = re.match(r"(\*{0,2}[\w., ]+): (.*)", line[margin:])
+        if found and (name in ("Args", "Attributes")):
+            items.append((found[1], [found[2]]))
+        elif items:
+            items[-1][1].append(line)
+        else:
+            loose.append(line)
+    title = {"Args": "Arguments", "Paper": "Source"}.get(name, name)
+    text = f"**{title}.** {plain(' '.join(loose))}".rstrip()
+    listed = "\n".join(f"- `{key}`: {plain(' '.join(value))}" for key, value in items)
+    return f"{text}\n\n{listed}" if listed else text

@@ -1,0 +1,87 @@
+"""Runs the examples of a docstring, and watches which ops they run."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import edutorch
+from edutorch.events import listening
+
+from .picture import Sketch
+
+
+@dataclass
+class Outcome:
+    """What the examples of one docstring printed: lines as in a Python session."""
+
+    session: str = ""
+    wrong: list[str] = field(default_factory=list)
+    sketch: Sketch | None = None
+
+
+class _Runner(doctest.DocTestRunner):
+    """Notes what each example really printed."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(optionflags=doctest.ELLIPSIS, verbose=False)
+        self.outcome = outcome
+
+    def report_start(self, out: Any, test: doctest.DocTest, example: doctest.Example) -> None:
+        assert self.outcome.sketch is not None
+        self.outcome.sketch.begin(example.source, test.globs)
+
+    def report_success(
+        self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str
+    ) -> None:
+        # A traceback would show the files of the machine that built the page.
+        raised = example.exc_msg is not None
+        random = "..." in example.want and "..." not in got
+        self._note(example, example.want if raised or random else got)
+
+    def report_failure(
+        self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str
+    ) -> None:
+        self.outcome.wrong.append(
+            f"{test.name}: {example.source.strip()} gives\n{got}where the docstring says\n"
+            f"{example.want}"
+        )
+        self._note(example, got)
+
+    def report_unexpected_exception(
+        self, out: Any, test: doctest.DocTest, example: doctest.Example, exc_info: Any
+    ) -> None:
+        self.outcome.wrong.append(f"{test.name}: {example.source.strip()} raises {exc_info[1]!r}")
+        self._note(example, "")
+
+    def _note(self, example: doctest.Example, printed: str) -> None:
+        first, *others = example.source.rstrip("\n").split("\n")
+        lines = [f">>> {first}", *(f"... {line}" for line in others), *printed.splitlines()]
+        self.outcome.session += "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def scope_of(module: str) -> dict[str, Any]:
+    """Return the names an example may use: those of edutorch and of its file."""
+    names = {name: getattr(edutorch, name) for name in edutorch.__dict__ if name[0] != "_"}
+    names |= {"float": float, "int": int, "bool": bool, "edutorch": edutorch, "math": math}
+    return {**vars(sys.modules[module]), **names, "range": range}
+
+
+def run(name: str, doc: str, module: str, short: str) -> Outcome:
+    """Run the examples in `doc` and return what they printed and which ops they ran.
+
+    Args:
+        short: the function's name as the examples write it.
+    """
+    test = doctest.DocTestParser().get_doctest(doc, scope_of(module), name, None, None)
+    outcome = Outcome(sketch=Sketch(short))
+    if test.examples:
+        edutorch.manual_seed(0)
+        with listening(outcome.sketch):
+            _Runner(outcome).run(test, out=lambda text: None, clear_globs=False)
+        assert outcome.sketch is not None
+        outcome.sketch.end(test.globs)
+    return outcome

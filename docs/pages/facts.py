@@ -1,0 +1,167 @@
+"""What an op's definition says, in words: types, shapes, forms, derivatives."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+
+from edutorch.core.op import Op
+
+from .docstring import cell, plain
+from .entries import TENSOR, Entry
+
+KINDS = {"b": "bool", "i": "integers", "f": "floating", "c": "complex"}
+
+PROMOTIONS = {
+    "none": "Nothing is promoted beforehand: what comes out is what the forward below makes of the types.",
+    "promote": "Tensors of different types are promoted to a common one; the result has it.",
+    "float": "Tensors of different types are promoted to a common one; integers and bool become "
+    "the default floating type.",
+    "compare": "Tensors of different types are promoted to a common one; the result is `bool`.",
+}
+
+SHAPES = {
+    "elementwise": "Each number by itself; tensors of different shapes are broadcast.",
+    "reduction": "`dim` disappears from the shape, or has size 1 with `keepdim=True`.",
+    "movement": "The numbers stay, their places change.",
+}
+
+
+def signature(function: object, name: str, out: bool = False) -> str:
+    """Write a call with its arguments, one per line if it is long."""
+    try:
+        found = inspect.signature(function)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return f"{name}(…)"
+    parts, star, slash = [], False, False
+    for each in found.parameters.values():
+        if each.kind is each.POSITIONAL_ONLY:
+            slash = True
+        elif slash:
+            parts.append("/")
+            slash = False
+        if each.kind is each.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        star = star or each.kind is each.VAR_POSITIONAL
+        parts.append(_parameter(each))
+    if out and "out" not in found.parameters:
+        parts += ["out: Tensor | None = None"] if star else ["*", "out: Tensor | None = None"]
+    returns = found.return_annotation
+    arrow = "" if returns is inspect.Signature.empty else f" -> {_annotation(returns)}"
+    line = f"{name}({', '.join(parts)}){arrow}"
+    if len(line) <= 88:
+        return line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){arrow}"
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+    text = stars + each.name
+    typed = each.annotation is not inspect.Parameter.empty
+    if typed:
+        text += f": {_annotation(each.annotation)}"
+    if each.default is not inspect.Parameter.empty:
+        default = getattr(each.default, "__name__", None) or repr(each.default)
+        text += f" = {default}" if typed else f"={default}"
+    return text
+
+
+def _annotation(annotation: object) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:Array|Index)\b", "Tensor", text.strip("'\""))
+
+
+def types(op: Op) -> str:
+    """Say which numbers the op takes and what becomes of their types."""
+    if callable(op.promotion):
+        said = inspect.getdoc(op.promotion) or ""
+        text = "The settings decide how types are promoted. " + plain(said.partition("\n\n")[0])
+    else:
+        text = PROMOTIONS[op.promotion]
+    if op.keep:
+        kept = ", ".join(f"`{name}`" for name in op.keep)
+        text += f" {kept} {'keeps its' if len(op.keep) == 1 else 'keep their'} type."
+    if op.takes != "bifc":
+        text += f" It takes {' and '.join(KINDS[kind] for kind in op.takes)} numbers; "
+        text += "others are refused."
+    return text.strip()
+
+
+def shapes(op: Op) -> str:
+    """Say what the shapes are: the contract, or what the family does."""
+    if op.contract is None:
+        return SHAPES.get(op.family, "")
+    return (
+        f"`{op.contract.text}`\n\n"
+        "The axes of each tensor argument in order, then those of the result. An axis of the same "
+        "name has the same size everywhere."
+    )
+
+
+def forms(entry: Entry) -> list[str]:
+    """List the ways to call it: function, method, in place, `out=`."""
+    functions = [name for name in entry.names if name not in entry.methods]
+    methods = [name.removeprefix(f"{TENSOR}.") for name in entry.methods]
+    call = "" if isinstance(entry.value, property) else "(…)"
+    in_place = [name.removeprefix(f"{TENSOR}.") for name in entry.twins if TENSOR in name]
+    as_function = [name for name in entry.twins if TENSOR not in name]
+    op = entry.op
+    takes_out = (op is not None and op.has_out) or "out" in _parameters(entry)
+    rows = [
+        ("function", [f"`{name}(…)`" for name in functions]),
+        ("property" if not call else "method", [f"`x.{name}{call}`" for name in methods]),
+        ("in place", [f"`x.{name}(…)`" for name in in_place] + [f"`{n}(x)`" for n in as_function]),
+        ("into a given tensor", ["`out=`"] if takes_out else []),
+    ]
+    return [f"- {kind}: {', '.join(names)}" for kind, names in rows if names]
+
+
+def _parameters(entry: Entry) -> Iterable[str]:
+    try:
+        return inspect.signature(entry.value).parameters
+    except (TypeError, ValueError):
+        return ()
+
+
+def derivatives(op: Op) -> str:
+    """Return a table: how the gradient reaches each input."""
+    refusals = {n for n, rule in op.rules.items() if hasattr(rule.function, "refuses")}
+    rows = [
+        f"| `{name}` | {f'${latex}$' if latex else ''}"
+        f"{' (refused: there is none)' if name in refusals else ''} |"
+        for name in op.rules
+        for latex in [formula(op.formulas.get(name, ""))]
+    ]
+    return "| input | its gradient |\n|:--|:--|\n" + "\n".join(rows)
+
+
+def formula(latex: str) -> str:
+    """Make LaTeX fit into a cell of a table."""
+    return latex.replace("|", r"\vert ").replace("\n", " ").strip()
+
+
+def meaning(op: Op) -> str:
+    """Explain the letters of the formulas."""
+    names = [f"$x$ is `{op.inputs[0]}`"] if op.inputs else []
+    return (
+        f"$g$ is the gradient that reaches the result, $y$ the result, {', '.join(names)}. "
+        "Broadcast axes are summed by the engine."
+    )
+
+
+def is_view(op: Op) -> str:
+    """Say whether the result shares the memory of the input."""
+    if op.family == "movement":
+        return "The result is a view of the input's memory wherever strides can say it."
+    return "The result has memory of its own."
+
+
+def in_a_row(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def sentence_cell(text: str) -> str:
+    """Shorten a first paragraph to a cell of an index."""
+    return cell(text)

@@ -1,0 +1,173 @@
+"""One page: everything there is to know about one function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from edutorch.core.op import Op
+
+from . import facts
+from .docstring import Docstring, fenced, paragraphs, plain, section, take_apart
+from .entries import TENSOR, Entry
+from .example import Outcome, run
+from .families import family_of
+from .picture import html
+from .source import Source, source_of
+
+MOST_FORMULAS = 10
+
+NO_ENGINE = (
+    "There was no Graphviz when this page was built, so this is the graph as a table "
+    "(`pip install edutorch[lab]` brings one)."
+)
+
+
+@dataclass
+class Page:
+    """The page of an entry. `outcome` runs its examples, once."""
+
+    entry: Entry
+
+    @cached_property
+    def parts(self) -> Docstring:
+        return take_apart(self.entry.doc)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        entry = self.entry
+        return run(entry.name, entry.doc, entry.module, entry.short)
+
+    @cached_property
+    def source(self) -> Source | None:
+        return source_of(self.entry.written)
+
+    @cached_property
+    def ops_inside(self) -> list[Op]:
+        """The ops that the example of a composed function ran."""
+        sketch = self.outcome.sketch
+        if sketch is None or self.entry.op is not None:
+            return []
+        return list({each.op.name: each.op for each in sketch.shown(None)}.values())
+
+    def text(self, used_by: dict[str, list[str]], addresses: dict[str, str]) -> str:
+        """Return the page as Markdown.
+
+        Args:
+            used_by: for an op's name, the pages whose functions run it.
+            addresses: for an op's name, its page.
+        """
+        chapter, title = family_of(self.entry.module)
+        parts = [
+            "---\norphan: true\n---",
+            f"# {self.entry.name.removeprefix('inside.')}",
+            f"{{doc}}`{plain(title)} <../families/{chapter}>`",
+            self._objects(),
+            fenced(self._signature(), "python"),
+            plain(self.parts.sentence),
+            paragraphs(self.parts.body),
+            *(section(name, lines) for name, lines in self.parts.sections),
+            self._example(),
+            self._forms(),
+            self._derivative(addresses),
+            self._facts(),
+            self._picture(),
+            self._used_by(used_by),
+            self._source(),
+        ]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _objects(self) -> str:
+        """Put each name into the index and in front in the search."""
+        lines = []
+        for name in [*self.entry.names, *self.entry.twins]:
+            kind = "method" if name.startswith(f"{TENSOR}.") else "function"
+            if isinstance(self.entry.value, property):
+                kind = "property"
+            lines.append(f"```{{py:{kind}}} {name}\n:no-typesetting:\n```")
+        return "\n\n".join(lines)
+
+    def _signature(self) -> str:
+        entry = self.entry
+        op = entry.op
+        name = entry.names[0] if entry.names else entry.short
+        if f"torch.{entry.name}" in entry.names:
+            name = f"torch.{entry.name}"
+        if isinstance(entry.value, property):
+            return name
+        return facts.signature(entry.value, name, op is not None and op.has_out)
+
+    def _example(self) -> str:
+        session = self.outcome.session.rstrip("\n")
+        return f"## Example\n\n{fenced(session, 'pycon')}" if session else ""
+
+    def _forms(self) -> str:
+        if not self.entry.public:
+            return "This block is not called by its own name: other functions are made of it."
+        return "## Forms\n\n" + "\n".join(facts.forms(self.entry))
+
+    def _derivative(self, addresses: dict[str, str]) -> str:
+        op = self.entry.op
+        if op is not None and op.rules:
+            return f"## Derivative\n\n{facts.derivatives(op)}\n\n{facts.meaning(op)}"
+        if op is not None:
+            return "## Derivative\n\nNone: the result does not change smoothly with the input."
+        inside = [each for each in self.ops_inside if each.rules]
+        if not inside:
+            return ""
+        rows = [
+            f"| {{doc}}`{each.name} <{addresses[each.name]}>` | `{name}` | "
+            f"${facts.formula(each.formulas[name])}$ |"
+            for each in inside
+            for name in each.rules
+            if name in each.formulas
+        ]
+        left = len(rows) - MOST_FORMULAS
+        more = f"\n\n… and {left} more, on the pages of these ops." if left > 0 else ""
+        return (
+            "## Derivative\n\nThat of the ops it is composed of. In the example these run:\n\n"
+            "| op | input | its gradient |\n|:--|:--|:--|\n"
+            + "\n".join(rows[:MOST_FORMULAS])
+            + more
+            + "\n\n$g$ is the gradient that reaches the op's result, $y$ that result, "
+            "$x$ its first input."
+        )
+
+    def _facts(self) -> str:
+        op = self.entry.op
+        if op is None:
+            return ""
+        shapes = facts.shapes(op)
+        rows = [
+            f"## Shapes\n\n{shapes}" if shapes else "",
+            f"## Types\n\n{facts.types(op)}",
+            f"## Memory\n\n{facts.is_view(op)}",
+        ]
+        return "\n\n".join(row for row in rows if row)
+
+    def _picture(self) -> str:
+        sketch = self.outcome.sketch
+        drawing = sketch.drawing(self.entry.op) if sketch else None
+        if drawing is None:
+            return ""
+        picture, drawn = html(drawing)
+        if not drawn:
+            return f"## In a graph\n\n{fenced(picture, 'text')}\n\n{NO_ENGINE}"
+        figure = f'<div class="graph">\n{picture}\n</div>'
+        return f"## In a graph\n\nWhat the example runs.\n\n~~~~~~~~{{raw}} html\n{figure}\n~~~~~~~~"
+
+    def _used_by(self, used_by: dict[str, list[str]]) -> str:
+        op = self.entry.op
+        names = used_by.get(op.name, []) if op is not None and not self.entry.public else []
+        links = facts.in_a_row(f"{{doc}}`{name} <{name}>`" for name in names)
+        return f"## Used by\n\n{links}" if links else ""
+
+    def _source(self) -> str:
+        source = self.source
+        if source is None:
+            return ""
+        whole = "The whole op" if self.entry.op is not None else "All of it"
+        return (
+            f"## Source\n\n{whole}, from {{source}}`{source.path}:{source.first}`:\n\n"
+            + fenced(source.text, "python")
+        )

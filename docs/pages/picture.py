@@ -1,0 +1,140 @@
+"""The small picture on a page: the ops that its example ran.
+
+`viz.draw` shows what a graph remembers for backward. Here every op is wanted, also one
+without a gradient, so this listens to the events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edutorch import dtypes
+from edutorch.core.op import Op
+from edutorch.core.tensor import Tensor
+from edutorch.errors import MissingExtraError
+from edutorch.events import OpApplied
+from edutorch.viz.graph import Key, Vertex, arrange
+from edutorch.viz.render import LayoutError
+from edutorch.viz.static import Drawing
+from edutorch.viz.summaries import summarize
+from edutorch.viz.trace import number_vertex
+
+MOST_OPS = 24
+"""A picture of more says less than a sentence."""
+
+
+@dataclass
+class Applied:
+    """One op that ran, and in which example."""
+
+    op: Op
+    key: Key
+    example: int
+
+
+class Sketch:
+    """A listener that gathers the graph of what runs, op by op."""
+
+    def __init__(self, short: str) -> None:
+        self.short = short
+        self.applied: list[Applied] = []
+        self.vertices: dict[Key, Vertex] = {}
+        self._made: dict[int, Key] = {}
+        self._kept: list[Any] = []  # an id is given again when its tensor is gone
+        self._leaves: list[tuple[Key, Any]] = []
+        self._sources: list[str] = []
+        self._globals: Mapping[str, Any] = {}
+
+    def begin(self, source: str, globs: Mapping[str, Any]) -> None:
+        """Take note that the next example is `source`."""
+        self._name_leaves(globs)
+        self._sources.append(source)
+
+    def end(self, globs: Mapping[str, Any]) -> None:
+        self._name_leaves(globs)
+        self._kept.clear()
+        self._leaves.clear()
+
+    def __call__(self, event: Any) -> None:
+        if not isinstance(event, OpApplied):
+            return
+        op, key = event.op, ("op", len(self.applied))
+        outputs = event.output if isinstance(event.output, tuple) else (event.output,)
+        first = outputs[0]
+        if not isinstance(first, Tensor):
+            return
+        names = op.inputs
+        given = event.inputs
+        if op.variadic:
+            given = tuple(event.inputs[0]) if len(event.inputs) == 1 else event.inputs
+            names = tuple(f"{op.inputs[0]}[{index}]" for index in range(len(given)))
+        sources = [
+            (name, source)
+            for name, each in zip(names, given, strict=False)
+            if (source := self._source(each, name, key)) is not None
+        ]
+        self.vertices[key] = Vertex(
+            "op", op.name, shape=tuple(first.shape), dtype=dtypes.of(first._array.dtype).name,
+            formulas=op.formulas, sources=tuple(sources), value=summarize(first._array),
+        )  # fmt: skip
+        self.applied.append(Applied(op, key, len(self._sources) - 1))
+        self._made |= dict.fromkeys(map(id, outputs), key)
+        self._kept.append((event.inputs, outputs))
+
+    def _source(self, given: Any, name: str, user: Key) -> Key | None:
+        if isinstance(given, int | float):
+            key: Key = ("number", user, name)
+            self.vertices[key] = number_vertex(name, given)
+            return key
+        if not isinstance(given, Tensor):
+            return None
+        if id(given) not in self._made:
+            key = ("leaf", id(given))
+            self._made[id(given)] = key
+            self._leaves.append((key, given))
+            self.vertices[key] = Vertex(
+                "leaf", name, shape=tuple(given.shape), dtype=dtypes.of(given._array.dtype).name,
+                value=summarize(given._array),
+            )  # fmt: skip
+        return self._made[id(given)]
+
+    def _name_leaves(self, globs: Mapping[str, Any]) -> None:
+        """Call a leaf as the example does, if it has a variable for it."""
+        variables = {id(value): name for name, value in globs.items() if isinstance(value, Tensor)}
+        for key, tensor in self._leaves:
+            self.vertices[key].label = variables.get(id(tensor), self.vertices[key].label)
+
+    # What came of it ------------------------------------------------------------------
+
+    def shown(self, op: Op | None) -> list[Applied]:
+        """Return the ops of the first example that uses the function of the page."""
+        called = re.compile(rf"\b{re.escape(self.short)}_?\b")
+        fitting = [i for i, source in enumerate(self._sources) if called.search(source)]
+        for index in [*fitting, *range(len(self._sources))]:
+            here = [each for each in self.applied if each.example == index]
+            own = [each for each in here if each.op is op]
+            if own:
+                return own[-1:]
+            if here and op is None:
+                return here
+        return []
+
+    def drawing(self, op: Op | None) -> Drawing | None:
+        """Return the picture, None if nothing ran or too much did."""
+        ops = self.shown(op)
+        used = {source for each in ops for _, source in self.vertices[each.key].sources}
+        roots = [each.key for each in ops if each.key not in used]
+        snapshot = arrange(self.vertices, roots)
+        count = sum(node.kind in ("op", "output") for node in snapshot.graph.nodes)
+        return Drawing(snapshot) if 0 < count <= MOST_OPS else None
+
+
+def html(drawing: Drawing) -> tuple[str, bool]:
+    """Return the picture as SVG, or without a Graphviz as a table of text; and which it is."""
+    try:
+        return drawing.svg, True
+    except (LayoutError, MissingExtraError):
+        return drawing.table(), False

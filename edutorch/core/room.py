@@ -1,0 +1,89 @@
+"""Memory that cannot be had: said at once, in words, with the shape and the type."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import OutOfMemory
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+TOO_LARGE = ("array is too big", "Maximum allowed dimension", "maximum supported dimension",
+             "iterator is too large", "broadcast dimensions too large", "Maximum allowed size")  # fmt: skip
+"""What NumPy says of sizes for which it does not even ask the system."""
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory that the computer has, 2**62 if it does not tell.
+
+    Linux grants more than that, and ends the process once it is used.
+    """
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**62
+
+
+ROOM = physical_memory()
+
+
+def in_words(size: int) -> str:
+    """Write a number of bytes as "7.3 TiB"."""
+    if size < 1024:
+        return f"{size} bytes"
+    power = min((size.bit_length() - 1) // 10, len(UNITS) - 1)
+    number = size / 1024**power
+    return f"{number:.1f} {UNITS[power]}" if number < 1024 else f"{number:.3g} {UNITS[power]}"
+
+
+def out_of_memory(
+    op: str, shape: Sequence[int] | None, dtype: Any, rows: Mapping[str, Any] | None = None
+) -> OutOfMemory:
+    """Make the error for a result that there is no room for; `shape` is None if not known."""
+    rows = dict(rows or {})
+    if shape is None or dtype is None:
+        return OutOfMemory(op, "out of memory", rows, HINT)
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    rows |= {"result": f"{tuple(shape)} {name_of(kind)}", "needed": in_words(size)}
+    if ROOM < 2**62:
+        rows["computer has"] = in_words(ROOM)
+    return OutOfMemory(op, f"out of memory: tried to allocate {in_words(size)}", rows, HINT)
+
+
+HINT = "was a size or an axis mixed up? smaller batches, or a smaller type, need less"
+
+
+def name_of(kind: Any) -> str:
+    try:
+        return dtypes.of(kind).name
+    except TypeError:
+        return str(kind)
+
+
+def check_room(op: str, shape: Sequence[int], dtype: Any) -> None:
+    """Raise OutOfMemory if the computer cannot hold a tensor of this shape.
+
+    Raises: OutOfMemory: it needs more than all the memory there is.
+    """
+    if math.prod(shape) * dtype.itemsize > ROOM:
+        raise out_of_memory(op, shape, dtype)
+
+
+def is_too_large(error: Exception) -> bool:
+    """Say whether an array library complains about a size."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, ValueError) and any(each in str(error) for each in TOO_LARGE)
+
+
+def no_room(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:
+    """Say what an array library's complaint about memory says, in our words."""
+    if isinstance(error, OutOfMemory):
+        return error
+    return out_of_memory(op, getattr(error, "shape", None), getattr(error, "dtype", None), rows)

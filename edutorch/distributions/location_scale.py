@@ -1,0 +1,251 @@
+"""Distributions that are one curve, moved by `loc` and stretched by `scale`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops import where
+from . import constraints
+from .distribution import (
+    Distribution, ExponentialFamily, broadcast_all, normal_like, uniform_like,
+)  # fmt: skip
+
+__all__ = ["Cauchy", "Laplace", "Normal", "Uniform"]
+
+LOC_SCALE = {"loc": constraints.real, "scale": constraints.positive}
+
+
+class Normal(ExponentialFamily):
+    """The bell curve: p(x) = exp(-((x - loc) / scale)² / 2) / (scale √(2π)).
+
+    Args:
+        loc: the mean.
+        scale: the standard deviation.
+
+    >>> edutorch.distributions.Normal(0.0, 1.0).log_prob(tensor(0.0))
+    tensor(-0.9189)
+    """
+
+    arg_constraints = LOC_SCALE
+    support = constraints.real
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def stddev(self) -> Any:
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        return self.scale.square()
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.loc + normal_like(self.loc, self._extended_shape(sample_shape)) * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = (value - self.loc) / self.scale
+        return -distance.square() / 2 - self.scale.log() - math.log(2 * math.pi) / 2
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return (1 + ((value - self.loc) / self.scale / math.sqrt(2)).erf()) / 2
+
+    def icdf(self, value: Any) -> Any:
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Any:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def _natural_params(self) -> tuple[Any, Any]:
+        return self.loc / self.variance, -0.5 / self.variance
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return -0.25 * x.square() / y + 0.5 * (-math.pi / y).log()
+
+
+class Laplace(Distribution):
+    """Two exponential slopes: p(x) = exp(-|x - loc| / scale) / (2 scale).
+
+    >>> edutorch.distributions.Laplace(0.0, 1.0).log_prob(tensor(1.0))
+    tensor(-1.6931)
+    """
+
+    arg_constraints = LOC_SCALE
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def stddev(self) -> Any:
+        return math.sqrt(2) * self.scale
+
+    @property
+    def variance(self) -> Any:
+        return 2 * self.scale.square()
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        drawn = uniform_like(self.loc, self._extended_shape(sample_shape))
+        u = drawn - 0.5
+        rest = where(u < 0, 2 * drawn, (1 - u) * 2 - 1)  # 1 - 2|u|, never 0
+        return self.loc - self.scale * u.sign() * rest.log()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        away = value - self.loc
+        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+
+    def entropy(self) -> Any:
+        return 1 + (2 * self.scale).log()
+
+
+class Cauchy(Distribution):
+    """A peak with tails so wide that there is no mean: p(x) = 1 / (π scale (1 + z²)).
+
+    Here z = (x - loc) / scale.
+
+    >>> edutorch.distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
+    tensor(0.7500)
+    """
+
+    arg_constraints = LOC_SCALE
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc.detach() * 0 + math.nan
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self.loc.detach() * 0 + math.inf
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        angle = math.pi * (uniform_like(self.loc, self._extended_shape(sample_shape)) - 0.5)
+        return self.loc + self.scale * angle.tan()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = (value - self.loc) / self.scale
+        return -math.log(math.pi) - self.scale.log() - distance.square().log1p()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Uniform(Distribution):
+    """Every number in [low, high) alike: p(x) = 1 / (high - low).
+
+    Raises: ValueError: low is not below high.
+
+    >>> edutorch.distributions.Uniform(0.0, 2.0).log_prob(tensor(1.0))
+    tensor(-0.6931)
+    """
+
+    has_rsample = True
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        return {
+            "low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)
+        }  # fmt: skip
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast_all(low, high)
+        super().__init__(self.low.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Any:
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self) -> Any:
+        return math.nan * self.high
+
+    @property
+    def stddev(self) -> Any:
+        return (self.high - self.low) / math.sqrt(12)
+
+    @property
+    def variance(self) -> Any:
+        return (self.high - self.low).square() / 12
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        drawn = uniform_like(self.low, self._extended_shape(sample_shape), open_at_0=False)
+        return self.low + drawn * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = (self.low <= value) & (self.high > value)
+        return inside.to(self.low.dtype).log() - (self.high - self.low).log()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Any:
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Any:
+        return (self.high - self.low).log()

@@ -1,0 +1,62 @@
+"""The doors of `vmap`: how tensors enter a level, and how they leave it.
+
+Both are ordinary ops, so gradients go through them: what entered by the one leaves by the
+other, and the other way round. A tensor from outside that all examples use (a weight, say)
+enters shared, and its gradient is the sum of what the examples have to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.tensor import Tensor
+from ..modes import current
+
+
+@op(linear=True, fast=False, method=False)
+def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
+    """The tensor inside of a level of vmap: dimension `place` is hidden, each example gets its slice.
+
+    With place=None all examples share the tensor.
+
+    >>> vmap(lambda x: x.sum())(tensor([[1.0, 2.0], [3.0, 4.0]]))  # enters by dim 0
+    tensor([3., 7.])
+    """
+    return level.enter(input, place)
+
+
+@op(linear=True, fast=False, method=False)
+def unbatched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
+    """The tensor outside of a level of vmap: the examples lie along dimension `place` again.
+
+    With place=None they are added up.
+
+    >>> vmap(lambda x: 2 * x, out_dims=1)(tensor([[1.0, 2.0], [3.0, 4.0]]))  # leaves by dim 1
+    tensor([[2., 6.],
+            [4., 8.]])
+    """
+    return level.leave(input, place)
+
+
+batched.vjp(
+    input=lambda g, level, place: unbatched(g, level, place),
+    latex=r"g\ \text{of all examples}",
+)
+unbatched.vjp(
+    input=lambda g, level, place: batched(g, level, place),
+    latex=r"g\ \text{of each example}",
+)
+
+
+def into_batch(tensor: Tensor) -> Tensor:
+    """Return a tensor as the innermost open level of vmap has it.
+
+    By such a tensor each example can be differentiated by itself.
+    """
+    levels = current().batches
+    if not levels or backends.of(tensor._array) is levels[-1]:
+        return tensor
+    return batched(tensor, levels[-1], None)
