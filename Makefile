@@ -22,17 +22,17 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: help lab test lint fmt bench dev clean
+.PHONY: help lab test lint fmt bench docs dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
-	@echo "make lint | fmt | bench | dev | clean"
+	@echo "make lint | fmt | bench | docs | dev | clean"
 
 lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: .venv/.dev-stamp
 	$(BIN)/python -m ruff check
@@ -47,6 +47,13 @@ bench: .venv/.lab-stamp
 	$(BIN)/python -m benchmarks overhead
 	$(BIN)/python -m benchmarks train
 
+# A page per op, out of its block, into build/docs/html. A warning is an error.
+docs: .venv/.docs-stamp
+	$(BIN)/python -m docs.make_pages build/docs/source
+	$(BIN)/python -m sphinx -b html -c docs -d build/docs/trees -j auto -q -W --keep-going \
+	  build/docs/source build/docs/html
+	@echo "open build/docs/html/index.html"
+
 dev: .venv/.dev-stamp
 
 clean:
@@ -56,9 +63,10 @@ clean:
 # A stamp is newer than pyproject.toml when its install is up to date: a second call is fast.
 .venv/.lab-stamp: extras = lab,fast
 .venv/.test-stamp: extras = lab,fast,test
-.venv/.dev-stamp: extras = lab,fast,test,dev
+.venv/.dev-stamp: extras = lab,fast,test,dev,docs
+.venv/.docs-stamp: extras = lab,fast,docs
 
-.venv/.lab-stamp .venv/.test-stamp .venv/.dev-stamp: pyproject.toml | .venv/pyvenv.cfg
+.venv/.lab-stamp .venv/.test-stamp .venv/.dev-stamp .venv/.docs-stamp: pyproject.toml | .venv/pyvenv.cfg
 	@echo "installing edutorch[$(extras)] into .venv (a minute or two the first time)"
 	@$(INSTALL) -e ".[$(extras)]"
 	@touch $@

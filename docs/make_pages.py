@@ -85,19 +85,31 @@ def write_classes(folder: Folder) -> list[str]:
     return wrong
 
 
-def write_all(path: Path, only: set[str]) -> list[str]:
-    """Write every page into `path`; return what examples got wrong."""
-    folder = Folder(path)
+def write_sources(folder: Folder) -> None:
+    """Write a page for each file of the package."""
+    for name in source.files():
+        folder.write(f"source/{name}.md", source.file_page(name))
+
+
+def copy_written(folder: Folder) -> None:
+    """Copy what is written by hand: pages and notebooks."""
     for page in sorted(HERE.glob("*.md")):
         if page.name != "README.md":
             folder.copy(page, page.name)
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         folder.copy(notebook, f"notebooks/{notebook.name}")
+
+
+def write_all(path: Path, only: set[str]) -> list[str]:
+    """Write every page into `path`; return what examples got wrong."""
+    folder = Folder(path)
     wrong = write_ops(folder, only)
-    if not only:
-        for name in source.files():
-            folder.write(f"source/{name}.md", source.file_page(name))
+    if only:  # the pages written by hand lead to all of the others
+        folder.write("index.md", "# edutorch\n\n```{toctree}\nreference/index\n```\n")
+    else:
         wrong += write_classes(folder)
+        write_sources(folder)
+        copy_written(folder)
     folder.sweep()
     return wrong
 

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, fft, func, linalg, nn, optim, random, signal, special, utils
+from . import autograd, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -31,6 +31,7 @@ from .dtypes import (
 from .dtypes import bool as bool
 from .dtypes import result_type
 from .func import vmap
+from .errors import OutOfMemory as OutOfMemoryError
 from .memory_format import (
     channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
     strided,
@@ -43,9 +44,9 @@ from .signal.spectrogram import istft, stft
 
 
 def __getattr__(name: str) -> _Any:
-    """Load the pictures when they are first asked for: `edutorch.viz`."""
-    if name == "viz":
+    """Load what few need when it is first asked for: `edutorch.viz`, `edutorch.distributions`."""
+    if name in ("viz", "distributions"):
         from importlib import import_module
 
-        return import_module(".viz", __name__)
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

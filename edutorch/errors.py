@@ -84,6 +84,36 @@ class EdutorchError(Exception):
         return type(self), (self.op, self.message, self.arguments, self.hint), self.__dict__
 
 
+def running(names: tuple[str, ...]) -> str:
+    """Say where an error happened, as the user knows it: the public function that was called.
+
+    It is the outermost that is running without the user's own code in between. If it is none
+    of `names`, it is composed of ops, of which one failed: "kl_div: sub".
+
+    Args:
+        names: the functions that may be meant; the first if none of them is running.
+    """
+    short = {name.rpartition(".")[2]: name for name in reversed(names)}
+    found = called = None
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
+        here = frame.f_code.co_name
+        found = short.get(here, found)
+        called = here if is_public(here) else called
+        frame = frame.f_back
+    inner = found or names[0]
+    return inner if called is None or called in short else f"{called}: {inner}"
+
+
+def is_public(name: str) -> bool:
+    """Say whether users call a function or a method of this name."""
+    package: Any = sys.modules.get("edutorch")
+    if name.startswith("_") or not hasattr(package, "linalg"):
+        return False
+    places = (package, package.Tensor, package.nn.functional, package.linalg, package.special)
+    return any(hasattr(place, name) for place in places)
+
+
 class ShapeError(EdutorchError, RuntimeError):
     """Shapes do not fit together, or not with what was asked.
 
@@ -97,8 +127,24 @@ class ShapeError(EdutorchError, RuntimeError):
     """
 
 
+class RaggedError(ShapeError, ValueError):
+    """Nested lists do not all have the same length, or depth."""
+
+
+class ShapeValueError(ShapeError, ValueError):
+    """Shapes do not fit, and PyTorch raises a ValueError of it."""
+
+
 class DTypeError(EdutorchError, RuntimeError):
     """A dtype does not fit: the op cannot compute with it, or cannot return it."""
+
+
+class NotForTypesError(DTypeError, NotImplementedError):
+    """An op is not defined for numbers of these types."""
+
+
+class ArgumentError(EdutorchError, TypeError):
+    """An argument is not what it has to be: text for a number, a list for a tensor."""
 
 
 class DeviceError(EdutorchError, RuntimeError):

@@ -20,6 +20,13 @@ class ValuesIndices(NamedTuple):
     def __repr__(self) -> str:
         return text_of(self)
 
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        raise AttributeError(
+            f"{kind}: the result is a pair (values, indices) and has no attribute {name!r}; "
+            f"take a part first: {kind}(…).values"
+        )
+
 
 class SmallestLargest(NamedTuple):
     """Both ends of a range of numbers."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +17,17 @@ from tests.oracle import require_torch
 def _same_start() -> None:
     """Each test starts with the same random numbers, whichever ran before it."""
     edutorch.manual_seed(0)
+
+
+@pytest.fixture
+def warnings_are_errors() -> Iterator[None]:
+    """1/0 is inf and no warning, in every op."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
+        for said_by_pytorch in ("var.*degrees of freedom", "Casting complex", "ComplexHalf"):
+            warnings.filterwarnings("ignore", said_by_pytorch)
+        yield
 
 
 @pytest.fixture

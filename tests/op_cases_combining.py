@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.op_cases import CASES, index, some
+from tests.op_cases import A_TIE, CASES, NOT_FINITE, index, some
 
 # fmt: off
 A = some(2, 3)
@@ -24,7 +24,7 @@ CASES["scatter_reduce"] = [
     {**PUT, "src": some(3, 5, seed=1), "reduce": "amax"},
     {"input": some(3), "dim": 0, "index": index([1]), "src": some(4, seed=1), "reduce": "prod"},
     {"input": some(3), "dim": 0, "index": index(np.zeros(0, np.int64)), "src": some(0),
-        "reduce": "amin", "checks": "forward"},
+        "reduce": "amin"},
     {"input": some(), "dim": 0, "index": index([0]).reshape(()), "src": some(low=-1.0),
         "reduce": "amax"},
     {"input": some(2), "dim": 0, "index": index([0] * 7), "src": some(7, seed=1),
@@ -36,16 +36,16 @@ CASES["scatter_reduce"] = [
 # Along an axis -----------------------------------------------------------------------------------
 
 CASES["mode_with_index"] = [
-    {"input": TIES, "dim": dim, "keepdim": keep, "checks": "forward"}
+    {"input": TIES, "dim": dim, "keepdim": keep, "only_values": A_TIE}
     for dim in (0, -1) for keep in (True, False)
 ] + [{"input": A, "dim": 1, "keepdim": False}, {"input": some(), "dim": 0, "keepdim": False}]
 CASES["extreme_so_far"] = [
     {"input": each, "dim": dim, "largest": largest}
     for each in (A, some(2, 3, 2)) for dim in (0, -1) for largest in (True, False)
 ] + [
-    {"input": ODD, "dim": 0, "largest": True, "checks": "forward"},
-    {"input": ODD, "dim": 0, "largest": False, "checks": "forward"},
-    {"input": TIES, "dim": 1, "largest": True, "checks": "forward"},
-    {"input": some(), "dim": 0, "largest": True, "checks": "forward"},
-    {"input": some(2, 0), "dim": 1, "largest": True, "checks": "forward"},
+    {"input": ODD, "dim": 0, "largest": True, "only_values": NOT_FINITE},
+    {"input": ODD, "dim": 0, "largest": False, "only_values": NOT_FINITE},
+    {"input": TIES, "dim": 1, "largest": True, "only_values": A_TIE},
+    {"input": some(), "dim": 0, "largest": True},
+    {"input": some(2, 0), "dim": 1, "largest": True},
 ]

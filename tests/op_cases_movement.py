@@ -34,7 +34,7 @@ CASES["index_fill"] += [{"input": some(3), "dim": 0, "index": np.array(-1), "val
 CASES["clone"] += [{"input": some(2, 3).T}]
 # fmt: on
 
-LAYOUT_MATTERS.add("view_as_type")
+LAYOUT_MATTERS["view_as_type"] = "reads the bytes as they lie"
 OTHER_TYPES["view_as_type", "int"] = "the bytes of other types are other numbers"
 
 

@@ -110,7 +110,12 @@ def _by_rank(torch, name):
 THEIRS["max_pool"] = lambda torch: _by_rank(torch, "max_pool")
 THEIRS["avg_pool"] = lambda torch: _by_rank(torch, "avg_pool")
 
-INTERNAL |= {"transposed", "conv_weight", "tap_spread", "tap_pick", "avg_spread", "winning_tap"}
+INTERNAL |= {
+    "transposed": "a gradient of conv2d, and conv_transpose2d",
+    "conv_weight": "a gradient of conv2d", "avg_spread": "the gradient of avg_pool",
+    "tap_spread": "the gradient of max_pool", "tap_pick": "a second gradient of max_pool",
+    "winning_tap": "the places that max_pool found",
+}
 OTHER_TYPES["avg_pool", "int"] = "layers and losses are for floating numbers"
 SOME_RANKS = "PyTorch has it for some ranks and strides only"
 WIDER |= {

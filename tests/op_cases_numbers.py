@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.op_cases import CASES, index, some
+from tests.op_cases import AN_EDGE, CASES, NOT_FINITE, index, some
 from tests.op_oracles import THEIRS
 
 # fmt: off
@@ -22,7 +22,7 @@ for name in ("bitwise_left_shift", "bitwise_right_shift"):
     CASES[name] = [{"input": WHOLE, "other": STEPS}, {"input": WHOLE, "other": 2}]
 CASES["copysign"] = [
     {"input": A, "other": B}, {"input": A, "other": -1.5}, {"input": A, "other": 2},
-    {"input": ODD, "other": ODD[::-1].copy(), "checks": "forward"},
+    {"input": ODD, "other": ODD[::-1].copy(), "only_values": NOT_FINITE},
 ]
 CASES["nextafter"] = [{"input": A, "other": B}, {"input": ODD, "other": np.zeros(6)}]
 CASES["split_into_parts"] = [{"input": A}, {"input": 100 * B}, {"input": some()}]
@@ -30,13 +30,13 @@ THEIRS["split_into_parts"] = lambda torch: lambda input: tuple(torch.frexp(input
 for name in ("fmax", "fmin"):
     CASES[name] = [
         {"input": A, "other": B},
-        {"input": ODD, "other": NANS, "checks": "forward"},
+        {"input": ODD, "other": NANS, "only_values": NOT_FINITE},
     ]
 CASES["heaviside"] = [
     {"input": A, "values": B},
-    {"input": np.array([0.0, -0.0, 1.0]), "values": some(3), "checks": "forward"},
+    {"input": np.array([0.0, -0.0, 1.0]), "values": some(3), "only_values": AN_EDGE},
 ]
 CASES["logaddexp2"] = [
     {"input": A, "other": B},
-    {"input": TINY, "other": TINY, "checks": "forward"},
+    {"input": TINY, "other": TINY, "only_values": NOT_FINITE},
 ]

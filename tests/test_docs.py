@@ -14,7 +14,7 @@ import edutorch as torch
 from tests.oracle import require_torch
 
 ROOT = Path(__file__).resolve().parent.parent
-IGNORED = {".venv", "node_modules", ".pytest_cache"}
+IGNORED = {".venv", "node_modules", ".pytest_cache", "build"}
 PAGES = sorted(page for page in ROOT.rglob("*.md") if not IGNORED & set(page.parts))
 
 

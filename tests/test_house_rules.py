@@ -53,6 +53,7 @@ LAYERS = (
         "amp",
         "autograd",
         "cuda",
+        "overrides",
         "random",
         "serialization",
         "settings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -15,8 +16,20 @@ def mathml(latex: str, display: str) -> str:
     Args:
         display: "inline", or "block" for a line of its own.
     """
-    made = convert(latex, display=display)
-    return made.replace("<math ", f'<math aria-label="{nodes.unescape(_attribute(latex))}" ', 1)
+    made = _spaced(convert(latex, display=display))
+    label = f'<math aria-label="{_attribute(latex)}" displaystyle="true" '
+    return made.replace("<math ", label, 1)
+
+
+NAME = r"<mi>(?:arg|cos|cosh|det|exp|ln|log|max|min|sin|sinh|tan|tanh)</mi>"
+SPACE = '<mspace width="0.17em"/>'
+
+
+def _spaced(text: str) -> str:
+    """Put a little space around names such as sin, as TeX does, and make primes primes."""
+    text = text.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")  # f'
+    text = re.sub(rf"(</(?:mi|mn|msup|msub|mfrac|msqrt)>)({NAME})", rf"\1{SPACE}\2", text)
+    return re.sub(rf"({NAME})(?=<m(?:i|n|sup|sub|frac|sqrt)\b)", rf"\1{SPACE}", text)
 
 
 def _attribute(text: str) -> str:

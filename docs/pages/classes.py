@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .docstring import fenced, paragraphs, plain, section, take_apart
+from .docstring import fenced, indexed, paragraphs, plain, section, take_apart
+from .entries import has_page
 from .example import run
 from .facts import signature
 from .source import PACKAGE, source_of
@@ -58,7 +59,7 @@ def page(title: str, packages: tuple[str, ...], wrong: list[str]) -> tuple[str, 
             if not inside:
                 continue
             pages[module] = file_page(module, inside, wrong)
-            names = ", ".join(f"`{name}`" for name in inside)
+            names = ", ".join(f"[`{name}`]({module}.md#{name.lower()})" for name in inside)
             doc = take_apart(inspect.getdoc(importlib.import_module(module)) or "").sentence
             lines.append(f"- {{doc}}`{module.partition('.')[2]} <{module}>`: {plain(doc)} {names}")
     return f"# {title}\n\n" + "\n".join(lines) + "\n", pages
@@ -79,25 +80,33 @@ def file_page(module: str, inside: dict[str, Any], wrong: list[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def public_name(module: str, name: str, value: Any) -> str:
+    """Return the shortest name under which users reach it: torch.nn.Linear."""
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        package = sys.modules[".".join(parts[:count])]
+        if getattr(package, name, None) is value:
+            return ".".join(["torch", *parts[1:count], name])
+    return f"{module}.{name}"
+
+
 def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
     doc = inspect.getdoc(value) or ""
     parts = take_apart(doc)
     outcome = run(f"{module}.{name}", doc, module, name)
     wrong += outcome.wrong
-    source = source_of(value)
     kind = "class" if inspect.isclass(value) else "function"
-    public = module.replace("edutorch.nn.modules", "edutorch.nn").replace("edutorch", "torch", 1)
+    public = public_name(module, name, value)
     rows = [
         f"## {name}",
-        f"```{{py:{kind}}} {public}.{name}\n:no-typesetting:\n```",
-        fenced(signature(value, name), "python"),
+        "" if has_page(value) else indexed(kind, public),
+        fenced(signature(value, public).removesuffix(" -> None"), "python"),
         plain(parts.sentence),
         paragraphs(parts.body),
         *(section(title, lines) for title, lines in parts.sections),
         fenced(outcome.session.rstrip("\n"), "pycon") if outcome.session else "",
     ]
-    if source is not None:
-        rows.append(_folded(f"{source.path}:{source.first}", source.text))
+    rows += [_folded(f"{each.path}:{each.first}", each.text) for each in source_of(value)]
     return "\n\n".join(row for row in rows if row)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
+import textwrap
 from dataclasses import dataclass
 
 SECTION = re.compile(r"(Args|Shape|Raises|Paper|Returns|Attributes):(?: |$)(.*)")
@@ -71,7 +73,8 @@ def paragraphs(text: str) -> str:
     for block in re.split(r"\n\s*\n", text.strip("\n")):
         lines = block.splitlines()
         if lines and all(line.startswith("    ") for line in lines):
-            blocks.append(fenced("\n".join(line[4:] for line in lines), "python"))
+            code = "\n".join(line[4:] for line in lines)
+            blocks.append(fenced(code, language_of(code)))
         elif lines and lines[0].lstrip().startswith(("- ", "* ")):
             items = re.split(r"\n(?=\s*[-*] )", block)
             blocks.append("\n".join(f"- {plain(item.strip()[2:])}" for item in items))
@@ -81,7 +84,7 @@ def paragraphs(text: str) -> str:
         else:
             text_lines, code = split_code(lines)
             blocks += [plain(" ".join(text_lines))] if text_lines else []
-            blocks += [fenced(code, "python")] if code else []
+            blocks += [fenced(code, language_of(code))] if code else []
     return "\n\n".join(blocks)
 
 
@@ -91,6 +94,15 @@ def split_code(lines: list[str]) -> tuple[list[str], str]:
     while start and lines[start - 1].startswith("    "):
         start -= 1
     return lines[:start], "\n".join(line[4:] for line in lines[start:])
+
+
+def language_of(text: str) -> str:
+    """Say whether indented lines are Python, or a formula or a table."""
+    try:
+        ast.parse(textwrap.dedent(text))
+    except SyntaxError:
+        return "text"
+    return "python"
 
 
 def fenced(text: str, language: str = "") -> str:
@@ -117,3 +129,15 @@ def section(name: str, lines: tuple[str, ...]) -> str:
     text = f"**{title}.** {plain(' '.join(loose))}".rstrip()
     listed = "\n".join(f"- `{key}`: {plain(' '.join(value))}" for key, value in items)
     return f"{text}\n\n{listed}" if listed else text
+
+
+def indexed(kind: str, name: str) -> str:
+    """Put a name into the index and in front in the search.
+
+    Args:
+        kind: "function", "class", "method" or "property".
+    """
+    parts = name.split(".")
+    own = 2 if kind in ("method", "property") else 1
+    module, shown = ".".join(parts[:-own]), ".".join(parts[-own:])
+    return f"```{{py:{kind}}} {shown}\n:module: {module}\n:no-typesetting:\n```"

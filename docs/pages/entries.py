@@ -8,7 +8,6 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
-import edutorch
 from edutorch.core.op import REGISTRY, Op
 from edutorch.core.tensor import Tensor
 
@@ -88,6 +87,16 @@ def _is_twin(value: Any) -> bool:
     return (getattr(value, "__doc__", None) or "").startswith("The in-place form of `")
 
 
+def has_page(function: Any) -> bool:
+    """Say whether a function has a page of its own."""
+    return id(inspect.unwrap(function)) in _with_page()
+
+
+@functools.cache
+def _with_page() -> set[int]:
+    return {id(entry.written) for entry in entries().values()}
+
+
 @functools.cache
 def entries() -> dict[str, Entry]:
     """Return every entry by the name of its page, in the order of the names."""
@@ -105,9 +114,11 @@ def entries() -> dict[str, Entry]:
                 entry = by_value[key] = Entry(full.removeprefix("torch."), value)
             entry.names.append(full)
             _prefer_own_name(entry, full, value)
+    covered = {id(entry.op) for entry in by_value.values()}
     for op in REGISTRY.values():
-        if id(op.forward) not in by_value:
-            by_value[id(op.forward)] = Entry(f"inside.{op.name}", op.function, public=False)
+        key = id(inspect.unwrap(op.forward))
+        if key not in by_value and id(op) not in covered:
+            by_value[key] = Entry(f"inside.{op.name}", op.function, public=False)
     made = {entry.name: entry for entry in by_value.values()}
     for full, _ in twins:
         _owner(made, full).twins.append(full)
@@ -115,12 +126,18 @@ def entries() -> dict[str, Entry]:
 
 
 def _prefer_own_name(entry: Entry, full: str, value: Any) -> None:
-    """Call the page `abs`, not `absolute`, and give it the op's own function."""
-    own = inspect.unwrap(_function(value)).__name__
-    wanted, have = full.rpartition(".")[2] == own, entry.name.rpartition(".")[2] == own
-    same_place = full.rpartition(".")[0].removeprefix("torch").lstrip(".")
-    if wanted and not have and same_place == entry.name.rpartition(".")[0]:
+    """Call the page by the function's own name where it is at home: `abs`, not `absolute`."""
+    if _rank(full, value) < _rank(f"torch.{entry.name}", entry.value):
         entry.name, entry.value = full.removeprefix("torch."), value
+
+
+def _rank(full: str, value: Any) -> tuple[bool, bool, bool]:
+    """Order names: the least is the best."""
+    written = inspect.unwrap(_function(value))
+    place, _, short = full.rpartition(".")
+    home = f"{written.__module__}.".startswith(place.replace("torch", "edutorch", 1) + ".")
+    layer = home and place != "torch"
+    return place == TENSOR, not layer, short != written.__name__
 
 
 def _owner(made: dict[str, Entry], full: str) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +19,9 @@ from .picture import Sketch
 class Outcome:
     """What the examples of one docstring printed: lines as in a Python session."""
 
+    sketch: Sketch
     session: str = ""
     wrong: list[str] = field(default_factory=list)
-    sketch: Sketch | None = None
 
 
 class _Runner(doctest.DocTestRunner):
@@ -30,21 +31,16 @@ class _Runner(doctest.DocTestRunner):
         super().__init__(optionflags=doctest.ELLIPSIS, verbose=False)
         self.outcome = outcome
 
-    def report_start(self, out: Any, test: doctest.DocTest, example: doctest.Example) -> None:
-        assert self.outcome.sketch is not None
-        self.outcome.sketch.begin(example.source, test.globs)
+    def report_start(self, out: Any, test: Any, example: doctest.Example) -> None:
+        pass
 
-    def report_success(
-        self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str
-    ) -> None:
+    def report_success(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
         # A traceback would show the files of the machine that built the page.
         raised = example.exc_msg is not None
         random = "..." in example.want and "..." not in got
         self._note(example, example.want if raised or random else got)
 
-    def report_failure(
-        self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str
-    ) -> None:
+    def report_failure(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
         self.outcome.wrong.append(
             f"{test.name}: {example.source.strip()} gives\n{got}where the docstring says\n"
             f"{example.want}"
@@ -52,7 +48,7 @@ class _Runner(doctest.DocTestRunner):
         self._note(example, got)
 
     def report_unexpected_exception(
-        self, out: Any, test: doctest.DocTest, example: doctest.Example, exc_info: Any
+        self, out: Any, test: Any, example: doctest.Example, exc_info: Any
     ) -> None:
         self.outcome.wrong.append(f"{test.name}: {example.source.strip()} raises {exc_info[1]!r}")
         self._note(example, "")
@@ -61,6 +57,22 @@ class _Runner(doctest.DocTestRunner):
         first, *others = example.source.rstrip("\n").split("\n")
         lines = [f">>> {first}", *(f"... {line}" for line in others), *printed.splitlines()]
         self.outcome.session += "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+class _Watcher(doctest.DocTestRunner):
+    """Runs examples for the ops that they run: what they print was looked at before."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        super().__init__(verbose=False)
+        self.sketch = sketch
+
+    def report_start(self, out: Any, test: Any, example: doctest.Example) -> None:
+        self.sketch.begin(example.source, test.globs)
+
+    def report_failure(self, *args: Any) -> None:
+        pass
+
+    report_success = report_unexpected_exception = report_failure
 
 
 def scope_of(module: str) -> dict[str, Any]:
@@ -73,15 +85,22 @@ def scope_of(module: str) -> dict[str, Any]:
 def run(name: str, doc: str, module: str, short: str) -> Outcome:
     """Run the examples in `doc` and return what they printed and which ops they ran.
 
+    They run twice: with a listener, ops take another path, and a page shows the usual one.
+
     Args:
         short: the function's name as the examples write it.
     """
-    test = doctest.DocTestParser().get_doctest(doc, scope_of(module), name, None, None)
-    outcome = Outcome(sketch=Sketch(short))
-    if test.examples:
-        edutorch.manual_seed(0)
-        with listening(outcome.sketch):
-            _Runner(outcome).run(test, out=lambda text: None, clear_globs=False)
-        assert outcome.sketch is not None
-        outcome.sketch.end(test.globs)
+    parser, sketch = doctest.DocTestParser(), Sketch(short)
+    outcome = Outcome(sketch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a page does not show them
+        test = parser.get_doctest(doc, scope_of(module), name, None, None)
+        if test.examples:
+            edutorch.manual_seed(0)
+            _Runner(outcome).run(test, out=str)
+            again = parser.get_doctest(doc, scope_of(module), name, None, None)
+            edutorch.manual_seed(0)
+            with listening(sketch):
+                _Watcher(sketch).run(again, out=str, clear_globs=False)
+            sketch.end(again.globs)
     return outcome

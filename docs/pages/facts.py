@@ -14,7 +14,8 @@ from .entries import TENSOR, Entry
 KINDS = {"b": "bool", "i": "integers", "f": "floating", "c": "complex"}
 
 PROMOTIONS = {
-    "none": "Nothing is promoted beforehand: what comes out is what the forward below makes of the types.",
+    "none": "Nothing is promoted beforehand; the source says what becomes of the types.",
+    "same": "All tensors must have one type: others are refused.",
     "promote": "Tensors of different types are promoted to a common one; the result has it.",
     "float": "Tensors of different types are promoted to a common one; integers and bool become "
     "the default floating type.",
@@ -144,16 +145,21 @@ def formula(latex: str) -> str:
 
 def meaning(op: Op) -> str:
     """Explain the letters of the formulas."""
-    names = [f"$x$ is `{op.inputs[0]}`"] if op.inputs else []
-    return (
-        f"$g$ is the gradient that reaches the result, $y$ the result, {', '.join(names)}. "
-        "Broadcast axes are summed by the engine."
-    )
+    used = " ".join(re.sub(r"\\[a-zA-Z]+", " ", each) for each in op.formulas.values())
+    letters = {"g": "the gradient that reaches the result", "y": "the result"}
+    if op.inputs:
+        letters["x"] = f"`{next(iter(op.rules), op.inputs[0])}`"
+    said = [
+        f"${letter}$ is {what}"
+        for letter, what in letters.items()
+        if re.search(rf"(?<![a-zA-Z]){letter}(?![a-zA-Z])", used)
+    ]
+    return ", ".join(said) + ". The engine sums over axes that were broadcast."
 
 
-def is_view(op: Op) -> str:
-    """Say whether the result shares the memory of the input."""
-    if op.family == "movement":
+def memory(op: Op, is_view: bool) -> str:
+    """Say whether the result shares the memory of the input; `is_view` if it was seen to."""
+    if op.family == "movement" or is_view:
         return "The result is a view of the input's memory wherever strides can say it."
     return "The result has memory of its own."
 

@@ -86,7 +86,7 @@ def listing(rows: list[tuple[Entry, str]]) -> str:
     """Return a table of functions: a link and a sentence each."""
     lines = [
         f"| {{doc}}`{shown.removeprefix('inside.')} <../ops/{entry.name}>` | "
-        f"{sentence_cell(take_apart(entry.doc).sentence)} |"
+        f"{'' if entry.public else '*Inside:* '}{sentence_cell(take_apart(entry.doc).sentence)} |"
         for entry, shown in rows
     ]
     return "| | |\n|:--|:--|\n" + "\n".join(lines)
@@ -108,8 +108,8 @@ def reference_page(chapters: list[str]) -> str:
     spaces = "\n".join(f"names/{namespace}" for namespace in (*NAMESPACES, TENSOR))
     inside = "\n".join(f"families/{chapter}" for chapter in chapters)
     return (
-        "# Reference\n\nEvery page is made from the source: the docstring, the derivative rules and "
-        "the contract of the\nblock it shows. The examples were run when it was built.\n\n"
+        "# Reference\n\nEvery page is made from the source: the docstring, the derivative rules "
+        "and the contract\nof the block it shows. The examples were run when it was built.\n\n"
         "## By family\n\n"
         f"```{{toctree}}\n:maxdepth: 1\n\n{inside}\n```\n\n"
         f"## By name\n\n```{{toctree}}\n:maxdepth: 1\n\n{spaces}\n../genindex\n```\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
 from edutorch.core.op import Op
+from edutorch.viz import Drawing
 
 from . import facts
-from .docstring import Docstring, fenced, paragraphs, plain, section, take_apart
+from .docstring import Docstring, fenced, indexed, paragraphs, plain, section, take_apart
 from .entries import TENSOR, Entry
 from .example import Outcome, run
 from .families import family_of
@@ -39,14 +41,14 @@ class Page:
         return run(entry.name, entry.doc, entry.module, entry.short)
 
     @cached_property
-    def source(self) -> Source | None:
-        return source_of(self.entry.written)
+    def sources(self) -> list[Source]:
+        return source_of(self.entry.written, self.entry.op)
 
     @cached_property
     def ops_inside(self) -> list[Op]:
         """The ops that the example of a composed function ran."""
         sketch = self.outcome.sketch
-        if sketch is None or self.entry.op is not None:
+        if self.entry.op is not None:
             return []
         return list({each.op.name: each.op for each in sketch.shown(None)}.values())
 
@@ -84,7 +86,7 @@ class Page:
             kind = "method" if name.startswith(f"{TENSOR}.") else "function"
             if isinstance(self.entry.value, property):
                 kind = "property"
-            lines.append(f"```{{py:{kind}}} {name}\n:no-typesetting:\n```")
+            lines.append(indexed(kind, name))
         return "\n\n".join(lines)
 
     def _signature(self) -> str:
@@ -137,24 +139,28 @@ class Page:
         op = self.entry.op
         if op is None:
             return ""
-        shapes = facts.shapes(op)
+        shapes, sketch = facts.shapes(op), self.outcome.sketch
+        seen = any(each.is_view for each in sketch.shown(op))
         rows = [
             f"## Shapes\n\n{shapes}" if shapes else "",
             f"## Types\n\n{facts.types(op)}",
-            f"## Memory\n\n{facts.is_view(op)}",
+            f"## Memory\n\n{facts.memory(op, seen)}",
         ]
         return "\n\n".join(row for row in rows if row)
 
     def _picture(self) -> str:
-        sketch = self.outcome.sketch
-        drawing = sketch.drawing(self.entry.op) if sketch else None
-        if drawing is None:
+        entry, sketch = self.entry, self.outcome.sketch
+        drawing = sketch.drawing(entry.op)
+        if drawing is not None:
+            return f"## In a graph\n\n{_shown(drawing)}"
+        if not self.outcome.session:
             return ""
-        picture, drawn = html(drawing)
-        if not drawn:
-            return f"## In a graph\n\n{fenced(picture, 'text')}\n\n{NO_ENGINE}"
-        figure = f'<div class="graph">\n{picture}\n</div>'
-        return f"## In a graph\n\nWhat the example runs.\n\n~~~~~~~~{{raw}} html\n{figure}\n~~~~~~~~"
+        names = Counter(each.op.name for each in sketch.shown(entry.op))
+        if not names:
+            return "## In a graph\n\nThe example runs no op: nothing of it is in a graph."
+        listed = ", ".join(f"{count} × `{name}`" for name, count in names.most_common())
+        said = f"The example runs {names.total()} ops, too many for a picture: {listed}."
+        return f"## In a graph\n\n{said}"
 
     def _used_by(self, used_by: dict[str, list[str]]) -> str:
         op = self.entry.op
@@ -163,11 +169,19 @@ class Page:
         return f"## Used by\n\n{links}" if links else ""
 
     def _source(self) -> str:
-        source = self.source
-        if source is None:
-            return ""
         whole = "The whole op" if self.entry.op is not None else "All of it"
-        return (
-            f"## Source\n\n{whole}, from {{source}}`{source.path}:{source.first}`:\n\n"
-            + fenced(source.text, "python")
-        )
+        parts = [
+            f"{whole if index == 0 else 'And'}, from {{source}}`{each.path}:{each.first}`:\n\n"
+            + fenced(each.text, "python")
+            for index, each in enumerate(self.sources)
+        ]
+        return "\n\n".join(["## Source", *parts]) if parts else ""
+
+
+def _shown(drawing: Drawing) -> str:
+    """Return a picture as Markdown; without a Graphviz, its table."""
+    picture, drawn = html(drawing)
+    if not drawn:
+        return f"{fenced(picture, 'text')}\n\n{NO_ENGINE}"
+    figure = f'<div class="graph">\n{picture}\n</div>'
+    return f"What the example runs.\n\n~~~~~~~~{{raw}} html\n{figure}\n~~~~~~~~"

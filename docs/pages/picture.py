@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edutorch import dtypes
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
@@ -19,7 +21,7 @@ from edutorch.events import OpApplied
 from edutorch.viz.graph import Key, Vertex, arrange
 from edutorch.viz.render import LayoutError
 from edutorch.viz.static import Drawing
-from edutorch.viz.summaries import summarize
+from edutorch.viz.summaries import Stats, summarize
 from edutorch.viz.trace import number_vertex
 
 MOST_OPS = 24
@@ -33,6 +35,18 @@ class Applied:
     op: Op
     key: Key
     example: int
+    is_view: bool
+
+
+def stats_of(tensor: Tensor) -> Stats | None:
+    """Return what a box says of a tensor's numbers; one inside of `vmap` does not tell."""
+    return summarize(tensor._array) if isinstance(tensor._array, np.ndarray) else None
+
+
+def shared(one: Any, other: Any) -> bool:
+    """Say whether two arrays lie in the same memory."""
+    both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return both and np.may_share_memory(one, other)
 
 
 class Sketch:
@@ -69,7 +83,6 @@ class Sketch:
         names = op.inputs
         given = event.inputs
         if op.variadic:
-            given = tuple(event.inputs[0]) if len(event.inputs) == 1 else event.inputs
             names = tuple(f"{op.inputs[0]}[{index}]" for index in range(len(given)))
         sources = [
             (name, source)
@@ -78,9 +91,11 @@ class Sketch:
         ]
         self.vertices[key] = Vertex(
             "op", op.name, shape=tuple(first.shape), dtype=dtypes.of(first._array.dtype).name,
-            formulas=op.formulas, sources=tuple(sources), value=summarize(first._array),
+            formulas=op.formulas, sources=tuple(sources), value=stats_of(first),
         )  # fmt: skip
-        self.applied.append(Applied(op, key, len(self._sources) - 1))
+        arrays = [each._array for each in given if isinstance(each, Tensor)]
+        is_view = any(shared(first._array, array) for array in arrays)
+        self.applied.append(Applied(op, key, len(self._sources) - 1, is_view))
         self._made |= dict.fromkeys(map(id, outputs), key)
         self._kept.append((event.inputs, outputs))
 
@@ -97,7 +112,7 @@ class Sketch:
             self._leaves.append((key, given))
             self.vertices[key] = Vertex(
                 "leaf", name, shape=tuple(given.shape), dtype=dtypes.of(given._array.dtype).name,
-                value=summarize(given._array),
+                value=stats_of(given),
             )  # fmt: skip
         return self._made[id(given)]
 

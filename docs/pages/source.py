@@ -5,13 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edutorch.core.op import Op
+
+from .entries import has_page
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "edutorch"
 MOST_HELPERS = 6
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -38,22 +45,40 @@ class File:
         self.lines = path.read_text(encoding="utf-8").splitlines()
         self.tree = ast.parse("\n".join(self.lines))
         self.definitions: dict[str, list[ast.stmt]] = {}
-        self.rules: dict[str, list[ast.stmt]] = {}
         for node in self.tree.body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, DEFINITIONS):
                 self.definitions.setdefault(node.name, []).append(node)
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                called = node.value.func
-                if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
-                    self.rules.setdefault(called.value.id, []).append(node)
+
+    def starts(self, node: ast.stmt) -> int:
+        """Return the first line of a statement, with its decorators."""
+        decorators = getattr(node, "decorator_list", [])
+        return min([node.lineno, *(each.lineno for each in decorators)])
 
     def span(self, node: ast.stmt) -> tuple[int, int]:
-        """Return the lines of a statement, with its decorators and the comment above it."""
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(each.lineno for each in decorators)])
-        while first > 1 and self.lines[first - 2].startswith("# ") and "---" not in self.lines[first - 2]:
+        """Return the lines of a statement, with the comment above it."""
+        first = self.starts(node)
+        while (
+            first > 1
+            and self.lines[first - 2].startswith("# ")
+            and "---" not in self.lines[first - 2]
+        ):
             first -= 1
         return first, node.end_lineno or node.lineno
+
+    def block(self, node: ast.stmt) -> tuple[int, int, str]:
+        """Return the lines of a statement and their text."""
+        first, last = self.span(node)
+        return first, last, textwrap.dedent("\n".join(self.lines[first - 1 : last]))
+
+    def statement(self, function: Any) -> ast.stmt | None:
+        """Return the statement of the file in which a rule is written, None if elsewhere."""
+        code = getattr(function, "__code__", None)
+        if code is None or code.co_filename != str(self.path):
+            return None
+        for node in self.tree.body:
+            if self.starts(node) <= code.co_firstlineno <= (node.end_lineno or node.lineno):
+                return node
+        return None
 
     def named_by(self, nodes: list[ast.stmt]) -> list[str]:
         """Return the names of functions in this file that `nodes` use."""
@@ -66,55 +91,62 @@ def file(path: Path) -> File:
     return File(path)
 
 
-def source_of(function: Any) -> Source | None:
-    """Return the block of a function: its definition, its rules, helpers it names.
+def source_of(function: Any, op: Op | None = None) -> list[Source]:
+    """Return the block of a function: its definition, its rules, helpers without a page.
 
-    Helpers have no page of their own: they are not public, and begin with `_` or are
-    used nowhere else in the file.
+    Args:
+        op: what the function is the face of; its block is shown too, from its own file.
     """
+    place = definition(function)
+    if place is None:
+        return []
+    nodes: dict[File, list[ast.stmt]] = {place[0]: [place[1]]}
+    if op is not None:
+        block = definition(inspect.unwrap(op.forward))
+        if block is not None and block != place:
+            nodes.setdefault(block[0], []).append(block[1])
+        for rule in op.rules.values():
+            for found, inside in nodes.items():
+                statement = found.statement(rule.function)
+                if statement is not None and statement not in inside:
+                    inside.append(statement)
+    return [
+        Source(
+            found.path.relative_to(ROOT).as_posix(),
+            tuple(found.block(node) for node in [*inside, *helpers(found, inside)]),
+        )
+        for found, inside in nodes.items()
+    ]
+
+
+def definition(function: Any) -> tuple[File, ast.stmt] | None:
+    """Return where a function or class is defined, None if that is not in the package."""
     code = getattr(function, "__code__", None)
     where = code.co_filename if code is not None else inspect.getsourcefile(function)
     if not where or not Path(where).is_relative_to(PACKAGE):
         return None
     found = file(Path(where))
     line = code.co_firstlineno if code is not None else inspect.getsourcelines(function)[1]
-    own = next((node for node in ast.walk(found.tree) if _begins(node, line)), None)
-    if own is None:
-        return None
-    assert isinstance(own, ast.FunctionDef | ast.ClassDef)
-    top = [own, *(found.rules.get(own.name, []) if own in found.tree.body else [])]
-    nodes = [*top, *_helpers(found, top)]
-    spans = [found.span(node) for node in nodes]
-    blocks = []
-    for first, last in spans:
-        lines = found.lines[first - 1 : last]
-        margin = min(len(each) - len(each.lstrip()) for each in lines if each.strip())
-        blocks.append((first, last, "\n".join(each[margin:] for each in lines)))
-    return Source(found.path.relative_to(ROOT).as_posix(), tuple(_joined(blocks)))
+    for node in ast.walk(found.tree):
+        if isinstance(node, DEFINITIONS) and found.starts(node) == line:
+            return found, node
+    return None
 
 
-def _joined(blocks: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Put a rule under its function as in the file: two blank lines at most."""
-    return [block for index, block in enumerate(blocks) if block not in blocks[:index]]
-
-
-def _begins(node: ast.AST, line: int) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return False
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)]) == line
-
-
-def _helpers(found: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the private functions that `nodes` name, and those that these name."""
-    helpers: list[ast.stmt] = []
+def helpers(found: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the functions of the file without a page that `nodes` name, and so on."""
+    module = sys.modules[".".join(found.path.relative_to(ROOT).with_suffix("").parts)]
+    chosen: list[ast.stmt] = []
     waiting = list(nodes)
-    while waiting and len(helpers) < MOST_HELPERS:
+    while waiting and len(chosen) < MOST_HELPERS:
         for name in found.named_by([waiting.pop(0)]):
+            if has_page(getattr(module, name, None)):
+                continue
             for node in found.definitions[name]:
-                if name.startswith("_") and node not in helpers and node not in nodes:
-                    helpers.append(node)
+                if isinstance(node, ast.FunctionDef) and node not in [*chosen, *nodes]:
+                    chosen.append(node)
                     waiting.append(node)
-    return helpers[:MOST_HELPERS]
+    return chosen[:MOST_HELPERS]
 
 
 # A file as a page --------------------------------------------------------------------

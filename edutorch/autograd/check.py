@@ -174,6 +174,7 @@ class Checked:
                 materialize_grads=True,
             )  # fmt: skip
             for number, g in enumerate(together):
+                assert g is not None
                 expected = np.stack([row[number] for row in each])
                 self.compare("batched gradient", g.numpy(force=True), expected)
 

@@ -10,6 +10,7 @@ from weakref import ReferenceType
 
 from ..core.autograd import Writes, second_backward, stale_value
 from ..core.saving import PackedTensor
+from ..core.sharing import kept_apart
 from ..core.tensor import Tensor, result_again
 from ..modes import current
 
@@ -24,6 +25,16 @@ class Description:
     saved: tuple[str, ...] = ()
     formulas: dict[str, str] = field(default_factory=dict)
     variadic: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name that users know it by."""
+        return self.name
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The functions that users know it by: itself."""
+        return (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,7 @@ class Context:
                 called.append("y" if made is node else f"output {number}")
             else:
                 place = next((i for i, given in enumerate(inputs) if given is each), None)
+                each = kept_apart(each)
                 saved.append(PackedTensor(each, hooks) if hooks and each is not None else each)
                 called.append(f"saved tensor {number}" if place is None else names[place])
         self._saved, self._names, self._to_save = tuple(saved), tuple(called), ()

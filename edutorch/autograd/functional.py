@@ -276,7 +276,7 @@ def jacobian(
     """Return all partial derivatives: of each output by each input, shaped (*output, *input).
 
     Args:
-        vectorize: accepted; the rows are computed one after the other in any case.
+        vectorize: compute all rows in one backward pass.
         strategy: "reverse-mode" or "forward-mode".
 
     Returns: a tensor, a tuple of them if there are several inputs or several outputs, and
@@ -301,6 +301,9 @@ def jacobian(
     for number, output in enumerate(outputs):
         what = f"Output {number} of the user-provided function"
         flat = reshape(output, (-1,))
+        if vectorize:
+            table.append(finished(all_rows(flat, output, leaves, create_graph), several, create_graph))
+            continue
         rows = []
         for i in range(flat.numel()):
             found = back([flat[i]], leaves, [ones_like(flat[i])], create_graph)
@@ -312,6 +315,21 @@ def jacobian(
                       for i, leaf in enumerate(leaves)], several, create_graph)
         )  # fmt: skip
     return tuple(table) if many else table[0]
+
+
+def all_rows(
+    flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool
+) -> list[Tensor]:
+    """Return the Jacobian of one output by each leaf, computed in a single backward pass."""
+    count = flat.numel()
+    shapes = [(*output.shape, *leaf.shape) for leaf in leaves]
+    if not count or not flat.requires_grad:
+        return [leaf.new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+    found = grad(
+        flat, leaves, flat.new_zeros((count, count)).fill_diagonal_(1), retain_graph=True,
+        create_graph=create_graph, is_grads_batched=True, materialize_grads=True,
+    )  # fmt: skip
+    return [reshape(each, shape) for each, shape in zip(found, shapes, strict=True)]  # type: ignore[arg-type]
 
 
 def stacked(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:

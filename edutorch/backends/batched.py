@@ -24,7 +24,7 @@ from . import of as backend_of
 from . import register_type
 from .batched_index import Plan
 from .batched_rules import BatchedModule, Values, axes_inside, joined
-from .batched_words import LOOPED, DependsOnNumbers, branching, not_in_place, refused
+from .batched_words import LOOPED, NotTogether, branching, not_in_place, refused
 from .numpy import Array, Backend
 
 
@@ -164,10 +164,20 @@ class BatchedArray:
         return Plan(self, index).get()
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        alone = isinstance(index, tuple) and [x for x in index[1:] if x is not Ellipsis] == []
+        mask = index[0] if alone and index else index
+        if isinstance(mask, BatchedArray) and mask.dtype.kind == "b" and not np.ndim(value):
+            mask = mask.reshape(*mask.shape, *(1,) * (self.ndim - mask.ndim))
+            index, value = ..., self.backend.xp.where(mask, value, self).astype(self.dtype)
         Plan(self, index).set(value)
 
     def grow(self, others: Sequence[Any]) -> None:
-        """Get memory for each example (and for the levels of `others`) before a write."""
+        """Get memory for each example (and for the levels of `others`) before a write.
+
+        Raises: NotTogether: it shows the memory of another array, which cannot follow.
+        """
+        if self._values.base is not None:
+            raise not_in_place()
         inside = self.backend.highest([self._values, *others])
         values = self._values
         if values.shape[0] != self.backend.size:
@@ -189,7 +199,7 @@ class BatchedArray:
     def agreed(self) -> Any:
         """Return the one number that all examples have.
 
-        Raises: DependsOnNumbers: they differ.
+        Raises: NotTogether: they differ.
         """
         if self.size != 1:
             raise ValueError("the truth of an array with several numbers is ambiguous")
@@ -211,8 +221,14 @@ class BatchedArray:
     def __index__(self) -> int:
         return int(self.agreed())
 
-    def truth(self) -> bool:
-        """Refuse to choose one way for all examples."""
+    def truth(self, asking: str) -> bool:
+        """Say whether it is true, to the module that asks.
+
+        A user's `if` would send all examples one way, and is refused. Our own checks of
+        arguments may ask, as long as all examples agree.
+        """
+        if asking.startswith("edutorch."):
+            return bool(self)
         raise branching()
 
     def item(self) -> Any:
@@ -267,6 +283,11 @@ class BatchedBackend(Backend):
         """The name of the device behind all levels."""
         return self.inner.device_name
 
+    @property
+    def device(self) -> Backend:
+        """The device behind all levels."""
+        return getattr(self.inner, "device", self.inner)
+
     # In and out -------------------------------------------------------------------------
 
     def wrap(self, values: Any) -> BatchedArray:
@@ -320,14 +341,14 @@ class BatchedBackend(Backend):
     @staticmethod
     def highest(values: Sequence[Any]) -> Any:
         """Return the backend that can compute with all of `values`: the highest level."""
-        found = [backend_of(each) for each in values if hasattr(each, "ndim")]
+        found = [backend_of(each) for each in values if hasattr(each, "strides")]
         return max(found, key=lambda backend: backend.level)
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run a forward; once per example where its way depends on the numbers."""
         try:
             return forward(self.xp, **inputs, **settings)
-        except DependsOnNumbers:
+        except NotTogether:
             LOOPED[forward.__name__] += 1
         results = []
         for number in range(self.size):
@@ -401,7 +422,7 @@ class BatchedBackend(Backend):
 def flat(value: Any) -> list[Any]:
     """Return the arrays in a value or a sequence."""
     found = value if isinstance(value, (tuple, list)) else [value]
-    return [each for each in found if hasattr(each, "ndim")]
+    return [each for each in found if hasattr(each, "strides")]
 
 
 # Operators -----------------------------------------------------------------------------------
@@ -411,8 +432,8 @@ def _add_operators() -> None:
     from .strict_array import _BINARY, _COMPARING, _UNARY
 
     def apply(ufunc: str, first: Any, second: Any) -> Any:
-        arrays = [each for each in (first, second) if hasattr(each, "ndim")]
-        if any(not hasattr(each, "ndim") and not isinstance(each, (int, float, complex))
+        arrays = [each for each in (first, second) if hasattr(each, "strides")]
+        if any(not hasattr(each, "strides") and not isinstance(each, (int, float, complex))
                for each in (first, second)):  # fmt: skip
             return NotImplemented
         backend = BatchedBackend.highest([each for each in arrays if hasattr(each, "backend")])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import of as backend_of
-from .batched_words import branching, not_in_place
+from .batched_words import dynamic, not_in_place
 
 if TYPE_CHECKING:
     from .batched import BatchedArray
@@ -39,7 +39,7 @@ class Plan:
         self.others: list[Any] = []  # the index arrays, without this level
         self.moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.own = False  # each example has places of its own
-        if not any(hasattr(parts[i], "ndim") for i in places):
+        if not any(hasattr(parts[i], "strides") for i in places):
             self.index: tuple[Any, ...] = (WHOLE, *parts)
             self.ndim = sum(part is None or isinstance(part, slice) for part in parts)
             return
@@ -49,19 +49,20 @@ class Plan:
         self.ndim = self.block + len(parts) - len(places)
         self.own = any(self.is_own(parts[i]) for i in places)
         inner = [self.inside(part) if i in places else part for i, part in enumerate(parts)]
-        self.others = [inner[i] for i in places if hasattr(inner[i], "ndim")]
+        self.others = [inner[i] for i in places if hasattr(inner[i], "strides")]
         if not self.own:
             self.index = (WHOLE, *inner)
             self.moves = ((), ()) if together else ((self.block,), (0,))
             return
-        xp = self.level.inner.xp
-        numbers = xp.arange(self.level.size)
-        if array._values.shape[0] == 1:
-            numbers = numbers * 0
-        self.index = (numbers.reshape((-1,) + (1,) * self.block), *inner)
+        self.index = (self.numbers(array._values.shape[0] == 1), *inner)
         if together and before:
             now = tuple(range(1, 1 + self.block))
             self.moves = now, tuple(each + before for each in now)
+
+    def numbers(self, shared: bool = False) -> Any:
+        """Return the index of the hidden axis, that of one example after the other."""
+        numbers = self.level.device.xp.arange(self.level.size)
+        return (numbers * 0 if shared else numbers).reshape((-1,) + (1,) * self.block)
 
     def is_own(self, part: Any) -> bool:
         return getattr(part, "backend", None) is self.level and part._values.shape[0] > 1
@@ -78,15 +79,15 @@ class Plan:
     def opened(self, parts: tuple[Any, ...]) -> list[Any]:
         """Write masks as positions and `...` as the axes it stands for.
 
-        Raises: DependsOnNumbers: a mask differs between the examples.
+        Raises: VmapError: a mask differs between the examples.
         """
         found: list[Any] = []
         for part in parts:
-            if isinstance(part, list):
-                part = np.asarray(part)
+            if isinstance(part, list | np.ndarray):
+                part = self.level.device.from_numpy(np.asarray(part))
             if getattr(getattr(part, "dtype", None), "kind", "") == "b" and part.ndim:
                 if self.is_own(part):
-                    raise branching()
+                    raise dynamic("indexing with a boolean mask")
                 mask = self.inside_mask(part)
                 found += backend_of(mask).xp.nonzero(mask)
             elif isinstance(part, bool):
@@ -96,7 +97,7 @@ class Plan:
             elif part is None or part is Ellipsis or isinstance(part, slice):
                 found.append(part)
             else:
-                found.append(part if hasattr(part, "ndim") else operator.index(part))
+                found.append(part if hasattr(part, "strides") else operator.index(part))
         taken = sum(part is not None and part is not Ellipsis for part in found)
         dots = [i for i, part in enumerate(found) if part is Ellipsis]
         if len(dots) > 1:
@@ -127,7 +128,7 @@ class Plan:
 
     def value(self, given: Any) -> Any:
         """Return what is to be written, in the order of axes that the index gives."""
-        if not hasattr(given, "ndim"):
+        if not hasattr(given, "strides"):
             return given
         holder = getattr(given, "backend", None)
         if holder is not None and holder.level > self.level.level:
@@ -149,15 +150,14 @@ class Plan:
     def ready(self, given: Any) -> tuple[Any, Any]:
         """Return the memory to write to, and what to write."""
         value, array = self.value(given), self.array
-        others = [*self.others, value] if hasattr(value, "ndim") else self.others
+        others = [*self.others, value] if hasattr(value, "strides") else self.others
         batched = self.own or (hasattr(given, "backend") and given._values.shape[0] > 1)
         own_memory = array._values.shape[0] == self.level.size
         if batched and not own_memory:
             array.grow(others)
             if self.own:
-                numbers = self.level.inner.xp.arange(self.level.size)
-                self.index = (numbers.reshape((-1,) + (1,) * self.block), *self.index[1:])
-        elif others and self.level.highest([array._values, *others]).level > backend_of(array._values).level:
+                self.index = (self.numbers(), *self.index[1:])
+        elif self.level.highest([array._values, *others]) is not backend_of(array._values):
             array.grow(others)
         return array._values, value
 

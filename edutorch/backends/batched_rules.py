@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batched_words import LOOPED, different_shapes
+from .batched_words import LOOPED, different_shapes, dynamic
 
 if TYPE_CHECKING:
     from .batched import BatchedBackend
@@ -67,10 +67,10 @@ class Values:
 
     def __init__(self, level: BatchedBackend, operands: Sequence[Any], ndim: int = 0) -> None:
         values = [level.inside(each) for each in operands]
-        sizes = [each.ndim - 1 for each in values if hasattr(each, "ndim")]
+        sizes = [each.ndim - 1 for each in values if hasattr(each, "strides")]
         self.ndim = max(ndim, *sizes)
         self.arrays = [
-            with_axes(each, self.ndim) if hasattr(each, "ndim") else each for each in values
+            with_axes(each, self.ndim) if hasattr(each, "strides") else each for each in values
         ]
         self.backend = level.highest(values)
 
@@ -92,7 +92,7 @@ def outside(level: BatchedBackend, result: Any) -> Any:
     if isinstance(result, tuple):
         parts = [outside(level, each) for each in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    return level.wrap(result) if hasattr(result, "ndim") else result
+    return level.wrap(result) if hasattr(result, "strides") else result
 
 
 def axes_inside(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ def elementwise(
     """Each number by itself: the operands broadcast behind their hidden axes."""
     if name == "where" and len(operands) == 1:
         return looped(level, name, *operands)
-    if not any(hasattr(each, "ndim") for each in operands):
+    if not any(hasattr(each, "strides") for each in operands):
         return operator.attrgetter(name)(level.inner.xp)(*operands, **settings)
     values = Values(level, operands)
     y = outside(level, values.find(name)(*values.arrays, **settings))
@@ -187,7 +187,7 @@ def cumulation(
         settings[positions[name]], *args = args  # type: ignore[assignment]
     axis = args[0] if args else axis
     values, ndim, find = inside(level, array)
-    if any(hasattr(each, "ndim") for each in settings.values()):
+    if any(hasattr(each, "strides") for each in settings.values()):
         return looped(level, name, array, axis=axis, **settings)
     if axis is None and name in ("sort", "argsort", "diff"):
         axis = -1
@@ -424,11 +424,27 @@ def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, 
     return level.wrap(values.find(name)(a, index, axis=axes_inside((axis,), values.ndim)[0]))
 
 
+@rule("searchsorted", "isin")
+def looked_up(
+    level: BatchedBackend, name: str, first: Any, second: Any, *args: Any, **settings: Any
+) -> Any:
+    """Where numbers belong, or whether they occur, in one row that all examples share."""
+    table, wanted = (first, second) if name == "searchsorted" else (second, first)
+    row = level.inside(level.lifted(table))
+    if row.shape[0] > 1 or any(hasattr(each, "backend") for each in (*args, *settings.values())):
+        return looped(level, name, first, second, *args, **settings)
+    values = level.inside(level.lifted(wanted))
+    pair = [row[0, ...], values.reshape(values.size)]
+    find = operator.attrgetter(name)(level.highest(pair).xp)
+    found = find(*(pair if name == "searchsorted" else pair[::-1]), *args, **settings)
+    return level.wrap(found.reshape(values.shape))
+
+
 @rule("zeros", "ones", "empty", "full")
 def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
     """A new array with memory for each example, to be written to."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(hasattr(each, "ndim") for each in args):
+    if any(hasattr(each, "strides") for each in args):
         y = made(level, "empty", shape, dtype=args[0].dtype, **settings)
         y[...] = args[0]
         return y
@@ -482,10 +498,14 @@ def asked(level: BatchedBackend, name: str, *args: Any) -> Any:
 
 
 def looped(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
-    """Run a function once per example."""
-    LOOPED[name] += 1
+    """Run a function once per example, or only once if all share what it is given."""
+    given = [each for value in (*args, *settings.values()) for each in listed(value)]
+    own = any(level.inside(each).shape[0] > 1 for each in given)
+    if own and name in DYNAMIC:
+        raise dynamic(name)
+    LOOPED[name] += own
     results = []
-    for number in range(level.size):
+    for number in range(level.size if own else 1):
         one = [level.example(each, number) for each in args]
         named = {key: level.example(each, number) for key, each in settings.items()}
         arrays = [each for value in (*one, *named.values()) for each in listed(value)]
@@ -493,10 +513,14 @@ def looped(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any
     return joined(level, results)
 
 
+DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract", "trim_zeros"}
+"""Functions whose result has a size that depends on the numbers."""
+
+
 def listed(value: Any) -> list[Any]:
     """Return the arrays in a value or a sequence."""
     found = value if isinstance(value, (tuple, list)) else [value]
-    return [each for each in found if hasattr(each, "ndim") and not isinstance(each, np.generic)]
+    return [each for each in found if hasattr(each, "strides") and not isinstance(each, np.generic)]
 
 
 def joined(level: BatchedBackend, results: Sequence[Any]) -> Any:

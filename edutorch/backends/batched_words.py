@@ -14,8 +14,8 @@ class VmapError(EdutorchError, RuntimeError):
     """Something that cannot be done to a whole batch at once."""
 
 
-class DependsOnNumbers(VmapError):
-    """A way through the code depends on numbers that differ between the examples."""
+class NotTogether(VmapError):
+    """Something that the examples have to do one by one: their numbers lead different ways."""
 
 
 def refused(op: str) -> VmapError:
@@ -29,8 +29,8 @@ def refused(op: str) -> VmapError:
     )
 
 
-def branching() -> DependsOnNumbers:
-    return DependsOnNumbers(
+def branching() -> NotTogether:
+    return NotTogether(
         "bool",
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
         "flow. We don't support that yet",
@@ -38,14 +38,24 @@ def branching() -> DependsOnNumbers:
     )
 
 
-def not_in_place() -> VmapError:
-    return VmapError(
+def not_in_place() -> NotTogether:
+    return NotTogether(
         "in-place",
         "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a "
         "Tensor `other` in extra_args that has more elements than `self`. This happened due to "
         "`other` being vmapped over but `self` not being vmapped over in a vmap",
         hint="write x = x + y instead of x += y, or start from a tensor that belongs to the "
         "batch: y.new_zeros(shape) instead of zeros(shape)",
+    )
+
+
+def dynamic(what: str) -> VmapError:
+    return VmapError(
+        "vmap",
+        "vmap: We do not support batching operators that can support dynamic shape. Attempting "
+        f"to batch over {what}",
+        hint="each example would get a result of another size; use where(condition, a, b) or "
+        "masked_fill, which keep the shape",
     )
 
 

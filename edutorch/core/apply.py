@@ -14,16 +14,19 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.shared import Shared, plain
-from ..errors import DeviceError, DTypeError, GradientError, ShapeError
+from ..errors import DeviceError, DTypeError, GradientError, NotForTypesError, ShapeError
 from ..events import OpApplied
 from ..lines import Place, users_place
 from ..modes import current
 from .autograd import Writes, second_backward, stale_value
+from .complaints import (
+    conversion_hint, described, explain, operand_names, sequence_of, wrong_operand,
+)  # fmt: skip
 from .forward import propagate
 from .registry import public
 from .saving import Packed
 from .sharing import keep_apart, settle
-from .shapes import explain, reduced_dims, shape_of
+from .shapes import reduced_dims
 from .subclasses import ask_about, overriding, result_class, turned_into
 from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
 
@@ -54,7 +57,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
 
     Given only arrays it just computes: this is how derivative rules run.
     """
-    given = tuple(inputs[0]) if op.variadic else inputs
+    given = sequence_of(op, inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
     special = [
         each for each in given
@@ -72,7 +75,8 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         tensors = [each for each in given if isinstance(each, Tensor)]
     for each in tensors:
         settle(each)
-    operands = [as_operand(op, each, backend) for each in given]
+    names = operand_names(op, given)
+    operands = [as_operand(op, *each, backend) for each in zip(names, given, strict=True)]
     arrays = promote(op, operands, settings, backend)
     if op.takes != "bifc" and settings.get("dtype") is None:
         refuse_types(op, operands if op.promotion == "float" else arrays)
@@ -149,8 +153,9 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
     arrays = [array_of(each) for each in given]
     arrays = [each for each in arrays if backends.is_array(each) or isinstance(each, np.generic)]
     if not arrays:
-        kinds = ", ".join(type(each).__name__ for each in given) or "nothing"
-        raise TypeError(f"{op.name}(): expected a Tensor, got {kinds}")
+        names = operand_names(op, given)
+        wrong = [pair for pair in zip(names, given, strict=True) if pair[0] not in op.optional]
+        raise wrong_operand(op, *(wrong or [(op.inputs[0], given)])[0])
     found = [backends.of(each) for each in arrays if not isinstance(each, np.generic)]
     highest = max(found, key=lambda backend: backend.level, default=backends.CPU)
     if highest.level:
@@ -164,10 +169,11 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
         if other is not deciding[0] and (array.ndim or other is not backends.CPU):
             rows = {
                 name: f"{tuple(tensor.shape)} on {tensor.device}"
-                for name, tensor in zip(op.inputs, tensors, strict=False)
+                for name, tensor in zip(operand_names(op, given), given, strict=True)
+                if isinstance(tensor, Tensor)
             }
             raise DeviceError(
-                op.name,
+                op.title,
                 "Expected all tensors to be on the same device",
                 rows,
                 "move the tensor, or the model, with .to(device)",
@@ -201,12 +207,12 @@ def inside_batch(
     return backend, tuple(entered(each) for each in given)
 
 
-def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
+def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
     """Return what a forward computes with: an array of the device, a number, or None."""
     value = plain(array_of(value))
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None and op.optional:
+    if value is None and name in op.optional:
         return None
     if op.takes_numbers and isinstance(value, bool | int | float | complex):
         return value
@@ -214,8 +220,7 @@ def as_operand(op: Op, value: Any, backend: backends.Backend) -> Any:
         if backends.of(value) is not backend:
             return backend.from_numpy(backends.of(value).to_numpy(value))
         return value
-    wanted = "a Tensor or a number" if op.takes_numbers else "a Tensor"
-    raise TypeError(f"{op.name}(): expected {wanted}, got {type(value).__name__}")
+    raise wrong_operand(op, name, value)
 
 
 def promote(
@@ -234,7 +239,9 @@ def promote(
         [each for each in deciding if each is not None and not hasattr(each, "dtype")],
     )
     if promotion == "same":
-        return same_type(op, operands)
+        check_same_type(op, operands)
+        if op.family != "elementwise":
+            return operands
     if promotion == "float" and kind.category < 2:
         kind = dtypes.get_default_dtype()
 
@@ -263,29 +270,29 @@ REFUSED = {
 
 def refuse_types(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these numbers."""
-    kind = dtypes.of(next(each.dtype for each in operands if hasattr(each, "dtype")))
+    kinds = [dtypes.of(each.dtype) for each in operands if hasattr(each, "dtype")]
+    kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
     if KINDS[kind.category] not in op.takes:
         what, hint = REFUSED[KINDS[kind.category]]
         rows = {
-            name: f"{shape_of(each)} {dtypes.of(each.dtype)}"
+            name: described(each)
             for name, each in zip(op.inputs, operands, strict=False)
             if hasattr(each, "dtype")
         }
-        raise DTypeError(op.name, f"not implemented for {what}", rows, hint)
+        raise NotForTypesError(op.title, f"not implemented for {what}", rows, hint)
 
 
-def same_type(op: Op, operands: list[Any]) -> list[Any]:
+def check_same_type(op: Op, operands: list[Any]) -> None:
     """Raise DTypeError unless all operands have one type: products do not convert."""
-    if len({each.dtype for each in operands}) > 1:
-        rows = {
-            name: f"{shape_of(each)} {dtypes.of(each.dtype)}"
-            for name, each in zip(op.inputs, operands, strict=True)
-        }
+    pairs = zip(operand_names(op, operands), operands, strict=True)
+    arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
+    if len({each.dtype for each in arrays.values()}) > 1:
         raise DTypeError(
-            op.name, "expected both arguments to have the same dtype", rows,
-            "convert one of them, for example with .float()",
-        )  # fmt: skip
-    return operands
+            op.title,
+            f"expected {'both' if len(arrays) == 2 else 'all'} arguments to have the same dtype",
+            {name: described(each) for name, each in arrays.items()},
+            conversion_hint(arrays),
+        )
 
 
 def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict[str, Any]) -> Any:
@@ -300,7 +307,7 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
     try:
         y = backend.run(op.forward, dict(zip(op.inputs, arguments, strict=True)), settings)
     except MISTAKES as error:
-        raise explain(op, arguments, error) from error
+        raise explain(op, arguments, error, settings) from error
     return rounded(y, arrays) if op.family == "elementwise" else y
 
 
@@ -318,17 +325,17 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
         return output
     if output._node is not None or out._node is not None or "_tangents" in output.__dict__:
         raise GradientError(
-            op.name, "out=... arguments don't support automatic differentiation",
+            op.title, "out=... arguments don't support automatic differentiation",
             hint="use the returned tensor, or wrap the call in no_grad()",
         )  # fmt: skip
     if not dtypes.can_cast(output.dtype, out.dtype):
         raise DTypeError(
-            op.name, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
+            op.title, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
         )
     if out._array.shape != output._array.shape:
         if out._array.size:
             raise ShapeError(
-                op.name, "`out` does not have the shape of the result",
+                op.title, "`out` does not have the shape of the result",
                 {"out": tuple(out.shape), "result": tuple(output.shape)},
             )  # fmt: skip
         out._array = output._array.astype(out._array.dtype)

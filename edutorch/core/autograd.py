@@ -244,7 +244,7 @@ def second_backward(node: Node) -> GradientError:
 def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
     if writes.time == float("inf"):
         return StaleValueError(
-            node.op.name,
+            node.op.public[0],
             f"`{name}` is an inference tensor and cannot be saved for backward",
             hint="make it outside inference_mode(), or use x.clone() of it",
         )
@@ -252,14 +252,14 @@ def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
     forward = node.source
     if writes.outside == writes.time:
         return StaleValueError(
-            node.op.name,
+            node.op.public[0],
             f"{what} was changed through a NumPy array after {node.name()} saved it for backward",
             {"saved": forward or "at a line that was not recorded"},
             "x.numpy() shows the memory of x: write into a copy, x.numpy().copy(), or before the "
             "forward pass",
         )
     return StaleValueError(
-        node.op.name,
+        node.op.public[0],
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
         {

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backends
+from ..backends.batched import BatchedBackend
+from ..backends.batched_words import VmapError
+from .. import dtypes
 from ..errors import GradientError, ShapeError
+from ..modes import changed, current
 from .autograd import edge_of
 from .engine import accumulate, run_backward
 from .registry import public
@@ -19,6 +23,18 @@ def listed(tensors: Any) -> list[Any]:
     return [tensors] if isinstance(tensors, Tensor) or tensors is None else list(tensors)
 
 
+def why_no_graph(root: Tensor) -> str:
+    """Guess what cut a tensor off from the parameters."""
+    if root._array.dtype not in dtypes.DIFFERENTIABLE:
+        return "whole numbers and bools, as from argmax or x > 0, have no derivative"
+    if not current().grad:
+        return "gradients are switched off here: compute the loss outside no_grad()"
+    return (
+        "nothing it was computed from requires a gradient: make a leaf with requires_grad=True, "
+        "and compute outside no_grad() and without detach(), .data, .item() and tensor(loss)"
+    )
+
+
 def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
     """Return the gradient that each root starts with: given, or 1 for a single number."""
     gradients = listed(given)
@@ -29,8 +45,8 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
             raise GradientError(
                 name,
                 f"element {position} of tensors does not require grad and does not have a grad_fn",
-                {"tensor": tuple(root.shape)},
-                "make a leaf with requires_grad=True, and compute outside no_grad() and detach()",
+                {"tensor": f"{tuple(root.shape)} {root.dtype}"},
+                why_no_graph(root),
             )
         if gradient is None:
             if root._array.size != 1:
@@ -107,7 +123,7 @@ def grad(
         only_inputs: accepted; always so.
         allow_unused: return None for an input that no output depends on.
         is_grads_batched: `grad_outputs` have one more dim in front; so have the results,
-            which are computed one after the other.
+            which are computed in one pass.
         materialize_grads: return zeros instead of None.
 
     Raises: GradientError: an input was not used, or needs no gradient.
@@ -159,15 +175,35 @@ def batched(
     create_graph: bool,
     **options: Any,
 ) -> tuple[Tensor | None, ...]:
-    """Run `grad` for each of many gradients to start with, and stack what it returns."""
-    count = starts[0]._array.shape[0]
+    """Run `grad` for many gradients to start with: one backward pass inside of `vmap`."""
     retain = create_graph if retain_graph is None else retain_graph
+    outer = current().batches
+    inner = outer[-1] if outer else backends.of(starts[0]._array)
+    level = BatchedBackend(inner, starts[0]._array.shape[0], len(outer) + 1)
+    enter, leave = public("batched"), public("unbatched")
+    try:
+        with changed(batches=(*outer, level)):
+            begun = [enter(each, level, 0) for each in starts]
+            rows = grad(roots, wanted, begun, retain, create_graph, **options)
+    except VmapError:
+        if not retain:
+            raise
+        return one_by_one(roots, wanted, starts, create_graph, **options)
+    inside = [
+        each if each is None or backends.of(each._array) is level else enter(each, level, None)
+        for each in rows
+    ]
+    return tuple(None if each is None else leave(each, level, 0) for each in inside)
+
+
+def one_by_one(
+    roots: list[Tensor], wanted: list[Tensor], starts: list[Tensor], create_graph: bool,
+    **options: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Do the same with a backward pass for each of them."""
     rows = [
-        grad(
-            roots, wanted, [each[i] for each in starts],  # type: ignore[index]
-            retain_graph=retain or i < count - 1, create_graph=create_graph, **options,
-        )
-        for i in range(count)
-    ]  # fmt: skip
+        grad(roots, wanted, [each[i] for each in starts], True, create_graph, **options)  # type: ignore[index]
+        for i in range(starts[0]._array.shape[0])
+    ]
     columns = zip(*rows, strict=True)
     return tuple(None if column[0] is None else public("stack")(column) for column in columns)

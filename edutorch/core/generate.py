@@ -69,7 +69,7 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
 
 
 def missing(op: Op, name: str) -> TypeError:
-    return TypeError(f"{op.name}() missing 1 required positional argument: '{name}'")
+    return TypeError(f"{op.title}() missing 1 required positional argument: '{name}'")
 
 
 def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
@@ -115,7 +115,7 @@ def _fast_path(op: Op) -> str:
         "        try:",
         f"            y = {_computed(op, 'a_')}",
         "        except MISTAKES as error:",
-        f"            raise explain(OP, ({arrays},), error) from error",
+        f"            raise explain(OP, ({arrays},), error, locals()) from error",
     ]
     lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
     if op.family == "movement":
@@ -185,7 +185,7 @@ def _sequence_path(op: Op) -> str:
         "        try:",
         f"            y = forward(numpy, {arguments})",
         "        except MISTAKES as error:",
-        "            raise explain(OP, (arrays,), error) from error",
+        "            raise explain(OP, (arrays,), error, locals()) from error",
         *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
     ]
     if op.rules:
@@ -200,8 +200,9 @@ def contract_tests(op: Op) -> list[str]:
     tests, first_seen = [], {}
     for name, term in zip(op.inputs, op.contract.terms, strict=True):
         absent = f"{name} is None or " if name in op.optional else ""
-        if "..." not in term:
-            tests.append(f"({absent}a_{name}.ndim == {len(term)})")
+        counts = f">= {len(term) - 1}" if "..." in term else f"== {len(term)}"
+        if counts != ">= 0":
+            tests.append(f"({absent}a_{name}.ndim {counts})")
         for position, axis in enumerate(term):
             if axis == "...":
                 continue

@@ -16,7 +16,8 @@ from .follow import same_past, set_history
 from .forward import written
 from .generate import ALIASES
 from .registry import public
-from .tensor import Tensor, fill
+from .subclasses import ask, overriding
+from .tensor import PLAIN_TENSORS, Tensor, fill
 
 if TYPE_CHECKING:
     from .op import Op
@@ -145,6 +146,10 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     name = f"{op.name}_"
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if self.__class__ not in PLAIN_TENSORS:
+            asked = overriding((self, *args))
+            if asked:
+                return ask(twin, asked, (self, *args), kwargs)
         refuse_leaf(self, name)
         before = same_past(self)
         args = tuple(before if each is self else each for each in args)

@@ -1,20 +1,20 @@
-"""How numbers leave a tensor: as Python numbers, lists, NumPy arrays, text and copies."""
+"""How numbers leave a tensor: as Python numbers, lists, NumPy arrays and text."""
 
 from __future__ import annotations
 
-import copy
+import sys
 from typing import Any
 
 import numpy as np
 
 from .. import backends, dtypes
 from ..backends.shared import plain
-from ..errors import GradientError, ShapeError
+from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError
 from .autograd import LEAF
-from .operator_types import OperatorTypes
+from .pickling import Pickling
 
 
-class NumbersOut(OperatorTypes):
+class NumbersOut(Pickling):
     """The part of `Tensor` that hands its numbers to the rest of Python."""
 
     __slots__ = ()
@@ -28,8 +28,8 @@ class NumbersOut(OperatorTypes):
 
         Raises: ShapeError: there is not exactly one.
         """
-        if self._array.size != 1:
-            raise ShapeError(
+        if self._array.size != 1 and not backends.of(self._array).level:
+            raise ShapeValueError(
                 "item",
                 f"a Tensor with {self._array.size} elements cannot be converted to Scalar",
                 {"input": tuple(self._array.shape)},
@@ -66,10 +66,12 @@ class NumbersOut(OperatorTypes):
                 hint="use x.detach().numpy()",
             )
         backend = backends.of(self._array)
-        if backend.name != "cpu" and not force:
-            raise TypeError(
-                f"can't convert a {backend.name} tensor to numpy; use x.cpu() to copy it first"
-            )
+        if backend.name != "cpu" and not (force or backend.level):
+            raise ArgumentError(
+                "numpy", f"can't convert a {backend.name} tensor to numpy",
+                {"input": f"{tuple(self._array.shape)} on {backend.device_name}"},
+                "use x.cpu().numpy() to copy it first",
+            )  # fmt: skip
         return backend.to_numpy(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -88,6 +90,32 @@ class NumbersOut(OperatorTypes):
 
         return wrap(np.asarray(array))
 
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Hand the memory to another library, without a copy: `numpy.from_dlpack(x)`.
+
+        Raises: BufferError: it needs a gradient, or the other side has no such type.
+        """
+        if self._node is not None:
+            raise BufferError(
+                "Can't export tensors that require gradient, use tensor.detach()"
+            )
+        if self._array.dtype.kind == "V":
+            raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
+        backend = backends.of(self._array)
+        if backend.name == "cuda":
+            return self._array.__dlpack__(stream)
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.numpy().__dlpack__(stream=stream, **asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the kind (1: CPU, 2: CUDA) and the number of the device."""
+        if backends.of(self._array).name == "cuda":
+            return self._array.__dlpack_device__()
+        return 1, 0
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -103,15 +131,16 @@ class NumbersOut(OperatorTypes):
         return complex(self.item())
 
     def __bool__(self) -> bool:
-        if self._array.size != 1:
+        if self._array.size != 1 and not backends.of(self._array).level:
             raise ShapeError(
                 "bool",
                 "Boolean value of Tensor with more than one value is ambiguous",
                 {"input": tuple(self._array.shape)},
-                "use x.any() or x.all()",
+                "use x.any() or x.all(); torch.where(x, a, b) chooses for each number by itself",
             )
-        array = self._array
-        return bool(array.item() if backends.of(array).level == 0 else array.truth())
+        if backends.of(self._array).level:
+            return self._array.truth(sys._getframe(1).f_globals.get("__name__", ""))
+        return bool(self._array.item())
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -142,53 +171,6 @@ class NumbersOut(OperatorTypes):
             grad_fn_name=None if self.is_leaf else self._node.name(),
         )
 
-    # Copies -----------------------------------------------------------------------------
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if self._node is not None and self._node is not LEAF:
-            raise GradientError(
-                "deepcopy",
-                "only leaf tensors can be copied with their place in the graph",
-                hint="use x.clone(), which stays in the graph, or x.detach().clone()",
-            )
-        made = rebuild(type(self), copied_with_storage(self._array, memo), self._node is LEAF, None)
-        memo[id(self)] = made
-        made._grad = copy.deepcopy(self._grad, memo)
-        return made
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if self._node is not None and self._node is not LEAF:
-            raise GradientError(
-                "pickle", "only leaf tensors can be pickled", hint="use x.detach() first"
-            )
-        array = backends.of(self._array).to_numpy(self._array)
-        device = backends.of(self._array).name
-        if device == "cpu" and isinstance(array.base, np.ndarray):
-            whole = array.base  # it is stored once, for all tensors that lie in it
-            if whole.flags.c_contiguous and whole.flags.owndata:
-                place = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
-                return rebuild_part, (type(self), whole, array.dtype, place, self._node is LEAF)
-        return rebuild, (type(self), np.ascontiguousarray(array), self._node is LEAF, device)
-
-
-def copied_with_storage(array: Any, memo: dict[int, Any]) -> Any:
-    """Copy an array; arrays that share memory share it in the copy, too."""
-    whole = array.base
-    if type(whole) is not type(array):
-        return copy.deepcopy(array, memo)
-    backend, made = backends.of(array), copy.deepcopy(whole, memo)
-    offset = backend.address(array) - backend.address(whole)
-    if whole.dtype != array.dtype:
-        return array.copy()
-    return backend.as_strided(made, array.shape, array.strides, offset)
-
-
-def rebuild_part(kind: type, whole: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
-    """Make a tensor again that lies somewhere in an array, which other tensors may share."""
-    shape, strides, offset = place
-    flat = whole.reshape(-1).view(np.uint8)
-    return rebuild(kind, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
-
 
 def batched_text(array: Any) -> str:
     """Write a tensor inside of `vmap`: its own shape, and the numbers of all examples."""
@@ -197,14 +179,3 @@ def batched_text(array: Any) -> str:
     numbers = repr(wrap(array._values)).replace("\n", "\n    ")
     level, shape = array.backend.depth, list(array.shape)
     return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {numbers}\n)"
-
-
-def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:
-    """Make a tensor of class `kind` again from what `copy` and `pickle` keep of it."""
-    from .tensor import fill
-
-    if device is not None:
-        array = backends.get(device).from_numpy(array)
-    made = fill(object.__new__(kind), array)
-    made._node = LEAF if requires_grad else None
-    return made

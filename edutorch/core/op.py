@@ -27,13 +27,15 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
+from ..errors import running
 from . import autograd, generate
+from .complaints import explain
 from .inline import expression_of, free_names
 from .registry import REGISTRY
-from .shapes import Contract, explain, kept_shape, reduced_dims
+from .shapes import Contract, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
 
-MISTAKES = (ValueError, IndexError, TypeError, numpy.exceptions.AxisError)
+MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, numpy.exceptions.AxisError)
 """What array libraries raise when arguments do not fit; `explain` says it better."""
 
 
@@ -68,7 +70,8 @@ class Op:
     what happens to their types: "none", "promote" (to a common one), "float"
     (to a floating one) or "compare" (common one in, bool out), or asks the
     settings which; inputs in `keep` are left out of it. `method=False` is for half
-    of another op, which is no method of Tensor. `fast=False` leaves the
+    of another op, which is no method of Tensor; `public` names the functions it is
+    half of, for errors. `fast=False` leaves the
     everyday path out, for an op whose result is not an array of NumPy. `takes`
     says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
     """
@@ -86,10 +89,12 @@ class Op:
         method: bool = True,
         fast: bool = True,
         takes: str = "bifc",
+        public: str = "",
     ) -> None:
         self.forward = forward
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
+        self.public = tuple(public.split()) or (self.name,)
         self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
         self.keep, self.is_method, self.fast, self.takes = keep, method, fast, takes
         self.contract = Contract(self.name, contract) if contract else None
@@ -139,6 +144,11 @@ class Op:
         self.saved = tuple(needed)
         self._wait()
         return self.function
+
+    @property
+    def title(self) -> str:
+        """The name that users know it by, which may be that of an op it is half of."""
+        return running(self.public)
 
     @property
     def formulas(self) -> dict[str, str]:

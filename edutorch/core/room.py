@@ -52,7 +52,7 @@ def out_of_memory(
     size = math.prod(shape) * kind.itemsize
     rows |= {"result": f"{tuple(shape)} {name_of(kind)}", "needed": in_words(size)}
     if ROOM < 2**62:
-        rows["computer has"] = in_words(ROOM)
+        rows["memory"] = in_words(ROOM)
     return OutOfMemory(op, f"out of memory: tried to allocate {in_words(size)}", rows, HINT)
 
 
@@ -69,10 +69,13 @@ def name_of(kind: Any) -> str:
 def check_room(op: str, shape: Sequence[int], dtype: Any) -> None:
     """Raise OutOfMemory if the computer cannot hold a tensor of this shape.
 
+    Args:
+        dtype: its type, or an array that has it.
+
     Raises: OutOfMemory: it needs more than all the memory there is.
     """
     if math.prod(shape) * dtype.itemsize > ROOM:
-        raise out_of_memory(op, shape, dtype)
+        raise out_of_memory(op, shape, getattr(dtype, "dtype", dtype))
 
 
 def is_too_large(error: Exception) -> bool:

@@ -15,9 +15,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from numpy.exceptions import AxisError
-
-from ..errors import DimError, DTypeError, EdutorchError, ShapeError
+from ..errors import ArgumentError, DimError, ShapeError
 
 if TYPE_CHECKING:
     from .op import Op
@@ -160,14 +158,24 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
 
     Raises: DimError: there is no such dim. TypeError: not an integer.
     """
-    try:
-        dim = operator.index(dim)
-    except TypeError:
-        raise TypeError(f"{op}: dim must be an integer, got {dim!r}") from None
+    dim = whole(op, dim)
     room = max(ndim, 1)
     if not -room <= dim < room:
         raise no_such_dim(op, dim, ndim)
     return dim % room
+
+
+def whole(op: str, dim: Any) -> int:
+    """Return a dim as Python's integer. Raises: ArgumentError: it is none."""
+    try:
+        return operator.index(dim)
+    except TypeError:
+        kind = type(dim).__name__
+        raise ArgumentError(op, f"argument `dim` must be an int, not {kind}") from None
+
+
+class NamedTwiceError(DimError, RuntimeError):
+    """A dim is named twice. (PyTorch raises a RuntimeError here.)"""
 
 
 def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
@@ -186,10 +194,17 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     if isinstance(dim, int):
         if -ndim <= dim < ndim:
             return dim % ndim
-        return normal_dim(op.name, dim, ndim) if ndim else check_scalar_dim(op.name, dim)
-    dims = tuple(normal_dim(op.name, each, ndim) for each in dim)
+        return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
+    if not isinstance(dim, tuple | list | range):
+        return reduced_dims(op, whole(op.title, dim), ndim)
+    dims = tuple(
+        each % ndim
+        if each.__class__ is int and -ndim <= each < ndim
+        else normal_dim(op.title, each, ndim)
+        for each in dim
+    )
     if len(set(dims)) != len(dims):
-        raise DimError(op.name, f"dim {dim} names the same dimension twice")
+        raise NamedTwiceError(op.title, f"dim {dim} names the same dimension twice")
     return None if not dims or not ndim else dims
 
 
@@ -204,75 +219,3 @@ def kept_shape(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> tup
     if isinstance(dim, int):
         return (*shape[:dim], 1, *shape[dim + 1 :])
     return tuple(1 if axis in dim else size for axis, size in enumerate(shape))
-
-
-# Errors ------------------------------------------------------------------------------
-
-
-def explain(op: Op, arrays: Sequence[Any], error: Exception) -> Exception:
-    """Turn an array library's complaint into one that names op, arguments and shapes."""
-    if isinstance(error, EdutorchError):
-        return error
-    names = op.inputs
-    if op.contract is not None and not op.variadic:
-        try:
-            op.contract.check(names, arrays, {})
-        except ShapeError as better:
-            return better
-        except KeyError:
-            pass  # the contract divides by a setting, which is not known here
-    if op.variadic:
-        rows = {f"{names[0]}[{i}]": shape_of(each) for i, each in enumerate(arrays[0])}
-    else:
-        rows = {name: shape_of(a) for name, a in zip(names, arrays, strict=False) if a is not None}
-    if isinstance(error, TypeError):
-        if "numpy boolean" in str(error):
-            return DTypeError(
-                op.name, "not defined for bool tensors", rows,
-                "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
-            )  # fmt: skip
-        if "ufunc" in str(error) or "not supported for the input types" in str(error):
-            kinds = {
-                name: str(getattr(a, "dtype", type(a).__name__))
-                for name, a in zip(names, arrays, strict=False)
-            }
-            return DTypeError(op.name, "not implemented for these types", kinds)
-        return TypeError(f"{op.name}: {error}")
-    if isinstance(error, AxisError) and error.axis is not None and error.ndim is not None:
-        return no_such_dim(op.name, error.axis, error.ndim)
-    if isinstance(error, IndexError):
-        return DimError(op.name, str(error), rows)
-    if op.family == "elementwise" or "could not be broadcast" in str(error):
-        misfit = _misfit(names, arrays)
-        if misfit is None:  # the forward itself objects, for example to a setting
-            return type(error)(f"{op.name}: {error}")
-        return ShapeError(op.name, misfit, rows, _broadcast_hint(arrays))
-    if op.family == "reduction" and 0 in shape_of(arrays[0]):
-        hint = "reduce over an axis that is not empty, or leave empty tensors out"
-        return ShapeError(op.name, "there is no number to choose from", rows, hint)
-    return ShapeError(op.name, str(error), rows)
-
-
-def _misfit(names: Sequence[str], arrays: Sequence[Any]) -> str | None:
-    """Say which axis keeps the shapes from broadcasting."""
-    for i, (name, array) in enumerate(zip(names, arrays, strict=False)):
-        for other, second in zip(names[i + 1 :], arrays[i + 1 :], strict=False):
-            a, b = shape_of(array), shape_of(second)
-            for axis in range(-1, -min(len(a), len(b)) - 1, -1):
-                if a[axis] != b[axis] and 1 not in (a[axis], b[axis]):
-                    return (
-                        f"the shapes cannot be broadcast together: "
-                        f"axis {axis} is {a[axis]} in `{name}` but {b[axis]} in `{other}`"
-                    )
-    return None
-
-
-def _broadcast_hint(arrays: Sequence[Any]) -> str:
-    a, b = (shape_of(array) for array in (*arrays, (), ())[:2])
-    if len(b) == 1 and b[0] in a:
-        behind = len(a) - 1 - a.index(b[0])
-        shape = ", ".join([str(b[0]), *"1" * behind])
-        return f"to line up with an earlier axis, add axes behind: x.reshape({shape})"
-    if a == b[::-1]:
-        return "one of them looks transposed: x.T"
-    return "from the last axis backwards, sizes must be equal or one of them 1"

@@ -20,7 +20,6 @@ from weakref import ref
 
 import numpy as np
 
-from .. import dtypes
 from ..backends.shared import Lent, Shared, plain, same_place, shared
 from ..modes import current
 from .autograd import LEAF, Writes, clock
@@ -160,10 +159,10 @@ class Holder:
         self.array, self.writes = array, writes
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_struct__(self) -> Any:
         """Describe the memory to NumPy (which does not know bfloat16: as integers)."""
         array = self.array
-        return (array.view(f"u{array.itemsize}") if is_foreign(array) else array).__array_interface__
+        return (array.view(f"u{array.itemsize}") if is_foreign(array) else array).__array_struct__
 
     def __del__(self) -> None:
         self.writes.given_back(id(self))
@@ -171,7 +170,7 @@ class Holder:
 
 def is_foreign(array: np.ndarray) -> bool:
     """Say whether its numbers are of a type that NumPy cannot name by itself."""
-    return array.dtype.kind == "V" or array.dtype == dtypes.bfloat16.numpy
+    return array.dtype.kind == "V"
 
 
 def lend(tensor: Tensor) -> np.ndarray:

@@ -17,6 +17,7 @@ from ..modes import current
 from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
 from .memory_members import MemoryMembers
 from .numbers_out import NumbersOut
+from .room import check_room
 from .shapes import Size
 
 PLAIN_TENSORS: set[type] = set()
@@ -49,14 +50,23 @@ class Tensor(NumbersOut, MemoryMembers):
     __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
     __hash__ = object.__hash__  # type: ignore[assignment]  (`==` compares numbers)
 
-    def __init__(self, *data: Any) -> None:
-        values = data[0] if len(data) == 1 and not isinstance(data[0], int) else None
+    def __new__(cls, *data: Any, **named: Any) -> Any:
+        """Make a tensor of a size or of given numbers: PyTorch's old constructor."""
+        self = object.__new__(cls)
+        if cls in PLAIN_TENSORS and cls is not Tensor:
+            return self  # a Parameter fills itself
+        values = data[0] if data and not isinstance(data[0], int) else None
         kind = dtypes.get_default_dtype().numpy
-        xp = backends.CPU.xp
         if isinstance(values, Tensor):
-            fill(self, values._array)
-        else:
-            fill(self, xp.zeros(data, kind) if values is None else xp.array(values, kind))
+            return same_memory(fill(self, values._array), values)
+        if values is None or isinstance(values, Size):
+            size = values or tuple(each for each in data if isinstance(each, int))
+            check_room("Tensor", size, kind)
+            return fill(self, backends.CPU.xp.zeros(size or (0,), kind))
+        return fill(self, backends.CPU.xp.array(values, kind))
+
+    def __init__(self, *data: Any, **named: Any) -> None:
+        """Do nothing: `__new__` has made the tensor. Derived classes may take what they like."""
 
     # What it is -----------------------------------------------------------------------
 
@@ -274,7 +284,15 @@ class Tensor(NumbersOut, MemoryMembers):
         return RemovableHandle(getattr(self._hooks, kind), hook)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
+        """Keep the gradient of a tensor that is not a leaf, in `.grad`.
+
+        Raises: GradientError: it will have none.
+        """
+        if self._node is None:
+            raise GradientError(
+                "retain_grad", "can't retain_grad on a Tensor that has requires_grad=False",
+                hint="call x.requires_grad_() before computing with it",
+            )  # fmt: skip
         if not self.is_leaf:
             this = ref(self)
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from .. import backends
 from ..backends.cupy import problems
+from ..errors import OutOfMemory as OutOfMemoryError
 from ..ops.random import default_generator
 
 __all__ = [
+    "OutOfMemoryError",
     "current_device",
     "device_count",
     "empty_cache",

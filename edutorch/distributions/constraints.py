@@ -6,94 +6,23 @@ dimensions belong to one value (0 for a number, 1 for a vector, 2 for a matrix).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import all as all_true
 from ..ops import isfinite, ones, stack, tril
+from .constraint import Constraint, Dependent, DependentProperty, is_dependent
 
 __all__ = [
-    "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
+    "dependent_property",
     "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval",
     "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
     "mixture_same_family", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
     "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real",
     "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
 ]  # fmt: skip
-
-
-class Constraint:
-    """A set of values. `check` says of each value whether it belongs to the set.
-
-    >>> edutorch.distributions.constraints.positive.check(tensor([-1.0, 2.0]))
-    tensor([False,  True])
-    """
-
-    is_discrete: Any = False
-    event_dim: Any = 0
-
-    def check(self, value: Any) -> Any:
-        """Return one bool per value (its last `event_dim` dimensions are one value)."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({settings})"
-
-
-class Dependent(Constraint):
-    """A set that depends on the parameters of the distribution: unknown before they are."""
-
-    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
-        self._is_discrete, self._event_dim = is_discrete, event_dim
-
-    @property
-    def is_discrete(self) -> bool:
-        if self._is_discrete is NotImplemented:
-            raise NotImplementedError(".is_discrete cannot be determined statically")
-        return self._is_discrete
-
-    @property
-    def event_dim(self) -> int:
-        if self._event_dim is NotImplemented:
-            raise NotImplementedError(".event_dim cannot be determined statically")
-        return self._event_dim
-
-    def __call__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> Dependent:
-        """Say what is known of the set."""
-        return Dependent(
-            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
-            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
-        )
-
-    def check(self, value: Any) -> Any:
-        raise ValueError("Cannot determine validity of dependent constraint")
-
-    def __repr__(self) -> str:
-        return "Dependent()"
-
-
-class DependentProperty(property, Dependent):
-    """A property that returns the constraint; of the class it is a dependent constraint."""
-
-    def __init__(
-        self, fn: Callable[..., Any] | None = None, *,
-        is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented,
-    ) -> None:  # fmt: skip
-        super().__init__(fn)
-        self._is_discrete, self._event_dim = is_discrete, event_dim
-
-    def __call__(self, fn: Callable[..., Any]) -> DependentProperty:  # type: ignore[override]
-        """Decorate: `@dependent_property(event_dim=1)`."""
-        return DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
-
-
-def is_dependent(constraint: Any) -> bool:
-    """Say whether a constraint depends on parameters, so that it cannot check anything."""
-    return isinstance(constraint, Dependent)
 
 
 class IndependentConstraint(Constraint):
@@ -344,22 +273,22 @@ class PositiveSemidefinite(Symmetric):
     """Symmetric matrices none of whose eigenvalues is negative."""
 
     def check(self, value: Any) -> Any:
-        from .. import linalg
+        from ..linalg import eigvalsh
 
         fine = super().check(value)
         if not bool(fine.all()):
             return fine
-        return all_true(linalg.eigvalsh(value) >= 0, -1)
+        return all_true(eigvalsh(value) >= 0, -1)
 
 
 class PositiveDefinite(Symmetric):
     """Symmetric matrices that have a Cholesky factor."""
 
     def check(self, value: Any) -> Any:
-        from .. import linalg
+        from ..linalg import cholesky_ex
 
         fine = super().check(value)
-        return linalg.cholesky_ex(value).info == 0 if bool(fine.all()) else fine
+        return cholesky_ex(value).info == 0 if bool(fine.all()) else fine
 
 
 # Several -----------------------------------------------------------------------------------------

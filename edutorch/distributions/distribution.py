@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Number
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.shapes import Size
 from ..core.tensor import Tensor
@@ -19,6 +19,10 @@ from ..ops import broadcast_tensors, rand, randn, tensor
 from . import constraints
 
 __all__ = ["Distribution", "ExponentialFamily"]
+
+
+def unknown(self: Any) -> Any:
+    raise NotImplementedError
 
 
 class Distribution:
@@ -32,12 +36,14 @@ class Distribution:
     Raises: ValueError: a parameter is outside its constraint.
     """
 
-    has_rsample = False
-    has_enumerate_support = False
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    arg_constraints: ClassVar[Any] = property(unknown, doc="The constraint of each parameter.")
+    support: Any = property(unknown, doc="The set of values that can be drawn.")
     _validate_args = __debug__
 
     def __init__(
-        self, batch_shape: Any = Size(), event_shape: Any = Size(),
+        self, batch_shape: Any = (), event_shape: Any = (),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
@@ -62,16 +68,6 @@ class Distribution:
     def event_shape(self) -> Size:
         """The shape of one value."""
         return self._event_shape
-
-    @property
-    def arg_constraints(self) -> dict[str, Any]:
-        """The constraint of each parameter."""
-        raise NotImplementedError
-
-    @property
-    def support(self) -> Any:
-        """The set of values that can be drawn."""
-        raise NotImplementedError
 
     @property
     def mean(self) -> Any:
@@ -174,9 +170,7 @@ class Distribution:
             return
         for name, constraint in known.items():
             made_when_asked = isinstance(getattr(type(self), name, None), lazy_property)
-            if constraints.is_dependent(constraint) or (
-                made_when_asked and name not in vars(self)
-            ):
+            if constraints.is_dependent(constraint) or (made_when_asked and name not in vars(self)):
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
@@ -260,7 +254,7 @@ class ExponentialFamily(Distribution):
         return result
 
 
-class lazy_property:  # noqa: N801  (PyTorch's name)
+class lazy_property:
     """A parameter worked out from others when it is first asked for, and kept."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:

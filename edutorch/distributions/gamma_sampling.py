@@ -15,14 +15,13 @@ M. Figurnov, S. Mohamed and A. Mnih, Implicit reparameterization gradients, 2018
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from .. import backends
 from ..autograd import Function
-from ..autograd.function import once_differentiable
+from ..autograd.once import once_differentiable
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
 from ..ops.gamma import digamma, stirling_correction

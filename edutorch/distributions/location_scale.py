@@ -9,7 +9,11 @@ from typing import Any
 from ..ops import where
 from . import constraints
 from .distribution import (
-    Distribution, ExponentialFamily, broadcast_all, normal_like, uniform_like,
+    Distribution,
+    ExponentialFamily,
+    broadcast_all,
+    normal_like,
+    uniform_like,
 )  # fmt: skip
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform"]

@@ -10,10 +10,11 @@ from ..core.forward import Level, set_tangent, tangent_of, with_tangents, zeros_
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import changed, current
-from ..ops import reshape, stack
-from ..utils._pytree import tree_unflatten
+from ..ops import movedim, reshape
+from ..utils._pytree import tree_flatten, tree_unflatten
 from .arguments import Argnums, Chosen, Function, split_aux, tensors_of
 from .reverse import jacrev
+from .vmap import vmap
 
 
 def pushed(
@@ -99,7 +100,7 @@ def jacfwd(
     Args:
         argnums: by which arguments; a tuple gives a tuple of Jacobians.
         has_aux: `func` returns (output, aux), and the function (Jacobian, aux).
-        randomness: accepted; the columns are computed one by one.
+        randomness: what random functions do while all columns are computed at once, as in `vmap`.
 
     >>> jacfwd(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -109,48 +110,61 @@ def jacfwd(
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen("jacfwd", args, argnums)
-        columns: list[list[Tensor]] = []
         spec: Any = None
-        aux = output = None
-        for tangents in directions(chosen.tensors):
-            output, moved, aux = pushed(
+
+        def column(*tangents: Tensor) -> Any:
+            nonlocal spec
+            _, moved, aux = pushed(
                 "jacfwd", lambda duals: chosen.call(func, kwargs, duals),
                 chosen.tensors, tangents, has_aux,
             )  # fmt: skip
             found, spec = tensors_of("jacfwd", moved)
-            columns.append(found)
-        if not columns:  # the inputs are empty
+            others, shape = tree_flatten(aux)
+            besides = [each for each in others if isinstance(each, Tensor)]
+            return found, besides, Kept((others, shape))
+
+        if sum(each.numel() for each in chosen.tensors):
+            each_way = vmap(column, 0, (0, 0, None), randomness)
+            columns, besides, kept = each_way(*directions(chosen.tensors))
+            first = iter([each[0] for each in besides])
+            others = [next(first) if isinstance(x, Tensor) else x for x in kept.value[0]]
+            aux = tree_unflatten(others, kept.value[1])
+        else:
             result, aux = split_aux("jacfwd", func(*args, **kwargs), has_aux)
             found, spec = tensors_of("jacfwd", result)
-            columns = []
-        else:
-            found, _ = tensors_of("jacfwd", output)
-        by_output = [
-            chosen.tree(by_input(each, [c[i] for c in columns], chosen.tensors))
-            for i, each in enumerate(found)
-        ]
+            columns = [each.new_zeros((0, *each.shape)) for each in found]
+        by_output = [chosen.tree(by_input(each, chosen.tensors)) for each in columns]
         result = tree_unflatten(by_output, spec)
         return (result, aux) if has_aux else result
 
     return function
 
 
-def directions(tensors: Sequence[Tensor]) -> Any:
-    """Yield tangents for all tensors: along one number of one of them, each in turn."""
-    for which, tensor in enumerate(tensors):
-        for index in range(tensor.numel()):
-            tangents = [zeros_as(each) for each in tensors]
-            tangents[which]._array.reshape(-1)[index] = 1
-            yield tangents
+class Kept:
+    """Holds something that a mapped function returns besides, as it is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-def by_input(output: Tensor, columns: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+def directions(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return tangents for all tensors: row i moves along number i of them all."""
+    total, start, found = sum(each.numel() for each in tensors), 0, []
+    for each in tensors:
+        rows = each.new_zeros((total, each.numel()))
+        rows[start : start + each.numel()].fill_diagonal_(1)
+        start += each.numel()
+        found.append(reshape(rows, (total, *each.shape)))
+    return found
+
+
+def by_input(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Arrange the columns of a Jacobian by inputs, each shaped (*output, *input)."""
-    found = []
+    found, start, output = [], 0, tuple(columns.shape[1:])
     for each in inputs:
-        count, shape = each.numel(), (*output.shape, *each.shape)
-        part, columns = columns[:count], columns[count:]
-        found.append(reshape(stack(part, -1), shape) if part else output.new_zeros(shape))
+        part = columns[start : start + each.numel()]
+        start += each.numel()
+        found.append(reshape(movedim(part, 0, -1), (*output, *each.shape)))
     return found
 
 

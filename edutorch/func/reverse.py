@@ -14,7 +14,7 @@ from typing import Any
 from .. import autograd
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..ops import ones_like, reshape, stack
+from ..ops import cat, ones_like, reshape
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .arguments import (
     Argnums,
@@ -144,12 +144,12 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """Return the function of all partial derivatives: J[i, j] = ∂yᵢ/∂xⱼ, a row per backward.
+    """Return the function of all partial derivatives: J[i, j] = ∂yᵢ/∂xⱼ, by running backward.
 
     Args:
         argnums: by which arguments; a tuple gives a tuple of Jacobians.
         has_aux: `func` returns (output, aux), and the function (Jacobian, aux).
-        chunk_size: accepted; the rows are computed one by one.
+        chunk_size: compute so many rows at a time; None: all at once.
 
     >>> jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -167,22 +167,29 @@ def jacrev(
         tensors_of("jacrev", output)
         nested = belongs_to_outer(outputs, leaves)
         found = tree_unflatten(
-            [chosen.tree(rows_of(each, leaves, nested)) for each in outputs], spec
+            [chosen.tree(rows_of(each, leaves, nested, chunk_size)) for each in outputs], spec
         )
         return (found, aux if nested else plain(aux)) if has_aux else found
 
     return function
 
 
-def rows_of(output: Tensor, leaves: Sequence[Tensor], nested: bool) -> list[Tensor]:
+def rows_of(
+    output: Tensor, leaves: Sequence[Tensor], nested: bool, chunk_size: int | None
+) -> list[Tensor]:
     """Return the Jacobian of one output by each leaf, shaped (*output, *leaf)."""
     flat = reshape(output, (-1,))
-    rows = [
-        gradients_of([flat[i]], leaves, [ones_like(flat[i])], nested, True)
-        for i in range(flat.numel())
-    ]
+    count = flat.numel()
     shapes = [(*output.shape, *leaf.shape) for leaf in leaves]
-    if not rows:
+    if not count or flat._node is None:
         return [leaf.new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
-    columns = zip(*rows, strict=True)
-    return [reshape(stack(each), shape) for each, shape in zip(columns, shapes, strict=True)]
+    units = flat.new_zeros((count, count)).fill_diagonal_(1)
+    parts = [
+        autograd.grad(
+            flat, leaves, each, retain_graph=True, create_graph=nested, is_grads_batched=True,
+            materialize_grads=True,
+        )
+        for each in units.split(chunk_size or count)
+    ]  # fmt: skip
+    columns = [each[0] if len(parts) == 1 else cat(list(each)) for each in zip(*parts, strict=True)]
+    return [reshape(each, shape) for each, shape in zip(columns, shapes, strict=True)]

@@ -16,7 +16,7 @@ from ..backends.batched import BatchedBackend
 from ..core.tensor import Tensor, writes_of
 from ..modes import changed, current
 from ..ops import cat, narrow
-from ..ops.batching import batched, unbatched
+from ..ops.batching import batched, shared, unbatched
 from ..utils._pytree import TreeSpec, opened, tree_flatten, tree_leaves, tree_unflatten
 
 Dims = Any
@@ -163,8 +163,12 @@ def spread_dims(dims: Dims, tree: Any) -> list[Any] | None:
         return None
     children = opened(dims)
     assert children is not None
-    if children[1] != inside[1] or len(children[0]) != len(inside[0]):
+    if len(children[0]) != len(inside[0]):
         return None
+    if isinstance(tree, dict):
+        if dims.keys() != tree.keys():
+            return None
+        children = [dims[key] for key in tree], None
     found = [spread_dims(d, t) for d, t in zip(children[0], inside[0], strict=True)]
     return None if any(each is None for each in found) else [x for each in found for x in each]  # type: ignore[union-attr]
 
@@ -180,7 +184,7 @@ def called(
     pairs = list(zip(leaves, mapped.dims, strict=True))
     first, dim = next(pair for pair in pairs if pair[1] is not None)
     outer = current().batches
-    inner = max((backends.of(x._array) for x, d in pairs if d is not None), key=lambda b: b.level)
+    inner = outer[-1] if outer else backends.of(first._array)
     level = BatchedBackend(inner, first.shape[dim], len(outer) + 1, randomness)
     entered = [x if d is None else entering(x, level, d) for x, d in pairs]
     args = tree_unflatten(entered, mapped.spec)
@@ -222,7 +226,7 @@ def left(func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims
                 f"Dimension out of range (expected to be in range of [{-room}, {room - 1}], "
                 f"but got {dim})"
             )
-        found.append(unbatched(batched(value, level, None), level, dim % room))
+        found.append(unbatched(shared(value, level), level, dim % room))
     return tree_unflatten(found, spec)
 
 

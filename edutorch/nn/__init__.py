@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import functional, init, modules
+from . import functional, init, modules, utils
 from .modules import *
 from .parameter import Buffer, Parameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init"]
+__all__ = ["Buffer", "Parameter", "functional", "init", "utils"]
 __all__ += modules.__all__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory
+from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory, wrap
 from ..ops import empty
 
 __all__ = ["Buffer", "Parameter"]
@@ -45,13 +45,13 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
-            twin = Parameter(self.detach().clone(), self.requires_grad)
+            twin = type(self)(self.detach().clone(), self.requires_grad)
             twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
             memo[id(self)] = twin
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (Parameter, self.detach(), self.requires_grad)
+        return _rebuild, (type(self), wrap(self._array), self.requires_grad), self.__dict__ or None
 
 
 class Buffer(Tensor):
@@ -71,16 +71,18 @@ class Buffer(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
         if id(self) not in memo:
-            memo[id(self)] = Buffer(self.detach().clone(), persistent=self.persistent)
+            twin = type(self)(self.detach().clone(), persistent=self.persistent)
+            twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            memo[id(self)] = twin
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (Buffer, self.detach(), self.persistent)
+        return _rebuild, (type(self), wrap(self._array), self.persistent), self.__dict__ or None
 
 
 def _rebuild(kind: type, data: Tensor, flag: bool) -> Any:
     """Unpickle a parameter or a buffer."""
-    return Parameter(data, flag) if kind is Parameter else Buffer(data, persistent=flag)
+    return kind(data, flag) if issubclass(kind, Parameter) else kind(data, persistent=flag)
 
 
 PLAIN_TENSORS |= {Parameter, Buffer}

@@ -12,7 +12,9 @@ from .creation import (
     arange, empty, empty_permuted, empty_strided, eye, full, linspace, logspace, ones, range,
     scalar_tensor, zeros,
 )  # fmt: skip
-from .from_data import as_tensor, asarray, from_file, from_numpy, frombuffer, tensor
+from .from_data import (
+    as_tensor, asarray, from_dlpack, from_file, from_numpy, frombuffer, tensor,
+)  # fmt: skip
 from .like import empty_like, full_like, ones_like, zeros_like
 from .elementwise import (
     abs, exp, exp2, expm1, log, log1p, log2, log10, logit, neg, positive, reciprocal, relu, rsqrt,
@@ -27,7 +29,7 @@ from .gamma import digamma, lgamma, mvlgamma, polygamma
 from .incomplete_gamma import igamma, igammac
 from .modified_bessel import i0
 from .arithmetic import (
-    add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, logaddexp, maximum,
+    add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, maximum,
     minimum, mul, pow, remainder, sub,
 )  # fmt: skip
 from .comparison import (
@@ -35,7 +37,7 @@ from .comparison import (
     isfinite, isinf, isnan, isneginf, isposinf, le, logical_and, logical_not, logical_or,
     logical_xor, lt, ne, signbit,
 )  # fmt: skip
-from .more_arithmetic import float_power, logaddexp2, rsub
+from .more_arithmetic import float_power, logaddexp, logaddexp2, rsub
 from .choosing import clamp_max, clamp_min, fmax, fmin, heaviside
 from .float_parts import copysign, frexp, ldexp, nextafter
 from .integers import bitwise_left_shift, bitwise_right_shift, gcd, lcm

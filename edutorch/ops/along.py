@@ -84,7 +84,7 @@ gather.vjp(
 )
 
 
-@op()
+@op(promotion="same")
 def scatter(
     xp: Any, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
     value: float | None = None,
@@ -104,6 +104,7 @@ def scatter(
     dim = normal_dim("scatter", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
+    check_as_many("scatter", input, index, src if getattr(src, "ndim", 0) else None)
     check_range("scatter", index, row.shape[dim])
     row[along(index, dim) if y.ndim else index] = taken(src, index.shape)
     return y
@@ -114,6 +115,17 @@ scatter.vjp(
     src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
     latex={"input": r"g\ \text{outside the index}", "src": r"g[index]"},
 )
+
+
+def check_as_many(name: str, input: Array, index: Array, src: Any = None) -> None:
+    """Raise ShapeError unless all have as many dimensions; 0-d counts as a row of one.
+
+    A `src` without dimensions is one number for all places.
+    """
+    given = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
+    if index.size and len({max(each.ndim, 1) for each in given.values()}) > 1:
+        rows = {each: tuple(array.shape) for each, array in given.items()}
+        raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
 
 
 def taken(src: Any, shape: tuple[int, ...]) -> Any:
@@ -129,7 +141,7 @@ def spread_back(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
     return place(picked, tuple(slice(size) for size in picked.shape), shape)
 
 
-@op()
+@op(promotion="same")
 def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
     """A copy of `input` with src added along `dim`, as often as a position occurs.
 
@@ -140,6 +152,7 @@ def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Ar
     dim = normal_dim("scatter_add", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
+    check_as_many("scatter_add", input, index, src)
     check_range("scatter_add", index, row.shape[dim])
     where = along(index, dim) if y.ndim else (index,)
     backends.of(y).scatter_add(row, where, taken(src, index.shape))
@@ -256,7 +269,7 @@ def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -
         )  # fmt: skip
 
 
-@op(out=True)
+@op(out=True, promotion="same")
 def index_add(
     xp: Any, input: Array, dim: int, index: Index, source: Array, *, alpha: float = 1
 ) -> Array:
@@ -281,7 +294,7 @@ index_add.vjp(
 )
 
 
-@op(out=True)
+@op(out=True, promotion="same")
 def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> Array:
     """A copy of `input` with the slices of `source` put along `dim` at `index`.
 

@@ -12,6 +12,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out
+from ..core.room import check_room
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..device import backend_for
@@ -58,7 +59,13 @@ def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
     tensor([[1, 0],
             [3, 4]])
     """
+    need_a_matrix("tril", input)
     return xp.tril(input, diagonal)
+
+
+def need_a_matrix(name: str, input: Array) -> None:
+    if input.ndim < 2:
+        raise ShapeError(name, "needs at least 2 dimensions", {"input": tuple(input.shape)})
 
 
 tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
@@ -72,6 +79,7 @@ def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
     tensor([[1, 2],
             [0, 4]])
     """
+    need_a_matrix("triu", input)
     return xp.triu(input, diagonal)
 
 
@@ -91,6 +99,9 @@ def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
             "repeat", "needs a number for each dimension",
             {"input": input.shape, "repeats": tuple(repeats)},
         )  # fmt: skip
+    added = len(repeats) - input.ndim
+    sizes = (1,) * added + tuple(input.shape)
+    check_room("repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input)
     return xp.tile(input, tuple(repeats))
 
 
@@ -141,6 +152,8 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     dim = normal_dim("repeat_interleave", dim, input.ndim)
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
+    total = sum(counts) if isinstance(counts, list) else counts * input.shape[dim]
+    check_room("repeat_interleave", (total,), np.dtype(np.int64))
     positions = np.repeat(np.arange(input.shape[dim]), counts)
     return input.index_select(dim, _positions_like(input, positions))
 
@@ -226,7 +239,7 @@ def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int
     tensor([[1, 0],
             [0, 2]])
     """
-    dim1, dim2 = dim1 % (input.ndim + 1), dim2 % (input.ndim + 1)
+    dim1, dim2 = (normal_dim("diag_embed", dim, input.ndim + 1) for dim in (dim1, dim2))
     size = input.shape[-1] + abs(offset)
     shape = list(input.shape[:-1])
     for axis in sorted((dim1, dim2)):

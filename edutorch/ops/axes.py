@@ -9,7 +9,7 @@ from typing import Any
 from ..core.methods import as_method
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import DimError, ShapeError
+from ..errors import DimError, ShapeError, warn
 
 
 @as_method
@@ -148,6 +148,11 @@ def atleast_3d(input: Tensor) -> Tensor:
 
 def _all_axes_reversed(self: Tensor) -> Tensor:
     """The axes in the opposite order: the transpose of a matrix."""
+    if self.ndim not in (0, 2):
+        warn(
+            f"T: The use of `x.T` on tensors of dimension other than 2 is deprecated: it turns "
+            f"{tuple(self.shape)} round. x.mT transposes each matrix of a batch."
+        )
     return permute(self, tuple(reversed(range(self.ndim))))
 
 

@@ -51,12 +51,16 @@ unbatched.vjp(
 )
 
 
+def shared(tensor: Tensor, level: Any) -> Tensor:
+    """Return a tensor inside of a level: itself, or as one that all examples share."""
+    inside = backends.of(tensor._array) is level
+    return tensor if inside else batched(tensor, level, None)
+
+
 def into_batch(tensor: Tensor) -> Tensor:
     """Return a tensor as the innermost open level of vmap has it.
 
     By such a tensor each example can be differentiated by itself.
     """
     levels = current().batches
-    if not levels or backends.of(tensor._array) is levels[-1]:
-        return tensor
-    return batched(tensor, levels[-1], None)
+    return shared(tensor, levels[-1]) if levels else tensor

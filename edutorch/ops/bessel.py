@@ -34,7 +34,7 @@ from ..backends.numpy import Array
 from ..core.op import elementwise
 from .precise import in_float64, power_series
 
-NEAR = 2.0
+NEAR, LOG_2 = 2.0, math.log(2.0)
 STEPS = 24
 
 # Near 0 --------------------------------------------------------------------------------------
@@ -108,7 +108,8 @@ def bessel_y(xp: Any, input: Array, n: int) -> Array:
     x = xp.where(positive, input, 1.0)
     near, far = xp.minimum(x, NEAR), xp.where((x > NEAR) & ~xp.isinf(x), x, NEAR)
     t, half = near * near * -0.25, near / 2
-    terms = xp.log(half) * power_series(t, plain_series(n)) - power_series(t, logarithmic_series(n))
+    log_half = xp.log(near) - LOG_2
+    terms = log_half * power_series(t, plain_series(n)) - power_series(t, logarithmic_series(n))
     close = terms * half**n * (2 / math.pi) - n * (2 / math.pi) / near
     y = xp.where(x > NEAR, swinging(xp, far, n)[1], close)
     y = xp.where(xp.isinf(x), 0.0, y)
@@ -200,7 +201,8 @@ spherical_bessel_j0.vjp(
 
 def over_x(y: Any, x: Any) -> Any:
     """y / x for J₁ or I₁, whose limit at 0 is ½."""
-    return where(x == 0, 0.5, y / where(x == 0, 1.0, x))
+    tiny = 1 + x * x == 1
+    return where(tiny, 0.5, y / where(tiny, 1.0, x))
 
 
 # Airy ----------------------------------------------------------------------------------------

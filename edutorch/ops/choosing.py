@@ -50,7 +50,7 @@ def first_wins(wins: Any, other: Any) -> Any:
     return logical_or(wins, other != other)
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="same", takes="bif")
 def heaviside(xp: Any, input: Array, values: Array) -> Array:
     """The step: 0 below 0, 1 above 0, and `values` at 0.
 

@@ -131,7 +131,7 @@ def signbit(xp: Any, input: Array) -> Array:
     return xp.signbit(input) if input.dtype.kind not in "iub" else xp.less(input, 0)
 
 
-@comparison
+@comparison(promotion="same")
 def isclose(
     xp: Any,
     input: Array,

@@ -138,7 +138,7 @@ def sgn(xp: Any, input: Array) -> Array:
     tensor([-1.,  0.,  1.])
     """
     if input.dtype.kind != "c":
-        return xp.sign(input) if input.dtype.kind != "b" else input.copy()
+        return sign.op.forward(xp, input)
     size = xp.abs(input)
     return input / xp.where(size == 0, xp.ones_like(size), size)
 
@@ -190,9 +190,7 @@ def view_as_real(xp: Any, input: Array) -> Array:
     tensor([[1., 2.]])
     """
     if input.dtype.kind != "c":
-        raise DTypeError(
-            "view_as_real", "expected a complex tensor", {"input": str(input.dtype)}
-        )
+        raise DTypeError("view_as_real", "expected a complex tensor", {"input": str(input.dtype)})
     return input[..., None].view(dtypes.of(input.dtype).to_real().numpy)
 
 
@@ -292,4 +290,5 @@ Tensor.imag = part("imaginary", imag)  # type: ignore[attr-defined]
 
 from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
 from .like import ones_like  # noqa: E402
+from .rounding import sign  # noqa: E402
 from .trigonometry import cos, sin  # noqa: E402

@@ -39,7 +39,7 @@ def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) 
 clone.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, method=False)
+@op(linear=True, method=False, public="to")
 def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The numbers converted to another type (`x.to(dtype)`); not to another device.
 
@@ -53,7 +53,12 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 as_type.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, fast=False, method=False)
+def widened(x: Any) -> Any:
+    """16-bit numbers as float32, in which their squares do not overflow; others as they are."""
+    return as_type(x, dtypes.float32) if x.dtype.itemsize == 2 else x
+
+
+@op(linear=True, fast=False, method=False, public="to")
 def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 

@@ -97,8 +97,8 @@ def searchsorted(
             raise ShapeError("searchsorted", "`sorter` must have the shape of the rows", rows)
         sorted_sequence = gather(sorted_sequence, -1, sorter)
     rows = sorted_sequence._array
-    xp = backends.of(rows).xp
-    wanted = input._array if isinstance(input, Tensor) else xp.asarray(input)
+    wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
+    xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
     return wrap(
         insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
     )

@@ -20,11 +20,15 @@ from .. import dtypes
 from ..backends.numpy import Array
 from ..core.apply import InferenceWrites
 from ..core.out import into
+from ..core.room import check_room, is_too_large, no_room
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..memory_format import laid_out, strided
 from ..modes import current
+
+LARGE = 2**27
+"""Numbers; below this nobody asks whether there is room for them."""
 
 CREATIONS: dict[str, Callable[..., Tensor]] = {}
 """Every function made by `creation`, by name."""
@@ -45,7 +49,12 @@ def sizes(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     """
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0] if isinstance(size[0], Sequence) else (size[0],)
-    shape = tuple(operator.index(each) for each in size)
+    try:
+        shape = tuple(operator.index(each) for each in size)
+    except TypeError:
+        kinds = ", ".join(type(each).__name__ for each in size)
+        hint = "a / b gives a float: use a // b" if "float" in kinds else None
+        raise ArgumentError(op, f"argument `size` must be ints, got {kinds}", hint=hint) from None
     if any(each < 0 for each in shape):
         raise ShapeError(op, "a size cannot be negative", {"size": shape})
     return shape
@@ -83,7 +92,12 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
             dtype, device = out.dtype if dtype is None else dtype, out.device
         kind = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
-        made = backend.asarray(forward(backend.xp, *args, dtype=kind, **named))
+        if takes_sizes and math.prod(args) > LARGE:
+            check_room(name, args, kind or _float(None))
+        try:
+            made = backend.asarray(forward(backend.xp, *args, dtype=kind, **named))
+        except (MemoryError, ValueError) as error:
+            raise no_room(name, error) if is_too_large(error) else error from None
         return created(made, requires_grad) if out is None else into(name, out, wrap(made))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -145,7 +159,9 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
     """
     fill_value = number_of(fill_value)
     kind = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
-    return xp.full(sizes("full", (size,)), fill_value, kind)
+    shape = sizes("full", (size,))
+    check_room("full", shape, kind)
+    return xp.full(shape, fill_value, kind)
 
 
 @creation
@@ -156,6 +172,8 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
     tensor([[1., 0.],
             [0., 1.]])
     """
+    sizes("eye", (n, n if m is None else m))
+    check_room("eye", (n, n if m is None else m), _float(dtype))
     return xp.eye(n, m, dtype=_float(dtype))
 
 
@@ -172,6 +190,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     if dtype is None:
         whole = all(isinstance(each, int) for each in (start, end, step))
         dtype = np.dtype(np.int64) if whole else _float(None)
+    check_room("arange", (math.ceil((end - start) / step),), dtype)
     return xp.arange(start, end, step).astype(dtype)
 
 
@@ -184,6 +203,7 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
     """
     start, end, step = bounds("range", start, end, step)
     count = math.floor((end - start) / step) + 1
+    check_room("range", (count,), _float(dtype))
     return (start + xp.arange(count) * step).astype(_float(dtype))
 
 
@@ -232,6 +252,7 @@ def evenly(
     start, end = number_of(start), number_of(end)
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
+    check_room(op, (steps,), _float(dtype))
     kind = dtypes.get_default_dtype()
     if isinstance(start, complex) or isinstance(end, complex):
         return start + xp.linspace(0, 1, steps) * (end - start), dtype or kind.to_complex().numpy
@@ -275,7 +296,9 @@ def empty_strided(
     backend = backend_for(device)
     kind = _float(None) if dtype is None else dtypes.array_type(dtype)
     reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
-    memory = backend.xp.empty(0 if 0 in size else 1 + sum(reach), kind)
+    count = 0 if 0 in size else 1 + sum(reach)
+    check_room("empty_strided", (count,), kind)
+    memory = backend.xp.empty(count, kind)
     steps = [step * kind.itemsize for step in stride]
     return created(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
 
@@ -298,5 +321,6 @@ def empty_permuted(
         raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
     xp = backend_for(device).xp
     kind = _float(None) if dtype is None else dtypes.array_type(dtype)
+    check_room("empty_permuted", tuple(size), kind)
     made = laid_out(lambda shape: xp.empty(shape, kind), size, tuple(physical_layout))
     return created(made, requires_grad)

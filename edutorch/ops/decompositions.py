@@ -36,7 +36,7 @@ def qr_shapes(shape: Sequence[int], complete: bool) -> list[tuple[int, ...]]:
     return [(m, k), (k, n)]
 
 
-@op(method=False)
+@op(method=False, public="linalg.qr")
 def qr_joined(xp: Any, input: Array, complete: bool) -> Array:
     """Q and R, joined: see `linalg.qr`."""
     batch = need_matrix("linalg.qr", input)
@@ -93,7 +93,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 # Eigenvectors ------------------------------------------------------------------------------------
 
 
-@op(method=False)
+@op(method=False, public="linalg.eigh linalg.eigvalsh")
 def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = need_matrix("linalg.eigh", input, square=True)
@@ -167,7 +167,7 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
     return [(m, m), (k,), (n, n)] if full_matrices else [(m, k), (k,), (k, n)]
 
 
-@op(method=False)
+@op(method=False, public="linalg.svd linalg.svdvals")
 def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = need_matrix("linalg.svd", input)

@@ -24,7 +24,7 @@ from .matrices import (
 )  # fmt: skip
 
 
-@op(method=False)
+@op(method=False, public="linalg.eig")
 def eig_joined(xp: Any, input: Array) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
     batch = need_matrix("linalg.eig", input, square=True)

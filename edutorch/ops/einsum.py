@@ -13,7 +13,7 @@ from ..core.op import op
 from ..errors import ShapeError
 
 
-@op(promotion="promote")
+@op(promotion="promote", public="einsum")
 def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     """Sums of products by index letters, the operands as one list: see `einsum`."""
     kind = operands[0].dtype

@@ -264,13 +264,13 @@ def logit(xp: Any, input: Array, eps: float | None = None) -> Array:
 
 logit.vjp(
     input=lambda g, input, eps: where(
-        isfinite(input) if eps is None else (input >= eps) & (input <= 1 - eps),
-        g / (input * (1 - input)), 0.0,
+        (input >= (eps or 0)) & (input <= 1 - (eps or 0)),
+        g / (input * (1 - input)), math.nan if eps is None else 0.0,
     ),
     latex=r"\frac{g}{x\,(1-x)}",
 )  # fmt: skip
 
 
-from .comparison import isfinite, where  # noqa: E402  (rules may use any op)
+from .comparison import where  # noqa: E402  (rules may use any op)
 from .complex import conj_physical, holds_complex, sgn  # noqa: E402
 from .rounding import sign  # noqa: E402

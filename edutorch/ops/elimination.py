@@ -14,7 +14,10 @@ from ..errors import DTypeError, LinAlgError, ShapeError
 from .matrices import adjoint_of, need_matrix, turned
 
 
-@op(outputs=("LU", "pivots", "info"), method=False)
+@op(
+    outputs=("LU", "pivots", "info"), method=False,
+    public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
+)
 def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
     """L and U in one matrix, which rows changed places, the first zero of U's diagonal.
 

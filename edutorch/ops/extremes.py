@@ -16,7 +16,7 @@ from .along import along
 from .sorting import extreme_gradient, from_place
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif")
+@op(outputs=("values", "indices"), method=False, takes="bif", public="mode")
 def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The commonest number along `dim`, and where it occurs last: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
@@ -63,7 +63,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 # So far ----------------------------------------------------------------------------------------
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif")
+@op(outputs=("values", "indices"), method=False, takes="bif", public="cummax cummin")
 def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)

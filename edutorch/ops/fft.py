@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
+from ..core.complaints import need_tensor
 from ..core.op import op
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
@@ -29,7 +30,15 @@ from ..errors import DimError, DTypeError, ShapeError, ValueRangeError
 # The blocks --------------------------------------------------------------------------------------
 
 
-@op(linear=True, method=False)
+TRANSFORMS = (
+    "fft.fft fft.ifft fft.rfft fft.irfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn "
+    "fft.ifftn fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.hfft2 fft.ihfft2 fft.hfftn "
+    "fft.ihfftn stft istft"
+)
+"""The functions that these are parts of, for their errors."""
+
+
+@op(linear=True, method=False, public=TRANSFORMS)
 def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
     """The input with other sizes: cut off at the end of an axis, or zeros added there."""
     shape, kept = list(input.shape), [slice(None)] * input.ndim
@@ -48,7 +57,7 @@ cut_or_padded.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float")
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
 def dft(xp: Any, input: Array, dim: tuple[int, ...], inverse: bool, norm: str) -> Array:
     """The transform along each axis of `dim`, or back (with e^(+2πi jk/n)): see the file's text."""
     if inverse:
@@ -63,7 +72,7 @@ dft.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float")
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
 def half_spectrum(xp: Any, input: Array, dim: int, norm: str) -> Array:
     """The first n//2 + 1 numbers of the transform of n real ones; the others repeat them."""
     return xp.fft.rfft(input, axis=dim, norm=norm)
@@ -78,7 +87,7 @@ half_spectrum.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float")
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
 def from_half_spectrum(xp: Any, input: Array, n: int, dim: int, norm: str) -> Array:
     """The n real numbers whose half spectrum is given."""
     return xp.fft.irfft(input, n, axis=dim, norm=norm)
@@ -93,7 +102,7 @@ from_half_spectrum.vjp(
 )
 
 
-@op(linear=True, method=False)
+@op(linear=True, method=False, public=TRANSFORMS)
 def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
     """A half spectrum of n numbers, those of it that have a twin multiplied by `weight`."""
     y = input.copy()
@@ -132,6 +141,7 @@ def checked_input(name: str, input: Tensor, real: bool = False) -> Tensor:
 
     Raises: DTypeError: half precision, or complex where the numbers have to be `real`.
     """
+    need_tensor(name, "input", input)
     kind = input.dtype
     if kind in (dtypes.float16, dtypes.bfloat16):
         raise DTypeError(name, f"Unsupported dtype {kind}", hint="convert it: x.float()")

@@ -39,7 +39,7 @@ def nextafter(xp: Any, input: Array, other: Array) -> Array:
     return xp.nextafter(input, other)
 
 
-@op(outputs=("mantissa", "exponent"), method=False, takes="f")
+@op(outputs=("mantissa", "exponent"), method=False, takes="f", public="frexp")
 def split_into_parts(xp: Any, input: Array) -> tuple[Array, Array]:
     """Digits and power of two of each number: see `frexp`."""
     mantissa, exponent = xp.frexp(input)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends.shared import plain, shared
 from ..core.tensor import Tensor
 from ..device import backend_for
 from ..errors import ShapeError
 from .creation import created, strided_only
+from .nested import from_lists
 
 
 def tensor(
@@ -30,7 +32,8 @@ def tensor(
         device = data.device
     backend = backend_for(device)
     array = host_array(data, dtype)
-    array = array.copy() if array is data or array.base is not None else array
+    if array is data or array.base is not None or isinstance(data, Tensor):
+        array = array.copy()
     return created(backend.from_numpy(array), requires_grad)
 
 
@@ -40,65 +43,37 @@ def host_array(data: Any, dtype: Any = None) -> np.ndarray:
         array = backends.of(data._array).to_numpy(data._array)
     elif isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
+    elif hasattr(data, "__array__"):
+        array = data.__array__()
     else:
-        array = from_lists(data)
-        if dtype is None:
-            dtype = python_type(array)
+        return from_lists(data, dtype)
     kind = array.dtype if dtype is None else dtypes.array_type(dtype)
-    dtypes.of(kind)
-    return array if array.dtype == kind else array.astype(kind)
+    if dtype is None:
+        dtypes.of(kind)
+    return plain(array if array.dtype == kind else array.astype(kind))
 
 
-def from_lists(data: Any) -> np.ndarray:
-    """Read nested lists of numbers (or 0-d tensors), floats in full precision."""
-    data = numbers_of(data)
-    try:
-        array = np.array(data)
-    except ValueError:
-        raise ragged(data) from None
-    if array.dtype.kind in "OUS":
-        raise TypeError(f"tensor: cannot make numbers of {type(data).__name__}: {str(data)[:60]}")
+def of_memory(array: np.ndarray, requires_grad: bool = False) -> Tensor:
+    """Make a tensor of memory that somebody else holds as well (see `core/sharing.py`)."""
+    return created(shared(array), requires_grad)
+
+
+def check_layout(op: str, array: np.ndarray) -> np.ndarray:
+    """Raise ValueError for an array whose memory a tensor cannot show.
+
+    Raises: ValueError: it is read backwards, or in another byte order.
+    """
+    if any(step < 0 for step in array.strides):
+        raise ValueError(
+            f"{op}: at least one stride in the given numpy array is negative, and tensors with "
+            "negative strides are not supported\n  hint: array.copy() has none"
+        )
+    if not array.dtype.isnative:
+        raise ValueError(
+            f"{op}: the given numpy array has byte order different from the native byte order\n"
+            "  hint: array.astype(array.dtype.newbyteorder('='))"
+        )
     return array
-
-
-def python_type(array: np.ndarray) -> dtypes.dtype | None:
-    """Return the default type for Python's floats and complex numbers, which carry none."""
-    default = dtypes.get_default_dtype()
-    return {"f": default, "c": default.to_complex()}.get(array.dtype.kind)
-
-
-def numbers_of(data: Any) -> Any:
-    if isinstance(data, list | tuple):
-        return [numbers_of(each) for each in data]
-    return data.tolist() if isinstance(data, Tensor | np.ndarray | np.generic) else data
-
-
-def ragged(data: Any) -> ShapeError:
-    """Say where nested lists differ in length."""
-    path, level = "data", data
-    while True:
-        lengths = [len(each) if isinstance(each, list) else None for each in level]
-        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
-        if odd is not None:
-            return ShapeError(
-                "tensor",
-                "all lists at one depth must have the same length",
-                {f"len({path}[0])": lengths[0], f"len({path}[{odd}])": lengths[odd]},
-                "pad the shorter ones, or keep a list of tensors",
-            )
-        deeper = [i for i, each in enumerate(level) if isinstance(each, list) and each]
-        first = next((i for i in deeper if _is_ragged(level[i])), None)
-        if first is None:  # the lists agree within each branch, but not between them
-            return ShapeError("tensor", "the nested lists differ in depth or length")
-        path, level = f"{path}[{first}]", level[first]
-
-
-def _is_ragged(data: Any) -> bool:
-    try:
-        np.array(data)
-    except ValueError:
-        return True
-    return False
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -111,11 +86,20 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     backend = backend_for(device)
-    return created(backend.from_numpy(host_array(data, dtype)))
+    array = host_array(data, dtype)
+    if backend is backends.CPU and isinstance(data, np.ndarray) and np.may_share_memory(array, data):
+        return of_memory(check_layout("as_tensor", array))
+    return created(backend.from_numpy(array))
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """Make a CPU tensor of the same memory as a NumPy array.
+
+    As long as somebody else holds the array, values saved of the tensor for backward are
+    copied: a write from NumPy's side then makes no gradient wrong.
+
+    Raises: TypeError: no array, or of a type that tensors do not have. ValueError: its
+        memory is read backwards, or in another byte order.
 
     >>> import numpy
     >>> a = numpy.zeros(2); x = from_numpy(a); a[0] = 5; x
@@ -123,8 +107,47 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}")
+    check_layout("from_numpy", ndarray)
     dtypes.of(ndarray.dtype)
-    return created(ndarray)
+    return of_memory(ndarray)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Make a tensor of the memory of another library's array or tensor, without a copy.
+
+    Args:
+        ext_tensor: anything with `__dlpack__`, or the capsule that this returns.
+        copy: True for a copy in any case.
+
+    Raises: TypeError: it offers no memory. BufferError: it has a type that NumPy has not.
+
+    >>> import numpy
+    >>> from_dlpack(numpy.ones(2))
+    tensor([1., 1.], dtype=torch.float64)
+    """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = Capsule(ext_tensor)
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(f"from_dlpack: {type(ext_tensor).__name__} has no __dlpack__")
+    kind = ext_tensor.__dlpack_device__()[0]
+    backend = backends.get("cuda" if kind == 2 else "cpu")
+    made = backend.xp.from_dlpack(ext_tensor)
+    tensor = of_memory(check_layout("from_dlpack", made)) if kind != 2 else created(made)
+    tensor = tensor.to(device) if device is not None else tensor
+    return tensor.clone() if copy else tensor
+
+
+class Capsule:
+    """Memory on the CPU as `to_dlpack` hands it over: to be taken once."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
 
 
 def asarray(
@@ -147,10 +170,10 @@ def asarray(
         obj = np.frombuffer(obj, (dtype or dtypes.get_default_dtype()).numpy)
     y = as_tensor(obj, dtype=dtype, device=device)
     source = obj._array if isinstance(obj, Tensor) else obj
-    shared = y is obj or y._array is source or getattr(y._array, "base", None) is source
-    if copy is False and not shared:
+    same = y is obj or y._array is source or getattr(y._array, "base", None) is source
+    if copy is False and not same:
         raise ValueError("asarray: a copy is needed here, but copy=False")
-    if copy and shared:
+    if copy and same:
         y = y.detach().clone()
     elif y is obj and y.requires_grad and not requires_grad:
         y = y.detach()
@@ -176,7 +199,8 @@ def frombuffer(
     >>> frombuffer(bytearray([1, 2, 3]), dtype=uint8, offset=1)
     tensor([2, 3], dtype=torch.uint8)
     """
-    return created(np.frombuffer(buffer, dtypes.array_type(dtype), count, offset), requires_grad)
+    array = np.frombuffer(buffer, dtypes.array_type(dtype), count, offset)
+    return of_memory(array, requires_grad)
 
 
 def from_file(
@@ -210,4 +234,4 @@ def from_file(
             {"file": f"{os.path.getsize(filename)} bytes"},
         )  # fmt: skip
     memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(needed,))
-    return created(np.frombuffer(memory, kind))
+    return of_memory(np.frombuffer(memory, kind))

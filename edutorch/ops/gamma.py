@@ -109,7 +109,7 @@ def mvlgamma(xp: Any, input: Array, p: int) -> Array:
     """
     if p < 1:
         raise ValueRangeError("mvlgamma", "p has to be greater than or equal to 1", {"p": p})
-    y = 0 * input + p * (p - 1) / 4 * math.log(math.pi)
+    y = xp.full_like(input, p * (p - 1) / 4 * math.log(math.pi))
     for i in range(p):
         y = y + lgamma.op.forward(xp, input - i / 2)
     return y

@@ -18,7 +18,7 @@ from ..errors import ShapeError
 from .matrices import adjoint_of, need_matrix
 
 
-@op(outputs=("a", "tau"), method=False)
+@op(outputs=("a", "tau"), method=False, public="geqrf")
 def reflected(xp: Any, input: Array) -> tuple[Array, Array]:
     """R with the reflectors below its diagonal, and their factors: see `geqrf`."""
     batch = need_matrix("geqrf", input)

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from ..backends.batched_words import not_in_place
 from ..backends.numpy import Array
+from ..backends.shared import plain
 from ..core.forward import propagate, written
 from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, array_of, wrap
 from ..errors import DimError, DTypeError, ShapeError
 from ..modes import current
 
@@ -28,9 +30,8 @@ def as_index(index: Any) -> Any:
     """Turn tensors inside an index into arrays, and lists into arrays of positions."""
     if isinstance(index, tuple):
         return tuple(as_index(each) for each in index)
-    if isinstance(index, Tensor):
-        index = index._array
-    elif isinstance(index, list):
+    index = plain(array_of(index))
+    if isinstance(index, list):
         index = host_array(index) if index else np.zeros(0, np.int64)
     elif isinstance(index, slice):
         return checked_slice(index)
@@ -43,7 +44,7 @@ def as_index(index: Any) -> Any:
         )  # fmt: skip
     if index.ndim == 0 and not hasattr(index, "backend"):  # inside of vmap it is many numbers
         return bool(index) if index.dtype.kind == "b" else int(index)
-    return index
+    return index.copy() if current().grad else index  # what is saved must stay as it is
 
 
 def checked_slice(index: slice) -> slice:
@@ -93,7 +94,7 @@ def without_idle_dots(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return tuple(part for part in index if part is not Ellipsis)
 
 
-@movement(method=False)
+@movement(method=False, public="index")
 def getitem(xp: Any, input: Array, index: Index) -> Array:
     """The numbers at `index`: ints, slices, None, ..., bool masks and integer tensors.
 
@@ -143,7 +144,7 @@ def one_mask_at_most(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(each for group in found for each in group)
 
 
-@op(linear=True, method=False)
+@op(linear=True, method=False, public="index_put")
 def place(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     """Zeros of `shape` with `input` added at `index`: the other way of picking.
 
@@ -182,7 +183,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     else:
         value = wrap(backends.of(self._array).asarray(value, self._array.dtype))
     if backends.of(self._array).level:
-        value = batched(value, backends.of(self._array), None)
+        value = shared(value, backends.of(self._array))
+    elif backends.of(value._array).level:
+        raise not_in_place()
     assigned = value._array
     if backends.of(assigned) is not backends.of(self._array):
         assigned = as_same_device(value, self)
@@ -234,7 +237,7 @@ def needs_recording(*tensors: Tensor) -> bool:
     return current().grad and any(each._node is not None for each in tensors)
 
 
-@op(linear=True, method=False)
+@op(linear=True, method=False, public="__setitem__")
 def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 
@@ -256,6 +259,6 @@ setitem.vjp(
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
-from .batching import batched  # noqa: E402
+from .batching import shared  # noqa: E402
 from .from_data import host_array  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402  (rules may use any op)

@@ -41,6 +41,7 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
             each for each in tensors if each.shape != (0,)
         ]  # these add nothing, as in PyTorch
         if len(filled) == len(tensors):
+            normal_dim("cat", dim, tensors[0].ndim)
             check_alike("cat", tensors, dim)
             raise
         return xp.concatenate(filled, dim)

@@ -75,7 +75,10 @@ def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]
     return xp.tril(a), pivots, info
 
 
-@op(outputs=("LD", "pivots", "info"), method=False)
+@op(
+    outputs=("LD", "pivots", "info"), method=False,
+    public="linalg.ldl_factor linalg.ldl_factor_ex",
+)
 def ldl_of(xp: Any, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """L and D in one matrix, the pivots, the first zero of D: see `linalg.ldl_factor_ex`."""
     batch = need_matrix("linalg.ldl_factor", input, square=True)
@@ -159,7 +162,7 @@ def solve_one(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -
     return x
 
 
-@op(method=False)
+@op(method=False, public="linalg.ldl_solve")
 def ldl_solved(xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool) -> Array:
     """The X with A X = B, given the factors of A: see `linalg.ldl_solve`."""
     y = other.copy()

@@ -37,7 +37,7 @@ def whole(xp: Any, input: Array, hermitian: bool) -> Array:
     return lower + xp.conj(xp.swapaxes(lower, -1, -2)) + on_diagonal
 
 
-@op(method=False)
+@op(method=False, public="linalg.pinv")
 def pseudoinverse(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """V S⁻¹ Uᴴ, without the singular values that count as 0: see `linalg.pinv`."""
     need_matrix("linalg.pinv", input, square=hermitian)
@@ -93,7 +93,7 @@ def _threshold(value: Any) -> Any:
     return array_of(value) if isinstance(value, Tensor) else value
 
 
-@op(method=False)
+@op(method=False, public="linalg.matrix_rank")
 def rank_of(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """How many singular values are not 0: see `linalg.matrix_rank`."""
     batch = need_matrix("linalg.matrix_rank", input, square=hermitian)

@@ -8,7 +8,9 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..core.methods import as_method
-from ..core.tensor import Tensor
+from ..core.room import check_room
+from ..core.subclasses import result_class, turned_into
+from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..device import backend_for
 from ..memory_format import kept_order, laid_out, preserve_format
 from .creation import created, empty_strided, number_of, sizes, strided_only
@@ -35,8 +37,12 @@ def like(
         order = kept_order(array)
     else:
         order = memory_format.order_of(f"{make}_like", array.ndim)
+    check_room(f"{make}_like", array.shape, kind)
     made = laid_out(lambda shape: build(shape, *args, dtype=kind), array.shape, order)
-    return created(made, requires_grad)
+    output = created(made, requires_grad)
+    if input.__class__ not in PLAIN_TENSORS:
+        output = turned_into(result_class([input]) or Tensor, output)
+    return output
 
 
 def zeros_like(
@@ -110,7 +116,9 @@ def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any
         raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
     backend = backends.of(input._array) if device is None else backend_for(device)
     kind = input._array.dtype if dtype is None else dtypes.array_type(dtype)
-    made = getattr(backend.xp, make)(sizes(f"new_{make}", size), *value, dtype=kind)
+    shape = sizes(f"new_{make}", size)
+    check_room(f"new_{make}", shape, kind)
+    made = getattr(backend.xp, make)(shape, *value, dtype=kind)
     return created(made, requires_grad)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..backends.numpy import Array
+from ..core.complaints import need_tensor
 from ..core.tensor import array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError
 
@@ -21,6 +22,7 @@ MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
 
 def need_numbers(name: str, input: Any) -> None:
     """Raises: DTypeError: the numbers are neither floating nor complex."""
+    need_tensor(name, "input", array_of(input))
     kind = array_of(input).dtype
     if kind.kind not in "fc" and kind.name != "bfloat16":
         raise DTypeError(
@@ -34,6 +36,7 @@ def need_matrix(name: str, input: Any, square: bool = False) -> tuple[int, ...]:
 
     Raises: ShapeError: not matrices, or not square. DTypeError: of a type without LAPACK.
     """
+    need_tensor(name, "input", input)
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise ShapeError(

@@ -172,7 +172,7 @@ for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_
 # Another type ----------------------------------------------------------------------------------
 
 
-@movement(method=False)
+@movement(method=False, public="view")
 def view_as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The same bytes read as numbers of another type (`x.view(dtype)`), without a gradient.
 
@@ -236,15 +236,6 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         if axis < added or (shape[axis - added] == 1 != have[axis])
     ]  # fmt: skip
     return (input.sum(axes, keepdim=True) if axes else input).reshape(shape)
-
-
-def _as_subclass(self: Tensor, cls: type) -> Any:
-    """The same numbers and past as an object of a subclass of Tensor."""
-    made = object.__new__(cls)
-    past = self.view_as(self)
-    made._array, made._node, made._writes = past._array, past._node, past._writes
-    made._base, made._grad, made._hooks = past._base, None, None
-    return made
 
 
 def _need_plain(self: Tensor, name: str) -> None:
@@ -314,7 +305,7 @@ def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> T
 
 
 for _name, _method in {
-    "as_subclass": _as_subclass, "apply_": _apply_, "map_": _map_, "map2_": _map2_, "new": _new,
+    "apply_": _apply_, "map_": _map_, "map2_": _map2_, "new": _new,
     "module_load": _module_load, "pin_memory": _pin_memory, "share_memory_": _share_memory_,
     "record_stream": _record_stream, "to_dense": _to_dense,
 }.items():  # fmt: skip

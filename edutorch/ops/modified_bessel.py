@@ -18,10 +18,10 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .bessel import NEAR, falling, logarithmic_series, over_x, plain_series
+from .bessel import LOG_2, NEAR, falling, logarithmic_series, over_x, plain_series
 from .precise import in_float64, power_series
 
-FAR = 25.0
+FAR, LARGEST = 25.0, 1e300
 
 
 @functools.cache
@@ -36,14 +36,15 @@ def hankel_series(n: int, terms: int = 26) -> list[float]:
 def growing(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     """I of order n, times e⁻ˣ if `scaled`. eˣ is taken in two halves: it overflows later."""
     x = xp.abs(input)
-    near, far = xp.minimum(x, FAR), xp.maximum(x, FAR)
+    near, far = xp.minimum(x, FAR), xp.clip(x, FAR, LARGEST)
     close = (near / 2) ** n * power_series(near * near * 0.25, plain_series(n, 50))
     away = power_series(1 / far, hankel_series(n)) / xp.sqrt(2 * math.pi * far)
     if scaled:
         close = close * xp.exp(-near)
     else:
         half = xp.exp(far / 2)
-        away = xp.where(xp.isinf(far), math.inf, away * half * half)
+        away = away * half * half
+    away = xp.where(xp.isinf(x), 0.0 if scaled else math.inf, away)
     y = xp.where(x > FAR, away, close)
     return xp.where(input < 0, -y, y) if n else y
 
@@ -52,9 +53,10 @@ def shrinking(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     """K of order n, times eˣ if `scaled`."""
     positive = input > 0
     x = xp.where(positive, input, 1.0)
-    near, far = xp.minimum(x, NEAR), xp.maximum(x, NEAR)
+    near, far = xp.minimum(x, NEAR), xp.clip(x, NEAR, LARGEST)
     t, half = near * near * 0.25, near / 2
-    terms = power_series(t, logarithmic_series(n)) - xp.log(half) * power_series(t, plain_series(n))
+    log_half = xp.log(near) - LOG_2
+    terms = power_series(t, logarithmic_series(n)) - log_half * power_series(t, plain_series(n))
     close = terms * (-half) ** n + n / near
     away = falling(xp, far, n)
     if scaled:

@@ -1,4 +1,4 @@
-"""Arithmetic beyond the everyday: the other way round, in double precision, by powers of 2."""
+"""Arithmetic beyond the everyday: on logarithms, the other way round, in double precision."""
 
 from __future__ import annotations
 
@@ -12,6 +12,27 @@ from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
 
 
+@elementwise(promotion="promote", takes="fc")
+def logaddexp(xp: Any, input: Array, other: Array) -> Array:
+    """y = log(exp(a) + exp(b)), without overflow.
+
+    >>> logaddexp(tensor([100.0]), tensor([100.0]))
+    tensor([100.6931])
+    """
+    if input.dtype.kind != "c":
+        return xp.logaddexp(input, other)
+    first = xp.real(input) >= xp.real(other)
+    larger, smaller = xp.where(first, input, other), xp.where(first, other, input)
+    return larger + xp.log(1 + xp.exp(smaller - larger))
+
+
+logaddexp.vjp(
+    input=lambda g, input, other: g / (1 + exp(other - input)),
+    other=lambda g, input, other: g / (1 + exp(input - other)),
+    latex={"input": r"g\,e^{a-y}", "other": r"g\,e^{b-y}"},
+)
+
+
 @elementwise(promotion="promote", takes="f")
 def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
     """y = log₂(2^a + 2^b), without overflow.
@@ -23,8 +44,8 @@ def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
 
 
 logaddexp2.vjp(
-    input=lambda g, y, input: g * exp2(input - y),
-    other=lambda g, y, other: g * exp2(other - y),
+    input=lambda g, input, other: g / (1 + exp2(other - input)),
+    other=lambda g, input, other: g / (1 + exp2(input - other)),
     latex={"input": r"g\,2^{a-y}", "other": r"g\,2^{b-y}"},
 )
 
@@ -64,5 +85,5 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 from .arithmetic import add, mul, pow, sub  # noqa: E402  (rules may use any op)
-from .elementwise import exp2  # noqa: E402
+from .elementwise import exp, exp2  # noqa: E402
 from .sorting import no_bools  # noqa: E402

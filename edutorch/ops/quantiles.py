@@ -132,7 +132,7 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     """Sort (NaN comes last), and take the middle of those that count."""
     no_bools(name, input)
     rows = input.reshape(-1) if dim is None else atleast_1d(input)
-    axis = 0 if dim is None else dim
+    axis = 0 if dim is None else normal_dim(name, dim, input.ndim)
     n = rows.shape[axis]
     if not n:
         if dim is None:

@@ -19,6 +19,7 @@ from ..backends.batched_random import drawn_inside
 from ..core.methods import as_method
 from ..core.out import into, takes_out
 from ..core.shapes import broadcast_shapes
+from ..core.room import check_room
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
 from ..errors import DTypeError, ShapeError, ValueRangeError
@@ -134,6 +135,8 @@ def seed() -> int:
 
 def source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
+    if not isinstance(chosen, Generator):
+        raise TypeError(f"argument `generator` must be a Generator, not {type(chosen).__name__}")
     levels = current().batches
     return drawn_inside(chosen.random, levels) if levels else chosen.random
 
@@ -165,7 +168,9 @@ def drawn_as(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    drawn = draw(source(generator, backend), how, sizes(name, size), floating(name, dtype))
+    shape, kind = sizes(name, size), floating(name, dtype)
+    check_room(name, shape, kind)
+    drawn = draw(source(generator, backend), how, shape, kind)
     return created(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
 
 
@@ -218,7 +223,9 @@ def randint(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    drawn = source(generator, backend).integers(low, high, sizes("randint", (size,)))
+    shape = sizes("randint", (size,))
+    check_room("randint", shape, np.dtype(np.int64))
+    drawn = source(generator, backend).integers(low, high, shape)
     drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
     return created(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
 
@@ -238,6 +245,7 @@ def randperm(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
+    check_room("randperm", (n,), np.dtype(np.int64))
     drawn = source(generator, backend).permutation(n).astype((dtype or dtypes.int64).numpy)
     return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import backends
 from ..core.tensor import Tensor
 from .like import empty_like
 from .random import Generator, rand, randint, randn
@@ -61,6 +62,8 @@ def randint_like(
 
 def placed_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
     """The numbers, in the order in memory that `empty_like` gives."""
+    if backends.of(drawn._array).level:
+        return drawn.requires_grad_(requires_grad)  # inside of vmap nobody asks for an order
     y = empty_like(
         input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
         memory_format=memory_format,

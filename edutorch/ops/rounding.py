@@ -61,6 +61,8 @@ def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
     >>> round(tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
     """
+    if decimals and input.dtype == "float16":  # x · 10ⁿ may be too large for it
+        return xp.around(input.astype("float32"), decimals).astype("float16")
     return xp.around(input, decimals)
 
 

@@ -99,10 +99,10 @@ def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
     return cat(parts, dim) if parts else g * input
 
 
-from .arithmetic import logaddexp  # noqa: E402
 from .arrange import flip  # noqa: E402  (rules may use any op)
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like  # noqa: E402
+from .more_arithmetic import logaddexp  # noqa: E402
 from .movement import narrow  # noqa: E402
 from .reduction import sum  # noqa: E402

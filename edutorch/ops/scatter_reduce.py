@@ -10,13 +10,15 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
-from .along import along, check_range, gather, positions, scatter, scatter_add, spread_back, taken
+from .along import (
+    along, check_as_many, check_range, gather, positions, scatter, scatter_add, spread_back, taken,
+)  # fmt: skip
 from .indexing import Index
 
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@op()
+@op(promotion="same")
 def scatter_reduce(
     xp: Any, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
     include_self: bool = True,
@@ -35,6 +37,7 @@ def scatter_reduce(
     if not input.ndim:  # one number is a row of one
         row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
         return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
+    check_as_many("scatter_reduce", input, index, src)
     check_range("scatter_reduce", index, input.shape[dim])
     where, src = along(index, dim), taken(src, index.shape)
     y = input.copy()

@@ -38,7 +38,7 @@ inv.vjp(
 )
 
 
-@op(method=False, promotion="same")
+@op(method=False, promotion="same", public="linalg.solve linalg.inv")
 def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     need_matrix("linalg.solve", input, square=True)
@@ -210,7 +210,10 @@ det.vjp(
 )
 
 
-@op(outputs=("logarithm", "sign"), method=False)
+@op(
+    outputs=("logarithm", "sign"), method=False,
+    public="linalg.slogdet linalg.det logdet det slogdet",
+)
 def log_det(xp: Any, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
     need_matrix("linalg.slogdet", input, square=True)

@@ -11,6 +11,7 @@ from ..core.op import op
 from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
 from ..return_types import ValuesIndices
 
@@ -21,7 +22,7 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     return place(g, along(indices, dim), shape) if shape else g
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif")
+@op(outputs=("values", "indices"), method=False, takes="bif", public="sort argsort msort")
 def sort_with_indices(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
@@ -30,6 +31,8 @@ def sort_with_indices(
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
     source = xp.flip(input, (dim,)) if descending else input
+    if input.dtype == bfloat16.numpy:  # ml_dtypes would leave NaN where it is
+        source = source.astype("float32")
     indices = xp.argsort(source, axis=dim, kind="stable")
     if descending:  # equal numbers keep their order in both directions
         indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
@@ -42,7 +45,7 @@ sort_with_indices.vjp(
 )
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif")
+@op(outputs=("values", "indices"), method=False, takes="bif", public="max min")
 def extreme_with_index(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:

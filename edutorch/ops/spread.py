@@ -45,11 +45,11 @@ def std(
     tensor(1.)
     """
     dim, correction = one_way("std", dim, unbiased, correction)
-    squared = statistics.var(input, dim, keepdim, correction=correction)
+    squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if squared._node is None:
-        return sqrt(squared)
+        return sqrt(squared).to(input.dtype)
     flat = squared == 0
-    return where(flat, 0.0, sqrt(where(flat, 1.0, squared)))
+    return where(flat, 0.0, sqrt(where(flat, 1.0, squared))).to(input.dtype)
 
 
 @with_aliases
@@ -96,5 +96,6 @@ def one_way(
 
 
 from .comparison import where  # noqa: E402
+from .conversion import widened  # noqa: E402
 from .elementwise import sqrt  # noqa: E402
 from .reduction import mean  # noqa: E402

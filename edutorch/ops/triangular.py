@@ -14,7 +14,10 @@ from ..errors import ShapeError
 from .matrices import need_matrix, turned
 
 
-@op(method=False, promotion="same")
+@op(
+    method=False, promotion="same",
+    public="linalg.solve_triangular triangular_solve cholesky_solve",
+)
 def solve_rows(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
     """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.
 

@@ -177,6 +177,8 @@ def sinc(xp: Any, input: Array) -> Array:
     >>> sinc(tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
+    if input.dtype.itemsize == 2:  # π x needs more digits, and may be too large
+        return xp.sinc(input.astype("float32")).astype(input.dtype)
     return xp.sinc(input)
 
 
@@ -186,7 +188,7 @@ sinc.vjp(
 )
 
 
-@elementwise
+@elementwise(takes="bif")
 def deg2rad(xp: Any, input: Array) -> Array:
     """Degrees as radians: y = π x / 180.
 
@@ -199,7 +201,7 @@ def deg2rad(xp: Any, input: Array) -> Array:
 deg2rad.vjp(input=lambda g: g * (math.pi / 180), latex=r"\tfrac{\pi}{180}\,g")
 
 
-@elementwise
+@elementwise(takes="bif")
 def rad2deg(xp: Any, input: Array) -> Array:
     """Radians as degrees: y = 180 x / π.
 

@@ -86,7 +86,7 @@ def polygamma(xp: Any, input: Array, n: int) -> Array:
     if n == 0:
         return digamma.op.forward(xp, input)
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
-    return (-1) ** (n + 1) * factorial * zeta.op.forward(xp, 0 * input + (n + 1.0), input)
+    return (-1) ** (n + 1) * factorial * zeta.op.forward(xp, xp.full_like(input, n + 1.0), input)
 
 
 polygamma.vjp(input=lambda g, input, n: g * polygamma(input, n + 1), latex=r"g\,\psi^{(n+1)}(x)")

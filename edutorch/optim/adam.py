@@ -8,7 +8,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
-from ..ops import tensor, zeros_like
+from ..ops import tensor, view_as_real, zeros_like
 from .optimizer import Optimizer, check
 
 __all__ = ["Adam"]
@@ -80,6 +80,9 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         lr = float(group["lr"])
         m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
+        largest = state["max_exp_avg_sq"]._array if group["amsgrad"] else v
+        if param.dtype.kind == "c":  # the two parts follow their gradients by themselves
+            param, grad, m, v, largest = map(view_as_real, (param, grad, m, v, largest))
         t = self.scratch(xp, param)
         state["step"]._array += 1
         steps = state["step"]._array.item()
@@ -98,7 +101,6 @@ class Adam(Optimizer):
         v += t
 
         if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]._array
             xp.maximum(largest, v, out=largest)
             v = largest
         # lr · m̂ / (√v̂ + ε), with both corrections moved into two numbers.

@@ -16,7 +16,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.autograd import RemovableHandle
 from ..core.tensor import Tensor
-from ..errors import GradientError
+from ..errors import ArgumentError, GradientError
 from ..events import Stepped, emit
 from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
@@ -49,11 +49,18 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or dicts; "
                 "put the tensor into a list: [x]"
             )
+        if not isinstance(params, Iterable):
+            raise ArgumentError(
+                type(self).__name__,
+                f"argument `params` must be an iterable of Tensors, not {type(params).__name__}",
+                hint="call it: model.parameters()" if callable(params) else None,
+            )
         groups = list(params)
         if not groups:
             raise ValueError(
                 "optimizer got an empty parameter list; "
-                "are the layers attributes of the module, or in an nn.ModuleList?"
+                "are the layers attributes of the module, or in an nn.ModuleList? "
+                "(A generator such as model.parameters() is empty after its first use.)"
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
@@ -78,13 +85,13 @@ class Optimizer:
         params = [given] if isinstance(given, Tensor) else list(given)
         params = [each[1] if isinstance(each, tuple) else each for each in params]
         for param in params:
-            check_param(param)
+            check_param(param, self.defaults.get("differentiable", False))
         known = {id(each) for group in self.param_groups for each in group["params"]}
         if len({id(each) for each in params}) < len(params):
             raise ValueError("optimizer contains a parameter group with duplicate parameters")
         if known & {id(each) for each in params}:
             raise ValueError("some parameters appear in more than one parameter group")
-        group = {**copy.deepcopy(self.defaults), **param_group, "params": params}
+        group = {**self.defaults, **param_group, "params": params}
         self.param_groups.append(group)
 
     # Stepping -------------------------------------------------------------------------
@@ -243,13 +250,17 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
 Optimizer.step = watched(Optimizer.step)  # type: ignore[method-assign]
 
 
-def check_param(param: Any) -> None:
+class NotALeafError(GradientError, ValueError):
+    """What was computed from other tensors cannot be trained."""
+
+
+def check_param(param: Any, differentiable: bool = False) -> None:
     if not isinstance(param, Tensor):
         raise TypeError(
             f"optimizer can only optimize Tensors, but one of the params is {type(param)}"
         )
-    if not param.is_leaf:
-        raise GradientError(
+    if not (param.is_leaf or param.retains_grad or differentiable):
+        raise NotALeafError(
             "optimizer", "can't optimize a non-leaf Tensor", {"param": tuple(param.shape)},
             "give it the tensor that was made with requires_grad=True, not one computed from it",
         )  # fmt: skip

@@ -16,6 +16,11 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+def shown(value):
+    """Name a case: by the settings' names, because functions print their address."""
+    return value if isinstance(value, str) else "-".join(value)
+
+
 def rates(library, name, settings, steps):
     x = library.zeros(1, requires_grad=True)
     y = library.zeros(1, requires_grad=True)
@@ -30,7 +35,7 @@ def rates(library, name, settings, steps):
     return found
 
 
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=shown)
 def test_a_hundred_steps_equal_pytorchs(name, settings, torch):
     for found, expected in zip(
         rates(edutorch, name, settings, 100), rates(torch, name, settings, 100), strict=True
@@ -54,7 +59,7 @@ def test_two_schedulers_share_an_optimizer(torch):
     assert both(edutorch) == pytest.approx(both(torch))
 
 
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=shown)
 def test_a_scheduler_continues(name, settings):
     def make():
         optimizer = optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=0.1)

@@ -39,7 +39,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return input.relu_() if inplace else relu_of(input)
 
 
-@activation
+@activation(public="leaky_relu")
 def leaky(xp: Any, input: Array, negative_slope: float = 0.01) -> Array:
     """y = x where x > 0, else slope · x."""
     return xp.where(input > 0, input, negative_slope * input)
@@ -60,7 +60,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return (leaky.in_place if inplace else leaky)(input, negative_slope)
 
 
-@activation
+@activation(public="elu selu celu")
 def exponential_linear(xp: Any, input: Array, alpha: float = 1.0) -> Array:
     """y = x where x > 0, else α · (eˣ - 1)."""
     return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
@@ -97,10 +97,10 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return SELU_SCALE * exponential_linear(input, SELU_ALPHA)
 
 
-@activation(takes="fc")
+@activation(takes="fc", public="silu")
 def silu_of(xp: Any, input: Array) -> Array:
     """y = x · σ(x)."""
-    return input * (0.5 * xp.tanh(0.5 * input) + 0.5)
+    return input / (1 + xp.exp(-input))
 
 
 def silu_slope(input: Any) -> Any:
@@ -156,7 +156,7 @@ gelu.vjp(
 )
 
 
-@activation
+@activation(public="hardtanh relu6")
 def between(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
     """y = min(max(x, a), b)."""
     return xp.minimum(xp.maximum(input, min_val), max_val)

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...errors import DTypeError, ShapeError, warn
-from ...ops import log_softmax, reshape, sum, where
+from ...errors import DTypeError, NotForTypesError, ShapeError, warn
+from ...ops import log_softmax, reshape, sigmoid, softmax, sum, where
 from . import nll
 from .linear import linear
 from .reductions import reduced, reduction_of
@@ -42,6 +42,8 @@ def nll_loss(
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("nll_loss", ALREADY[input._node.__class__])
     return nll.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
@@ -73,6 +75,8 @@ def cross_entropy(
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("cross_entropy", ALREADY[input._node.__class__])
     shape = input._array.shape
     if not shape:
         raise ShapeError("cross_entropy", "`input` has no axis of classes", {"input": shape})
@@ -95,13 +99,29 @@ def cross_entropy(
     return (1 - label_smoothing) * loss + (label_smoothing / shape[axis]) * smooth
 
 
+ALREADY = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
+"""What makes probabilities of scores, by its node in the graph."""
+
+
+def warn_of_probabilities(loss: str, made_by: str) -> None:
+    """Say that a loss was given what it would make itself: it still runs, and learns badly."""
+    wanted = {
+        "nll_loss": "expects log-probabilities: use log_softmax, or cross_entropy of the scores",
+    }.get(loss, "expects scores (logits), as they leave the last layer: leave that out")
+    warn(f"{loss}: `input` comes from {made_by}, but {loss} {wanted}")
+
+
 def float_classes(input: Tensor, target: Tensor) -> DTypeError:
-    return DTypeError(
+    hint = "class numbers must be integers: target.long()"
+    kind = DTypeError
+    if not input.is_floating_point():
+        kind, hint = NotForTypesError, "the scores come first: cross_entropy(scores, target)"
+    return kind(
         "cross_entropy",
         "expected scalar type Long: floating targets are probabilities, of the input's shape",
         {"input": f"{tuple(input.shape)} {input.dtype}",
          "target": f"{tuple(target.shape)} {target.dtype}"},
-        "class numbers must be integers: target.long()",
+        hint,
     )  # fmt: skip
 
 

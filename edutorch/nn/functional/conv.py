@@ -57,8 +57,12 @@ def blocks(x: Array, numbers_per_image: int) -> Iterator[slice]:
 
 def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
     """Say what to do about an image that does not fit the filters."""
+    if input.ndim == 2:
+        return "an image needs axes for the batch and for the channels: x[None, None]"
     if input.ndim == 3:
         return "a batch of one image is needed: input.unsqueeze(0)"
+    if input.shape[0] == weight.shape[1] == 1 and input.shape[1] > 1:
+        return "three axes are one image, (c h w); a batch of gray ones is x.unsqueeze(1)"
     if weight.ndim == 4 and input.ndim == 4 and input.shape[3] == weight.shape[1]:
         return (
             f"the filters expect {weight.shape[1]} input channels; "
@@ -98,7 +102,7 @@ def conv2d(
     return response(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
 
 
-@layer(takes="ifc")
+@layer(takes="ifc", public="conv1d conv2d conv3d")
 def conv_nd(
     xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,
@@ -113,7 +117,8 @@ def response(
     dilation: Any, groups: int,
 ) -> Array:  # fmt: skip
     """What `conv2d` computes."""
-    same_types(op, {"input": input, "weight": weight})
+    arrays = {"input": input, "weight": weight}
+    same_types(op, arrays if bias is None else {**arrays, "bias": bias})
     kernel, stride, pads, dilation = window_of(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
     count = places_of(op, input.shape, kernel, stride, pads, dilation)
@@ -151,7 +156,7 @@ def kept_window(
     return kernel, stride, pads_of(padding, kernel, dilation, stride), dilation
 
 
-@layer()
+@layer(public="conv_transpose2d conv_transpose1d conv_transpose3d")
 def transposed(
     xp: Any,
     input: Array,
@@ -183,7 +188,7 @@ def transposed(
     return y[within(pads, size)]
 
 
-@layer()
+@layer(public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d")
 def conv_weight(
     xp: Any,
     input: Array,

@@ -47,8 +47,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )  # fmt: skip
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
-    if tensor.numel() and (int(tensor.min()) < 0 or int(tensor.max()) >= num_classes):
-        raise DimError("one_hot", f"Class values must be from 0 to {num_classes - 1}.")
+    classes = tensor._array
+    if classes.size and (bool(classes.min() < 0) or bool(classes.max() >= num_classes)):
+        lowest, highest = int(tensor.min()), int(tensor.max())
+        raise DimError(
+            "one_hot", f"Class values must be from 0 to {max(num_classes, 1) - 1}.",
+            {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
+        )  # fmt: skip
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
     found = index_select(rows, 0, reshape(tensor, (-1,)))
     return reshape(found, (*tensor.shape, num_classes))
@@ -81,12 +86,29 @@ def embedding(
     """
     if max_norm is not None:
         shorten(weight, input, max_norm, norm_type)
-    found = rows_of(weight, reshape(input, (-1,)), scale_grad_by_freq)
+    try:
+        found = rows_of(weight, reshape(input, (-1,)), scale_grad_by_freq)
+    except (DimError, DTypeError) as error:
+        raise no_such_row(input, weight, error) from None
     found = reshape(found, (*input.shape, *weight.shape[1:]))
     if padding_idx is None:
         return found
     padding = reshape(input == row_number(weight, padding_idx), (*input.shape, 1))
     return where(padding, found.detach(), found)
+
+
+def no_such_row(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchError:
+    """Say of an error in picking rows which numbers the table has."""
+    if isinstance(error, DTypeError):
+        kinds = {"input": input.dtype, "weight": weight.dtype}
+        return DTypeError(
+            "embedding", "expected the numbers of rows, int64", kinds, "use input.long()"
+        )
+    rows = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
+    return DimError(
+        "embedding", f"index out of range: {error.message}", rows,
+        f"the rows are 0 to {weight.shape[0] - 1}; num_embeddings must exceed the largest number",
+    )  # fmt: skip
 
 
 def row_number(weight: Tensor, padding_idx: int) -> int:

@@ -32,22 +32,25 @@ def layer(
     return decorator
 
 
-def activation(forward: Callable[..., Any] | None = None, /, *, takes: str = "f") -> Any:
+def activation(
+    forward: Callable[..., Any] | None = None, /, *, takes: str = "f", public: str = ""
+) -> Any:
     """An op that bends each number by itself. The function's `in_place` writes into the input.
 
     Args:
         takes: the numbers it is defined for, as for `Op`.
+        public: the functions it is half of, as for `Op`.
     """
     if forward is None:
-        return lambda forward: activation(forward, takes=takes)
-    options: dict[str, Any] = {"promotion": "float", "out": True, "method": False}
+        return lambda forward: activation(forward, takes=takes, public=public)
+    options: dict[str, Any] = {"promotion": "float", "out": True, "method": False, "public": public}
     made = Op(forward, "elementwise", takes=takes, **options)
     made.function.in_place = in_place(made)
     return made.function
 
 
-class SettingError(EdutorchError, ValueError):
-    """A setting has a value that means nothing."""
+class SettingError(EdutorchError, ValueError, RuntimeError):
+    """A setting has a value that means nothing. (PyTorch raises either, as it happens.)"""
 
 
 class HintingContract(Contract):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ...backends.numpy import Array
+from ...core.complaints import conversion_hint
 from ...errors import DTypeError
 from ...ops import reshape
 from ...ops.linalg import product
@@ -33,6 +34,8 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
         y = product(xp, input.reshape(-1, input.shape[-1]), weight.T)
         y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
+        if bias.dtype is not weight.dtype:
+            same_types("linear", {"input": input, "weight": weight, "bias": bias})
         y += bias
     return y
 
@@ -55,13 +58,9 @@ def rows(x: Any) -> Any:
 def same_types(op: str, arrays: dict[str, Array]) -> None:
     """Raise DTypeError unless all arrays have one type: layers do not convert."""
     kinds = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
-    if len(set(kinds.values())) == 1:
-        return
-    hint = "convert one of them: x.float() or model.double()"
-    if any(kind.category < 2 for kind in kinds.values()):
-        integer = next(name for name, kind in kinds.items() if kind.category < 2)
-        hint = f"`{integer}` holds integers: use {integer}.float()"
-    raise DTypeError(op, "expected all arguments to have the same dtype", kinds, hint)
+    if len(set(kinds.values())) > 1:
+        message = "expected all arguments to have the same dtype"
+        raise DTypeError(op, message, kinds, conversion_hint(arrays))
 
 
 def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str | None:
@@ -71,7 +70,10 @@ def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str
     features = weight.shape[1]
     hint = f"the layer expects {features} features in the last axis"
     if math.prod(input.shape[1:]) == features:
-        return f"{hint}; flatten the other axes first: x.flatten(1)"
+        flat = (input.shape[0], features)
+        return f"{hint}; flatten the other axes first: x.flatten(1) gives {flat}"
+    if math.prod(input.shape) == features:
+        return f"{hint}; flatten the sample first: x.flatten() gives ({features},)"
     if input.ndim == 2 and input.shape[0] == features:
         return f"{hint}; did you mean x.T?"
     return f"{hint}, or should be made for {input.shape[-1]}"

@@ -6,10 +6,11 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...errors import ValueRangeError, warn
+from ...errors import DTypeError, ValueRangeError, warn
 from ...ops import abs as abs_
-from ...ops import exp, log, sum, where
+from ...ops import clamp, exp, log, sum, where
 from . import pairs
+from .classes import ALREADY, warn_of_probabilities
 from .pairs import logits_loss, probability_loss, same_shape
 from .reductions import reduced, reduction_of
 
@@ -122,7 +123,8 @@ def huber_loss(
         raise ValueError("huber_loss does not support non-positive values for delta.")
     same_shape("huber_loss", input._array, target._array)
     distance = abs_(input - target)
-    losses = where(distance < delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+    near = clamp(distance, max=delta)  # beyond, it grows with the distance alone
+    losses = near * (distance - 0.5 * near)
     if weight is not None:
         check_weight("huber_loss", losses, weight)
         losses = losses * weight
@@ -221,6 +223,13 @@ def binary_cross_entropy_with_logits(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("binary_cross_entropy_with_logits", ALREADY[input._node.__class__])
+    if not target.is_floating_point():
+        raise DTypeError(
+            "binary_cross_entropy_with_logits", "the target must be of floating numbers, 0 to 1",
+            {"input": input.dtype, "target": target.dtype}, "use target.float()",
+        )  # fmt: skip
     losses = logits_loss(input, target)
     if pos_weight is not None:
         # A "yes" has the loss -log σ(x), which is the loss of the target 1.

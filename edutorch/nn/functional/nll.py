@@ -11,9 +11,10 @@ from typing import Any
 from ... import backends
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...errors import DimError, DTypeError, ShapeError
+from ...errors import DimError, DTypeError, ShapeError, running
 from .layer import layer
-from .reductions import REDUCTIONS, no_such_reduction
+from .pairs import TargetShapeError
+from .reductions import LOSSES, REDUCTIONS, no_such_reduction
 
 __all__: list[str] = []
 
@@ -42,7 +43,7 @@ def nll_loss(
     return mean.astype(input.dtype)
 
 
-@layer(takes="f")
+@layer(takes="f", public="nll_loss")
 def nll_spread(
     xp: Any,
     input: Array,
@@ -131,7 +132,7 @@ def amount(factor: Array | None, target: Array) -> Any:
 def check_target(input: Array, target: Array, weight: Array | None, reduction: str) -> None:
     """Raise ShapeError, DTypeError or SettingError unless the arguments fit together."""
     if reduction not in REDUCTIONS:
-        raise no_such_reduction("nll_loss", reduction)
+        raise no_such_reduction(reduction)
     shape = input.shape
     expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
     if target.shape != expected:
@@ -139,28 +140,30 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
     if target.dtype != "int64":
         hint = "classes are integers: use target.long()"
         raise DTypeError(
-            "nll_loss", "expected the target's classes as int64",
+            running(LOSSES), "expected the target's classes as int64",
             {"input": input.dtype, "target": target.dtype}, hint,
         )  # fmt: skip
     if weight is not None and weight.shape != shape[min(1, len(shape) - 1) :][:1]:
         raise ShapeError(
-            "nll_loss", "`weight` needs one number for each class",
+            running(LOSSES), "`weight` needs one number for each class",
             {"input": shape, "weight": weight.shape},
         )  # fmt: skip
 
 
-def wrong_target(shape: Any, target: Any, expected: Any) -> ShapeError:
+def wrong_target(shape: Any, target: Any, expected: Any) -> TargetShapeError:
     hint = None
     if target == (*expected, 1):
         hint = "the target has an axis too many: target.squeeze(-1)"
+    elif target == tuple(shape):
+        hint = "a row of numbers for each sample: target.argmax(1) gives the classes"
     elif target[:1] == shape[1:2] == expected[:1]:
         hint = "the classes come along axis 1 of the input"
     elif len(shape) > 2 and shape[-1:] and target == shape[:-1]:
         hint = "the classes come along axis 1 of the input: input.permute(0, -1, …)"
     elif shape and target and shape[0] != target[0]:
         hint = "input and target must have the same number of samples"
-    return ShapeError(
-        "nll_loss",
+    return TargetShapeError(
+        running(LOSSES),
         f"expected a target of shape {tuple(expected)}, one class for each sample",
         {"input": shape, "target": target},
         hint,
@@ -171,4 +174,6 @@ def no_such_class(found: Any, shape: Any, classes: int) -> DimError:
     hint = f"the classes are 0 to {classes - 1}, one for each column of the input"
     if int(found) == classes:
         hint += "; if yours begin at 1, use target - 1"
-    return DimError("nll_loss", f"Target {int(found)} is out of bounds.", {"input": shape}, hint)
+    return DimError(
+        running(LOSSES), f"Target {int(found)} is out of bounds.", {"input": shape}, hint
+    )

@@ -11,21 +11,27 @@ import ml_dtypes
 from ...backends.numpy import Array
 from ...core.out import takes_out
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import ShapeValueError, ShapeError
 from ...modes import no_grad
-from ...ops import abs as abs_
 from ...ops import clamp, mean, reshape, rsqrt, var
-from ...ops import sum as total
+from ...ops.conversion import widened
+from ...ops.statistics import vector_norm
 from .layer import layer
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
 
 
-@layer(promotion="float", outputs=("y", "mean", "variance"), takes="f")
+@layer(
+    promotion="float", outputs=("y", "mean", "variance"), takes="f",
+    public="batch_norm layer_norm group_norm instance_norm",
+)
 def standardize(
     xp: Any, input: Array, dims: tuple[int, ...], eps: float
 ) -> tuple[Array, Array, Array]:
     """y = (x - mean) / √(variance + ε), both over `dims`; also returns the two."""
+    if input.dtype.itemsize == 2:  # its squares would overflow
+        wide = standardize.op.forward(xp, input.astype("float32"), dims, eps)
+        return tuple(each.astype(input.dtype) for each in wide)
     centre = xp.mean(input, axis=dims, keepdims=True)
     y = input - centre
     variance = xp.mean(y * y, axis=dims, keepdims=True)
@@ -35,7 +41,7 @@ def standardize(
 
 def standardize_gradient(g: Any, y: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """A push that all share, or that only stretches, changes nothing: both are taken out."""
-    scale = rsqrt(var(input, dims, keepdim=True, correction=0) + eps)
+    scale = rsqrt(var(widened(input), dims, keepdim=True, correction=0) + eps)
     return scale * (g - mean(g, dims, True) - y * mean(g * y, dims, True))
 
 
@@ -87,7 +93,7 @@ def batch_norm(
         return input * reshape(scale, channels) + reshape(shift, channels)
     count = input.numel() // max(input.shape[1], 1)
     if count < 2:
-        raise ShapeError(
+        raise ShapeValueError(
             "batch_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
         )  # fmt: skip
@@ -206,8 +212,9 @@ def rms_norm(
     shape = last_axes("rms_norm", input, normalized_shape)
     if eps is None:
         eps = float(ml_dtypes.finfo(input.dtype.numpy).eps)
-    y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
-    return scaled(y, weight, None, shape)
+    x = widened(input)
+    y = x * rsqrt(mean(x * x, tuple(range(-len(shape), 0)), True) + eps)
+    return scaled(y.to(input.dtype), weight, None, shape)
 
 
 @takes_out
@@ -219,5 +226,4 @@ def normalize(
     >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    size = total(abs_(input) ** p, dim, True) ** (1 / p)
-    return input / clamp(size, min=eps)
+    return input / clamp(vector_norm(input, p, dim, True), min=eps)

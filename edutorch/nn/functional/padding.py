@@ -14,7 +14,7 @@ from .layer import SettingError, layer
 __all__ = ["pad"]
 
 
-@layer()
+@layer(public="pad ctc_loss")
 def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
     """A border of one number around each axis; a negative width cuts off."""
     kept, inner = [], []

@@ -84,7 +84,7 @@ def combined(xp: Any, losses: Array, reduction: str) -> Array:
     if reduction == "none":
         return losses
     if reduction not in REDUCTIONS:
-        raise no_such_reduction("loss", reduction)
+        raise no_such_reduction(reduction)
     total = xp.sum(losses)
     return total if reduction == "sum" else total / (losses.size or float("nan"))
 
@@ -100,7 +100,7 @@ def count(losses: Any, reduction: str) -> int:
 # Yes or no -----------------------------------------------------------------------------------
 
 
-@layer(promotion="promote", takes="f")
+@layer(promotion="same", takes="f", public="binary_cross_entropy")
 def probability_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
     yes = xp.maximum(xp.log(input), -100)
@@ -116,10 +116,11 @@ probability_loss.vjp(
 )
 
 
-@layer(promotion="promote", takes="f")
+@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits")
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
-    """-t · log σ(x) - (1 - t) · log σ(-x), written as max(x, 0) - x·t + log(1 + e^-|x|)."""
-    return xp.maximum(input, 0) - input * target + xp.log1p(xp.exp(-xp.abs(input)))
+    """-t · log σ(x) - (1 - t) · log σ(-x), written as (1 - t)·x + max(-x, 0) + log(1 + e^-|x|)."""
+    tail = xp.log1p(xp.exp(-xp.abs(input)))
+    return (1 - target) * input + xp.maximum(-input, 0) + tail
 
 
 logits_loss.vjp(

@@ -20,7 +20,11 @@ __all__ = [
 # The largest --------------------------------------------------------------------------------
 
 
-@layer(takes="if")
+@layer(
+    takes="if",
+    public="max_pool2d max_pool1d max_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+    "adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d",
+)
 def max_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
     dilation: Counts, ceil_mode: bool,
@@ -40,7 +44,7 @@ def lowest(xp: Any, input: Array) -> float:
     return xp.iinfo(input.dtype).min if input.dtype.kind in "iu" else float("-inf")
 
 
-@layer()
+@layer(public="max_pool2d max_pool1d max_pool3d")
 def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     """The number of the tap that sees the largest number, the first of several.
 
@@ -58,7 +62,7 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     return tap
 
 
-@layer()
+@layer(public="max_pool2d max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d")
 def tap_spread(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
@@ -73,7 +77,7 @@ def tap_spread(
     return windows.inside(y)
 
 
-@layer()
+@layer(public="max_pool2d max_pool1d max_pool3d")
 def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """At each place the number that the given tap sees: the other way of `tap_spread`."""
     windows = windows_of("max_pool", input.shape, *settings)
@@ -110,10 +114,11 @@ def max_pooled(
     dilation: Size, ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
-    kernel = settings_of(kernel_size, rank, "max_pool")
-    step = kernel if stride is None or stride == () else settings_of(stride, rank, "max_pool")
-    border = settings_of(padding, rank, "max_pool")
-    settings = (kernel, step, border, settings_of(dilation, rank, "max_pool"), ceil_mode)
+    name = f"max_pool{rank}d"
+    kernel = settings_of(kernel_size, rank, name)
+    step = kernel if stride is None or stride == () else settings_of(stride, rank, name)
+    border = settings_of(padding, rank, name)
+    settings = (kernel, step, border, settings_of(dilation, rank, name), ceil_mode)
     values = max_pool(input, *settings)
     if not return_indices:
         return values
@@ -250,7 +255,11 @@ def divisors(
     return y.astype(dtype)
 
 
-@layer(takes="if")
+@layer(
+    takes="if",
+    public="avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
+)
 def avg_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
@@ -265,7 +274,7 @@ def avg_pool(
     return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
-@layer(takes="if")
+@layer(takes="if", public="avg_pool2d avg_pool1d avg_pool3d")
 def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings
@@ -296,11 +305,12 @@ def averaged(
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """`avg_pool1d`, `avg_pool2d` and `avg_pool3d` for 1, 2 and 3 axes."""
+    name = f"avg_pool{rank}d"
     if divisor_override == 0:
-        raise SettingError("avg_pool", "divisor must be not zero")
-    kernel = settings_of(kernel_size, rank, "avg_pool")
-    step = kernel if stride is None or stride == () else settings_of(stride, rank, "avg_pool")
-    border = settings_of(padding, rank, "avg_pool")
+        raise SettingError(name, "divisor must be not zero")
+    kernel = settings_of(kernel_size, rank, name)
+    step = kernel if stride is None or stride == () else settings_of(stride, rank, name)
+    border = settings_of(padding, rank, name)
     return avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
 
 

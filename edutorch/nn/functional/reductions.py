@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...errors import warn
+from ...errors import running, warn
 from ...ops import mean, sum
 from .layer import SettingError
 
@@ -12,9 +12,19 @@ __all__: list[str] = []
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def no_such_reduction(op: str, reduction: str) -> SettingError:
+LOSSES = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "ctc_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss",
+    "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+)  # fmt: skip
+
+
+def no_such_reduction(reduction: str) -> SettingError:
     return SettingError(
-        op, f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
+        running(LOSSES), f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
     )
 
 
@@ -45,5 +55,5 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
     if reduction == "sum":
         return sum(losses)
     if reduction != "none":
-        raise no_such_reduction("loss", reduction)
+        raise no_such_reduction(reduction)
     return losses

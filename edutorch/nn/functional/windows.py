@@ -185,6 +185,7 @@ def need_images(op: str, shape: Sequence[int], rank: int) -> int:
     if len(shape) in (rank + 1, rank + 2):
         return rank
     raise ShapeError(
-        op, f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
+        f"{op}{rank}d" if op in ("max_pool", "avg_pool") else op,
+        f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
         "x.unsqueeze(0) adds the axis of the channels or of the batch",
     )  # fmt: skip

@@ -7,24 +7,38 @@ from .activation import (
     Softmax, Softplus, Softsign, Tanh,
 )  # fmt: skip
 from .attention import MultiheadAttention
+from .bends import (
+    CELU, Hardshrink, Hardsigmoid, RReLU, Softmax2d, Softmin, Softshrink, Tanhshrink, Threshold,
+)  # fmt: skip
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .distance import CosineSimilarity, PairwiseDistance
-from .dropout import Dropout, Dropout1d, Dropout2d
-from .embedding import Embedding
+from .dropout import (
+    AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout,
+)  # fmt: skip
+from .embedding import Embedding, EmbeddingBag
 from .fold import Fold, Unfold
 from .flatten import Flatten, Unflatten
 from .gates import GLU, Hardswish, Mish, PReLU
-from .linear import Identity, Linear
+from .likelihoods import CTCLoss, GaussianNLLLoss, PoissonNLLLoss
+from .linear import Bilinear, Identity, Linear
 from .loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
     SmoothL1Loss,
+)  # fmt: skip
+from .many_classes import (
+    AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss, LinearCrossEntropyOptions,
+)  # fmt: skip
+from .margins import (
+    MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, SoftMarginLoss,
+    TripletMarginWithDistanceLoss,
 )  # fmt: skip
 from .module import Module
 from .norm import (
     BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d,
     InstanceNorm3d, LayerNorm, RMSNorm,
 )  # fmt: skip
+from .old_names import Container, CrossMapLRN2d, DataParallel, NLLLoss2d
 from .padding import (
     CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d,
     ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d, ReplicationPad2d,
@@ -37,9 +51,16 @@ from .pooling import (
 from .ranking import (
     CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, TripletMarginLoss,
 )  # fmt: skip
+from .recurrent import GRU, LSTM, RNN, RNNBase
+from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .resize import (
     ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample, UpsamplingBilinear2d,
     UpsamplingNearest2d,
+)  # fmt: skip
+from .sync_norm import SyncBatchNorm
+from .transformer import (
+    Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer,
 )  # fmt: skip
 from .unpooling import (
     FractionalMaxPool2d, FractionalMaxPool3d, LocalResponseNorm, LPPool1d, LPPool2d, LPPool3d,
@@ -47,6 +68,16 @@ from .unpooling import (
 )  # fmt: skip
 
 __all__ = [
+    "AdaptiveLogSoftmaxWithLoss", "AlphaDropout", "Bilinear", "CELU", "CTCLoss", "Container",
+    "CrossMapLRN2d", "DataParallel", "Dropout3d", "EmbeddingBag", "FeatureAlphaDropout",
+    "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss", "NLLLoss2d", "PoissonNLLLoss", "RReLU", "SoftMarginLoss", "Softmax2d",
+    "Softmin", "Softshrink", "SyncBatchNorm", "Tanhshrink", "Threshold",
+    "TripletMarginWithDistanceLoss",
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
     "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
     "AvgPool3d", "BatchNorm3d", "ChannelShuffle", "CircularPad1d", "CircularPad2d",
     "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ConvTranspose3d",

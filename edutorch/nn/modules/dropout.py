@@ -6,7 +6,9 @@ from ...core.tensor import Tensor
 from .. import functional as F
 from .module import Module
 
-__all__ = ["Dropout", "Dropout1d", "Dropout2d"]
+__all__ = [
+    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
+]  # fmt: skip
 
 
 class DropoutNd(Module):
@@ -51,3 +53,43 @@ class Dropout2d(DropoutNd):
     def forward(self, input: Tensor) -> Tensor:
         """Leave out channels."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(DropoutNd):
+    """Leave out whole channels of volumes (n, c, d, h, w).
+
+    >>> nn.Dropout3d(1.0)(ones(1, 2, 1, 1, 1)).sum()
+    tensor(0.)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Leave out channels."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(DropoutNd):
+    """Dropout for networks with SELU: mean 0 and variance 1 stay as they are.
+
+    Numbers that are left out become SELU's lowest value; then all are scaled and shifted.
+
+    Paper: Klambauer et al., Self-normalizing neural networks, 2017.
+
+    >>> nn.AlphaDropout().eval()(ones(3))
+    tensor([1., 1., 1.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Leave out single numbers."""
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(DropoutNd):
+    """Alpha dropout of whole channels (n, c, …).
+
+    >>> nn.FeatureAlphaDropout().eval()(ones(1, 3))
+    tensor([[1., 1., 1.]])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Leave out channels."""
+        return F.feature_alpha_dropout(input, self.p, self.training)

@@ -8,11 +8,11 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...ops import empty
 from .. import init
-from ..functional import linear
+from ..functional import bilinear, linear
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Linear(Module):
@@ -74,6 +74,60 @@ def reset(weight: Tensor, bias: Tensor | None) -> None:
         fan_in, _ = init.fans(weight)
         bound = 1 / math.sqrt(fan_in) if fan_in else 0
         init.uniform_(bias, -bound, bound)
+
+
+class Bilinear(Module):
+    """A weighted sum of all products of two inputs: y = x₁ᵀ A x₂ + b for each output.
+
+    Args:
+        in1_features, in2_features: how many numbers the inputs have.
+        out_features: how many outputs there are.
+        bias: add a number to each output.
+
+    Shape: (…, in1_features) and (…, in2_features) to (…, out_features). `weight` is
+    (out_features, in1_features, in2_features).
+
+    Starts with uniform numbers from ±1/√in1_features.
+
+    >>> nn.Bilinear(3, 4, 2)(ones(5, 3), ones(5, 4)).shape
+    torch.Size([5, 2])
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features, made = out_features, {"device": device, "dtype": dtype}
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, **made))
+        self.register_parameter("bias", Parameter(empty(out_features, **made)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new random numbers. Raises: ValueError: there are no features."""
+        if self.in1_features <= 0:
+            raise ValueError(
+                f"in1_features must be > 0, but got (in1_features={self.in1_features})"
+            )
+        bound = 1 / math.sqrt(self.in1_features)
+        for each in (self.weight, self.bias):
+            if each is not None:
+                init.uniform_(each, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Compute x₁ᵀ A x₂ + b."""
+        return bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Identity(Module):

@@ -19,7 +19,7 @@ from ...modes import current
 from ...ops import zeros_like
 from .hooks import Hook, call_watched, hang
 from .state import IncompatibleKeys, load, load_own, save_own
-from .text import located, nested_repr
+from .text import located, nested_repr, not_a_tensor
 from .tree import ModuleTree
 
 __all__ = ["Module"]
@@ -81,6 +81,11 @@ class Module(ModuleTree):
         except EdutorchError as error:
             located(error, self)
             raise
+        except AttributeError as error:
+            better = not_a_tensor(self, args)
+            if better is None:
+                raise
+            raise better from error
 
     def extra_repr(self) -> str:
         """Return the settings to show in the module's text."""

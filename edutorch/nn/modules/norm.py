@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...dtypes import int64
-from ...errors import ShapeError
+from ...errors import ShapeValueError, ShapeError
 from ...ops import ones, tensor, zeros
 from .. import functional as F
 from .. import init
@@ -92,13 +92,17 @@ class BatchNorm(Module):
         name = type(self).__name__
         if len(shape) not in self.axes:
             wanted = " or ".join(f"{each}D" for each in self.axes)
-            raise ShapeError(
-                name, f"expected {wanted} input (got {len(shape)}D input)", {"input": shape}
+            hint = "a batch of one is x.unsqueeze(0)" if len(shape) + 1 in self.axes else None
+            if len(shape) == 2:
+                hint = "features without an image, (n, c), are for BatchNorm1d"
+            raise ShapeValueError(
+                name, f"expected {wanted} input (got {len(shape)}D input)", {"input": shape}, hint
             )
         if shape[1] != self.num_features:
             hint = None
             if shape[-1] == self.num_features:
-                hint = "channels come along axis 1: x.permute(0, 3, 1, 2)"
+                order = "x.permute(0, 3, 1, 2)" if len(shape) == 4 else "x.movedim(-1, 1)"
+                hint = f"channels come along axis 1: {order}"
             raise ShapeError(
                 name, f"expected {self.num_features} channels along axis 1, got {shape[1]}",
                 {"input": shape}, hint,

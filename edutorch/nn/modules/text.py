@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import EdutorchError, layout
+from ...errors import ArgumentError, EdutorchError, layout
 
 if TYPE_CHECKING:
     from .module import Module
@@ -42,6 +42,21 @@ def located(error: EdutorchError, module: Module) -> None:
     path = next(paths, "")
     error.arguments["module"] = f"{path}: {line}" if path else line
     error.args = (layout(error.op, error.message, error.arguments, error.hint),)
+
+
+def not_a_tensor(module: Module, args: tuple[object, ...]) -> EdutorchError | None:
+    """Make the error for a layer of ours that was called with something else than a tensor."""
+    given = args[0] if args else module
+    own = type(module).__module__.startswith("edutorch.")
+    if not own or (given is not None and not isinstance(given, list | str | int | float)):
+        return None
+    hint = "write torch.tensor(…) around it"
+    if given is None:
+        hint = "does `forward` of the layer before end with `return`?"
+    name, kind = type(module).__name__, type(given).__name__
+    error = ArgumentError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
+    located(error, module)
+    return error
 
 
 def one_line(module: Module) -> str:

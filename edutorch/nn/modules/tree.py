@@ -46,7 +46,10 @@ class ModuleTree:
         if "_parameters" not in self.__dict__:
             if isinstance(value, Parameter | Buffer | ModuleTree):
                 kind = type(value).__name__
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+                raise AttributeError(
+                    f"cannot assign {kind} before Module.__init__() call: "
+                    f"let __init__ of {type(self).__name__} begin with super().__init__()"
+                )
             object.__setattr__(self, name, value)
         elif isinstance(value, Parameter):
             self._forget(name, but="_parameters")
@@ -143,7 +146,8 @@ class ModuleTree:
         """
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, ModuleTree):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            hint = "; unpack the list: nn.Sequential(*layers)" if isinstance(module, list) else ""
+            raise TypeError(f"{type(module).__name__} is not a Module subclass{hint}")
         self._modules[name] = module
 
     register_module = add_module

@@ -14,13 +14,20 @@ from ...errors import ShapeError
 from ...ops import reshape, transpose
 from .. import functional as F
 from ..functional.recurrent import (
-    State, Step, gru_step, lstm_step, network, relu_step, tanh_step,
+    State,
+    Step,
+    gru_step,
+    lstm_step,
+    network,
+    relu_step,
+    tanh_step,
 )  # fmt: skip
 
 __all__ = [
     "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
     "rnn_tanh_cell",
 ]  # fmt: skip
+
 
 def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,

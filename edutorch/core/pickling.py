@@ -1,0 +1,152 @@
+"""Copies of whole tensors: `copy.copy`, `copy.deepcopy`, pickle.
+
+Tensors that share memory still share it among their copies, if they are copied or
+pickled together. What a tensor is part of, its graph and its hooks, stays behind.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.numpy import owner
+from ..backends.shared import Lent, Shared, plain
+from ..errors import GradientError, warn
+from .autograd import LEAF
+from .operator_types import OperatorTypes
+
+
+class Pickling(OperatorTypes):
+    """The part of `Tensor` that makes copies of it, in this process or for another one."""
+
+    __slots__ = ()
+
+    _array: Any
+    _node: Any
+    _grad: Any
+    _hooks: Any
+
+    def __copy__(self) -> Any:
+        """Return a second tensor of the same memory, with the same attributes: a leaf."""
+        from .tensor import Tensor, fill, same_memory
+
+        assert isinstance(self, Tensor)
+        made = same_memory(fill(object.__new__(type(self)), self._array), self)
+        made._node = None if self._node is None else LEAF
+        made.__dict__.update(attributes(self))
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return a tensor with numbers and attributes of its own.
+
+        Raises: GradientError: it was computed, and its past cannot be copied.
+        """
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise GradientError(
+                "deepcopy",
+                "Only Tensors created explicitly by the user (graph leaves) support the "
+                "deepcopy protocol at the moment",
+                hint="use x.clone(), which stays in the graph, or x.detach().clone()",
+            )
+        array = copied_with_storage(self, memo)
+        made = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
+        made._grad = copy.deepcopy(self._grad, memo)
+        made.__dict__.update(copy.deepcopy(attributes(self), memo))
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Say how to make the tensor again: it arrives as a leaf, without hooks."""
+        if self._hooks is not None and any(
+            getattr(self._hooks, kind) for kind in self._hooks.__slots__
+        ):
+            warn("a hook on a tensor is not pickled with it")
+        wanted, state = self._node is not None, attributes(self) or None
+        backend = backends.of(self._array)
+        if backend is not backends.CPU:
+            array = np.asarray(backend.to_numpy(self._array), order="C")
+            return rebuild, (type(self), array, wanted, backend.name), state
+        whole, array = storage_of(self), plain(self._array)
+        if whole is not self._array and whole.flags.c_contiguous and inside(array, whole):
+            place = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
+            return rebuild_part, (type(self), whole, array.dtype, place, wanted), state
+        return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
+
+
+def attributes(tensor: Any) -> dict[str, Any]:
+    """Return what users have set on a tensor."""
+    return {name: value for name, value in tensor.__dict__.items() if name != "_tangents"}
+
+
+def storage_of(tensor: Any) -> np.ndarray:
+    """Return the one array that stands for the memory which tensors share.
+
+    Of memory from outside it is the part that was handed over, not all that lies around it.
+    """
+    array = tensor._array
+    if array.__class__ is Shared:
+        root = array if tensor._base is None else tensor._base._array
+        return plain(root) if root.base is None else root.base
+    return owner(array.base if array.__class__ is Lent else array)
+
+
+def inside(array: np.ndarray, whole: np.ndarray) -> bool:
+    """Say whether all of an array lies in another one."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    start, end = np.lib.array_utils.byte_bounds(whole)
+    return start <= low and high <= end
+
+
+def copied_with_storage(tensor: Any, memo: dict[int, Any]) -> Any:
+    """Copy a tensor's array; tensors that share memory share it in the copy, too."""
+    array = tensor._array
+    backend = backends.of(array)
+    if backend is not backends.CPU:
+        return copied_elsewhere(backend, array, memo)
+    whole, array = storage_of(tensor), plain(array)
+    made = copy.deepcopy(whole, memo)
+    if made.strides != whole.strides or not inside(array, whole):
+        return array.copy("K")
+    flat = np.ndarray(made.nbytes, np.uint8, bytes_of(made))
+    place = array.ctypes.data - whole.ctypes.data
+    return np.ndarray(array.shape, array.dtype, flat, place, array.strides)
+
+
+def bytes_of(array: np.ndarray) -> np.ndarray:
+    """View an array without gaps as bytes in the order of memory."""
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return array.transpose(order).reshape(-1).view(np.uint8)
+
+
+def copied_elsewhere(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
+    """Copy an array of another device."""
+    whole = array.base
+    if type(whole) is not type(array):
+        return copy.deepcopy(array, memo)
+    made = copy.deepcopy(whole, memo)
+    if whole.dtype != array.dtype:
+        return array.copy()
+    offset = backend.address(array) - backend.address(whole)
+    return backend.as_strided(made, array.shape, array.strides, offset)
+
+
+def rebuild_part(kind: type, whole: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
+    """Make a tensor again that lies somewhere in an array, which other tensors may share."""
+    shape, strides, offset = place
+    flat = whole.reshape(-1).view(np.uint8)
+    return rebuild(kind, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
+
+
+def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:
+    """Make a tensor of class `kind` again from what `copy` and `pickle` keep of it."""
+    from .tensor import fill
+
+    if device is not None:
+        array = backends.get(device).from_numpy(array)
+    made = fill(object.__new__(kind), array)
+    made._node = LEAF if requires_grad else None
+    return made

@@ -1,0 +1,128 @@
+"""From any numbers into a constraint: the transform that belongs to each set.
+
+`biject_to` gives one-to-one transforms, `transform_to` may give quicker ones that are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Number
+from typing import Any
+
+from . import constraints, transforms
+
+__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+
+class ConstraintRegistry:
+    """Knows a transform for each kind of constraint.
+
+    >>> positive = edutorch.distributions.constraints.positive
+    >>> edutorch.distributions.transform_to(positive)(tensor(0.0))
+    tensor(1.)
+    """
+
+    def __init__(self) -> None:
+        self._registry: dict[type, Callable[[Any], Any]] = {}
+
+    def register(self, constraint: Any, factory: Any = None) -> Any:
+        """Make `factory(constraint)` the transform for a class of constraints; a decorator too.
+
+        Raises: TypeError: not a constraint.
+        """
+        if factory is None:
+            return lambda factory: self.register(constraint, factory)
+        if isinstance(constraint, constraints.Constraint):
+            constraint = type(constraint)
+        if not isinstance(constraint, type) or not issubclass(constraint, constraints.Constraint):
+            raise TypeError(
+                "Expected constraint to be either a Constraint subclass or instance, "
+                f"but got {constraint}"
+            )
+        self._registry[constraint] = factory
+        return factory
+
+    def __call__(self, constraint: Any) -> Any:
+        """Return the transform onto a set.
+
+        Raises: NotImplementedError: none is registered.
+        """
+        factory = self._registry.get(type(constraint))
+        if factory is None:
+            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
+        return factory(constraint)
+
+
+biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
+
+
+def for_both(*kinds: Any) -> Callable[[Any], Any]:
+    """Register one transform with both."""
+
+    def decorate(factory: Any) -> Any:
+        for kind in kinds:
+            biject_to.register(kind, factory)
+            transform_to.register(kind, factory)
+        return factory
+
+    return decorate
+
+
+for_both(constraints.real)(lambda _: transforms.identity_transform)
+for_both(constraints.corr_cholesky)(lambda _: transforms.CorrCholeskyTransform())
+for_both(constraints.lower_cholesky)(lambda _: transforms.LowerCholeskyTransform())
+for_both(constraints.positive_definite, constraints.positive_semidefinite)(
+    lambda _: transforms.PositiveDefiniteTransform()
+)
+biject_to.register(constraints.simplex, lambda _: transforms.StickBreakingTransform())
+transform_to.register(constraints.simplex, lambda _: transforms.SoftmaxTransform())
+
+
+@for_both(constraints.greater_than, constraints.greater_than_eq)
+def _onto_greater_than(constraint: Any) -> Any:
+    if isinstance(constraint.lower_bound, Number) and constraint.lower_bound == 0:
+        return transforms.ExpTransform()
+    return transforms.ComposeTransform(
+        [transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)]
+    )
+
+
+@for_both(constraints.less_than)
+def _onto_less_than(constraint: Any) -> Any:
+    return transforms.ComposeTransform(
+        [transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)]
+    )
+
+
+@for_both(constraints.interval, constraints.half_open_interval)
+def _onto_interval(constraint: Any) -> Any:
+    low, high = constraint.lower_bound, constraint.upper_bound
+    if all(isinstance(each, Number) for each in (low, high)) and (low, high) == (0, 1):
+        return transforms.SigmoidTransform()
+    return transforms.ComposeTransform(
+        [transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)]
+    )
+
+
+def _several(registry: ConstraintRegistry) -> None:
+    """The constraints made of others, each part by the same registry."""
+    registry.register(
+        constraints.independent,
+        lambda whole: transforms.IndependentTransform(
+            registry(whole.base_constraint), whole.reinterpreted_batch_ndims
+        ),
+    )
+    registry.register(
+        constraints.cat,
+        lambda whole: transforms.CatTransform(
+            [registry(each) for each in whole.cseq], whole.dim, whole.lengths
+        ),
+    )
+    registry.register(
+        constraints.stack,
+        lambda whole: transforms.StackTransform([registry(each) for each in whole.cseq], whole.dim),
+    )
+
+
+_several(biject_to)
+_several(transform_to)

@@ -1,0 +1,392 @@
+"""Gamma and what is made of gamma numbers: Chi2, Beta, Dirichlet, StudentT, FisherSnedecor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..core.tensor import Tensor
+from ..dtypes import finfo
+from ..nn.functional import one_hot
+from ..ops import exp, stack, tensor, where, xlogy, zeros_like
+from ..ops.incomplete_gamma import igamma
+from . import constraints
+from .distribution import (
+    Distribution,
+    ExponentialFamily,
+    broadcast_all,
+    normal_like,
+    uniform_like,
+)  # fmt: skip
+from .gamma_sampling import log_gamma_sample
+
+__all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "StudentT"]
+
+
+class Exponential(ExponentialFamily):
+    """How long one waits for an event: p(x) = rate · exp(-rate · x).
+
+    >>> edutorch.distributions.Exponential(2.0).mean
+    tensor(0.5000)
+    """
+
+    arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.rate.reciprocal()
+
+    @property
+    def mode(self) -> Any:
+        return zeros_like(self.rate)
+
+    @property
+    def stddev(self) -> Any:
+        return self.rate.reciprocal()
+
+    @property
+    def variance(self) -> Any:
+        return self.rate**-2
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        u = uniform_like(self.rate, self._extended_shape(sample_shape))
+        return -u.log() / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(-self.rate * value).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Any:
+        return 1 - self.rate.log()
+
+    @property
+    def _natural_params(self) -> tuple[Any]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return -(-x).log()
+
+
+class Gamma(ExponentialFamily):
+    """How long one waits for `concentration` events: p(x) ∝ xᵃ⁻¹ exp(-rate · x).
+
+    Samples have gradients by both parameters: see `gamma_sampling.py`.
+
+    >>> edutorch.distributions.Gamma(2.0, 1.0).log_prob(tensor(1.0))
+    tensor(-1.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration": constraints.positive, "rate": constraints.positive
+    }  # fmt: skip
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Any:
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Any:
+        return self.concentration / self.rate.square()
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        log_z = log_gamma_sample(self.concentration, self._extended_shape(sample_shape))
+        z = exp(log_z) / self.rate
+        tiny = finfo(z.dtype).tiny
+        return where(z < tiny, z - z.detach() + tiny, z)  # never 0, with the gradient it has
+
+    def log_prob(self, value: Any) -> Any:
+        value = value if isinstance(value, Tensor) else tensor(value, dtype=self.rate.dtype)
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return xlogy(a, self.rate) + xlogy(a - 1, value) - self.rate * value - a.lgamma()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return igamma(self.concentration, self.rate * value)
+
+    def entropy(self) -> Any:
+        a = self.concentration
+        return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
+
+    @property
+    def _natural_params(self) -> tuple[Any, Any]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
+
+
+class Chi2(Gamma):
+    """The sum of `df` squared standard normal numbers: Gamma(df / 2, 1/2).
+
+    >>> edutorch.distributions.Chi2(3.0).mean
+    tensor(3.)
+    """
+
+    arg_constraints: ClassVar[Any] = {"df": constraints.positive}
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Any:
+        """How many squares."""
+        return self.concentration * 2
+
+
+class Dirichlet(ExponentialFamily):
+    """Random probabilities: p(x) ∝ Π xᵢ^(aᵢ - 1) over vectors with the sum 1.
+
+    A sample is z / Σz for gamma numbers z of the shapes a: the softmax of their logarithms.
+
+    >>> edutorch.distributions.Dirichlet(tensor([1.0, 3.0])).mean
+    tensor([0.2500, 0.7500])
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration": constraints.independent(constraints.positive, 1)
+    }
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        shape = concentration.shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def mode(self) -> Any:
+        above = (self.concentration - 1).clamp(min=0)
+        mode = above / above.sum(-1, True)
+        corners = one_hot(mode.argmax(-1), mode.shape[-1]).to(mode.dtype)
+        return where((self.concentration < 1).all(-1).unsqueeze(-1), corners, mode)
+
+    @property
+    def variance(self) -> Any:
+        total = self.concentration.sum(-1, True)
+        return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return log_gamma_sample(self.concentration, self._extended_shape(sample_shape)).softmax(-1)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return xlogy(a - 1, value).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
+
+    def entropy(self) -> Any:
+        a = self.concentration
+        k, total = a.shape[-1], a.sum(-1)
+        spread = (k - total) * total.digamma() + ((a - 1) * a.digamma()).sum(-1)
+        return a.lgamma().sum(-1) - total.lgamma() - spread
+
+    @property
+    def _natural_params(self) -> tuple[Any]:
+        return (self.concentration,)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()
+
+
+class Beta(ExponentialFamily):
+    """A random probability: p(x) ∝ x^(a - 1) (1 - x)^(b - 1); the Dirichlet of two.
+
+    Args:
+        concentration1: a, from successes.
+        concentration0: b, from failures.
+
+    >>> edutorch.distributions.Beta(2.0, 1.0).log_prob(tensor(0.5))
+    tensor(0.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration1": constraints.positive, "concentration0": constraints.positive
+    }  # fmt: skip
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        both = stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self) -> Any:
+        """The parameter a."""
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Any:
+        """The parameter b."""
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Any:
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Any:
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Any:
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self._dirichlet.rsample(sample_shape)[..., 0]
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(stack([value, 1 - value], -1))
+
+    def entropy(self) -> Any:
+        return self._dirichlet.entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Any, Any]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return x.lgamma() + y.lgamma() - (x + y).lgamma()
+
+
+class StudentT(Distribution):
+    """The mean of few normal numbers over its own estimated error: a bell with wide tails.
+
+    p(x) ∝ (1 + z² / df)^(-(df + 1) / 2) with z = (x - loc) / scale.
+
+    >>> edutorch.distributions.StudentT(3.0).variance
+    tensor(3.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive
+    }  # fmt: skip
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+    ) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self._chi2 = Chi2(self.df)
+        super().__init__(self.df.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return where(self.df <= 1, math.nan, self.loc)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        wide = where(self.df > 1, math.inf, math.nan).to(self.df.dtype)
+        return where(self.df > 2, self.scale.square() * self.df / (self.df - 2), wide)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        x = normal_like(self.df, self._extended_shape(sample_shape))
+        return self.loc + self.scale * x * (self._chi2.rsample(sample_shape) / self.df).rsqrt()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        z, df = (value - self.loc) / self.scale, self.df
+        size = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi)
+        size = size + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
+        return -0.5 * (df + 1) * (z.square() / df).log1p() - size
+
+    def entropy(self) -> Any:
+        half, more = 0.5 * self.df, 0.5 * (self.df + 1)
+        log_beta = half.lgamma() + math.lgamma(0.5) - more.lgamma()
+        slopes = more.digamma() - half.digamma()
+        return self.scale.log() + more * slopes + 0.5 * self.df.log() + log_beta
+
+
+class FisherSnedecor(Distribution):
+    """The quotient of two estimated variances with df1 and df2 degrees of freedom.
+
+    >>> edutorch.distributions.FisherSnedecor(2.0, 4.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "df1": constraints.positive,
+        "df2": constraints.positive,
+    }
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
+        self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
+        super().__init__(self.df1.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        df2 = where(self.df2 <= 2, math.nan, self.df2)
+        return df2 / (df2 - 2)
+
+    @property
+    def mode(self) -> Any:
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return where(self.df1 <= 2, math.nan, mode)
+
+    @property
+    def variance(self) -> Any:
+        df2 = where(self.df2 <= 4, math.nan, self.df2)
+        top = 2 * df2.square() * (self.df1 + df2 - 2)
+        return top / (self.df1 * (df2 - 2).square() * (df2 - 4))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        quotient = self._gamma1.rsample(sample_shape) / self._gamma2.rsample(sample_shape)
+        return quotient.clamp(min=finfo(quotient.dtype).tiny)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        size = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
+        curve = half1 * ratio.log() + (half1 - 1) * value.log()
+        return size + curve - (half1 + half2) * (ratio * value).log1p()

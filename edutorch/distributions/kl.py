@@ -1,0 +1,303 @@
+"""The Kullback–Leibler divergence: how much a wrong belief q about p costs.
+
+    KL(p ‖ q) = E[log p(x) - log q(x)] for x from p
+
+Here are the registry and pairs of one kind; `kl_pairs.py` has those of two kinds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..core.shapes import broadcast_shapes
+from ..linalg import solve_triangular
+from ..modes import enable_grad
+from ..nn.functional import softplus
+from ..ops import diag_embed, where
+from .categorical import Categorical, OneHotCategorical
+from .compound import Independent, TransformedDistribution
+from .discrete import Bernoulli, Binomial, Geometric, Poisson
+from .distribution import Distribution, ExponentialFamily, sum_rightmost
+from .gamma_family import Beta, Dirichlet, Exponential, Gamma
+from .location_scale import Cauchy, Laplace, Normal, Uniform
+from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, distance
+from .transformed import EULER, Gumbel, HalfNormal, Pareto
+from .unusual import ContinuousBernoulli
+
+__all__ = ["kl_divergence", "register_kl"]
+
+REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
+    """Make a function the divergence between two kinds of distributions (a decorator).
+
+    Raises: TypeError: not classes of distributions.
+
+    >>> from edutorch.distributions import Normal, register_kl
+    >>> class Own(Normal):
+    ...     "A distribution of the user's."
+    >>> register_kl(Own, Own)(lambda p, q: "own formula")(None, None)
+    'own formula'
+    """
+    for each in (type_p, type_q):
+        if not (isinstance(each, type) and issubclass(each, Distribution)):
+            raise TypeError(f"Expected a Distribution subclass, but got {each}")
+
+    def decorate(function: Any) -> Any:
+        REGISTRY[type_p, type_q] = function
+        _found.cache_clear()
+        return function
+
+    return decorate
+
+
+@functools.cache
+def _found(type_p: type, type_q: type) -> Any:
+    """The function for the nearest pair of base classes, that of p first."""
+    for p in type_p.__mro__:
+        for q in type_q.__mro__:
+            if (p, q) in REGISTRY:
+                return REGISTRY[p, q]
+    return None
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Any:
+    """Return KL(p ‖ q) = E[log p(x) - log q(x)], in closed form.
+
+    Raises: NotImplementedError: no formula is known for the pair.
+
+    >>> from edutorch.distributions import Normal, kl_divergence
+    >>> kl_divergence(Normal(1.0, 1.0), Normal(0.0, 1.0))
+    tensor(0.5000)
+    """
+    function = _found(type(p), type(q))
+    if function is None:
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} "
+            f"and q type {type(q).__name__}"
+        )
+    return function(p, q)
+
+
+# Pairs of one kind -------------------------------------------------------------------------------
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _bernoulli(p: Any, q: Any) -> Any:
+    ones = p.probs * (softplus(-q.logits) - softplus(-p.logits))
+    zeros = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
+    ones = where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, ones))
+    return ones + where(p.probs == 1, 0.0, where(q.probs == 1, math.inf, zeros))
+
+
+@register_kl(Binomial, Binomial)
+def _binomial(p: Any, q: Any) -> Any:
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError(
+            "KL between Binomials where q.total_count > p.total_count is not implemented"
+        )
+    one = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
+    return where(p.total_count > q.total_count, math.inf, p.total_count * one)
+
+
+@register_kl(Categorical, Categorical)
+def _categorical(p: Any, q: Any) -> Any:
+    terms = p.probs * (p.logits - q.logits)
+    return where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, terms)).sum(-1)
+
+
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _one_hot(p: Any, q: Any) -> Any:
+    return _categorical(p._categorical, q._categorical)
+
+
+@register_kl(Geometric, Geometric)
+def _geometric(p: Any, q: Any) -> Any:
+    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+
+
+@register_kl(Poisson, Poisson)
+def _poisson(p: Any, q: Any) -> Any:
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: Any, q: Any) -> Any:
+    own = p._cont_bern_log_norm() + (-p.probs).log1p()
+    others = q._cont_bern_log_norm() + (-q.probs).log1p()
+    return p.mean * (p.logits - q.logits) + own - others
+
+
+@register_kl(Beta, Beta)
+def _beta(p: Any, q: Any) -> Any:
+    return _dirichlet(p._dirichlet, q._dirichlet)
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p: Any, q: Any) -> Any:
+    a, b = p.concentration, q.concentration
+    size = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+    slopes = a.digamma() - a.sum(-1, keepdim=True).digamma()
+    return size + ((a - b) * slopes).sum(-1)
+
+
+@register_kl(Exponential, Exponential)
+def _exponential(p: Any, q: Any) -> Any:
+    ratio = q.rate / p.rate
+    return ratio - 1 - ratio.log()
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p: Any, q: Any) -> Any:
+    a, b = p.concentration, q.concentration
+    size = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
+    return size + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p: Any, q: Any) -> Any:
+    ratio, away = p.scale / q.scale, (q.loc - p.loc) / q.scale
+    moment = (away + (1 + ratio).lgamma()).exp()
+    return -ratio.log() - away + ratio * EULER + moment - (1 + EULER)
+
+
+@register_kl(Normal, Normal)
+def _normal(p: Any, q: Any) -> Any:
+    ratio = (p.scale / q.scale).square()
+    away = ((p.loc - q.loc) / q.scale).square()
+    return 0.5 * (ratio + away - 1 - ratio.log())
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p: Any, q: Any) -> Any:
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Laplace, Laplace)
+def _laplace(p: Any, q: Any) -> Any:
+    ratio, away = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + away / q.scale + ratio * (-away / p.scale).exp() - 1
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Any, q: Any) -> Any:
+    """Paper: F. Chyzak and F. Nielsen, A closed-form formula for the Kullback-Leibler divergence
+    between Cauchy distributions, 2019."""
+    together = (p.scale + q.scale).square() + (p.loc - q.loc).square()
+    return together.log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Any, q: Any) -> Any:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return where(p.scale < q.scale, math.inf, found)
+
+
+@register_kl(Uniform, Uniform)
+def _uniform(p: Any, q: Any) -> Any:
+    found = ((q.high - q.low) / (p.high - p.low)).log()
+    return where((q.low > p.low) | (q.high < p.high), math.inf, found)
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_family(p: Any, q: Any) -> Any:
+    """From the log normalizer: F(θq) - F(θp) - (θq - θp) · F'(θp)."""
+    from ..autograd import grad
+
+    if type(p) is not type(q):
+        raise NotImplementedError(
+            "The cross KL-divergence between different exponential families cannot be computed "
+            "using Bregman divergences"
+        )
+    with enable_grad():
+        own = [each.detach().requires_grad_() for each in p._natural_params]
+        normalizer = p._log_normalizer(*own)
+    slopes = grad(normalizer.sum(), own, create_graph=True)
+    result = q._log_normalizer(*q._natural_params) - normalizer
+    for theta, other, slope in zip(own, q._natural_params, slopes, strict=True):
+        result = result - sum_rightmost((other - theta) * slope, len(q.event_shape))
+    return result
+
+
+# Normal vectors ----------------------------------------------------------------------------------
+
+
+def _same_event(p: Any, q: Any) -> None:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            "KL-divergence between two Multivariate Normals with different event shapes cannot "
+            f"be computed: {p.event_shape} and {q.event_shape}"
+        )
+
+
+def _length(matrix: Any) -> Any:
+    """tr(X Xᵀ)."""
+    return matrix.square().sum((-2, -1))
+
+
+def _log_determinant(one: Any) -> Any:
+    if isinstance(one, LowRankMultivariateNormal):
+        return one.log_determinant()
+    return 2 * diagonal(one._tril).log().sum(-1)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+def _onto_multivariate(p: Any, q: Any) -> Any:
+    """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance - n) / 2."""
+    _same_event(p, q)
+    n = p.event_shape[0]
+    shape = (*broadcast_shapes(p.batch_shape, q.batch_shape), n, n)
+    if isinstance(p, LowRankMultivariateNormal):
+        parts = [p.cov_factor, diag_embed(p.cov_diag.sqrt())]
+    else:
+        parts = [p._tril]
+    lower, trace = q._tril.expand(shape), 0.0
+    for part in parts:
+        full = part.expand((*shape[:-1], part.shape[-1]))
+        trace = trace + _length(solve_triangular(lower, full, upper=False))
+    away = distance(q._tril, q.loc - p.loc)
+    determinants = _log_determinant(q) - _log_determinant(p)
+    return 0.5 * (determinants + trace + away - n)
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _onto_low_rank(p: Any, q: Any) -> Any:
+    """The same with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
+    _same_event(p, q)
+    scaled = q.cov_factor.mT / q.cov_diag.unsqueeze(-2)
+    a = solve_triangular(q._capacitance_tril, scaled, upper=False)
+    inverse = q.cov_diag.rsqrt().unsqueeze(-1)
+    if isinstance(p, LowRankMultivariateNormal):
+        trace = (p.cov_diag / q.cov_diag).sum(-1) + _length(p.cov_factor * inverse)
+        trace = trace - _length(a * p.cov_diag.sqrt().unsqueeze(-2)) - _length(a @ p.cov_factor)
+    else:
+        trace = _length(p._tril * inverse) - _length(a @ p._tril)
+    determinants = _log_determinant(q) - _log_determinant(p)
+    return 0.5 * (determinants + trace + q.distance(q.loc - p.loc) - p.event_shape[0])
+
+
+# Made of others ----------------------------------------------------------------------------------
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: Any, q: Any) -> Any:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError("the transforms of p and q are not the same")
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(Independent, Independent)
+def _independent(p: Any, q: Any) -> Any:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError("p and q take other numbers of dimensions together")
+    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+from . import kl_pairs  # noqa: E402, F401  (pairs of two kinds register themselves)

@@ -1,0 +1,185 @@
+"""Kullback–Leibler divergences between distributions of two kinds.
+
+Most are -entropy(p) - E[log q(x)]: log q is a sum of simple terms whose means under p are known.
+Where p gives values that q cannot, the divergence is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..ops import full_like, where
+from .discrete import Bernoulli, Binomial, Poisson
+from .gamma_family import Beta, Exponential, Gamma
+from .kl import register_kl
+from .location_scale import Laplace, Normal, Uniform
+from .transformed import EULER, Gumbel, Pareto
+from .unusual import ContinuousBernoulli
+
+__all__: list[str] = []
+
+# p gives values outside the support of q.
+IMPOSSIBLE: dict[type, tuple[str, list[type]]] = {
+    Beta: ("concentration1", [Pareto]),
+    ContinuousBernoulli: ("probs", [Pareto]),
+    Exponential: ("rate", [Beta, ContinuousBernoulli, Pareto, Uniform]),
+    Gamma: ("concentration", [Beta, ContinuousBernoulli, Pareto, Uniform]),
+    Gumbel: ("loc", [Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform]),
+    Laplace: ("loc", [Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform]),
+    Normal: ("loc", [Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform]),
+    Pareto: ("scale", [Beta, ContinuousBernoulli, Uniform]),
+    Poisson: ("rate", [Bernoulli, Binomial]),
+}
+
+
+def _infinite(name: str) -> Any:
+    return lambda p, q: full_like(getattr(p, name).detach(), math.inf)
+
+
+for _p, (_name, _qs) in IMPOSSIBLE.items():
+    for _q in _qs:
+        register_kl(_p, _q)(_infinite(_name))
+
+
+# Onto q: what its logarithm's mean needs ---------------------------------------------------------
+
+
+def _onto_normal(p: Any, q: Any) -> Any:
+    """E[(x - loc)²] = variance + (mean - loc)²."""
+    square = p.variance + (p.mean - q.loc).square()
+    size = q.scale.log() + 0.5 * math.log(2 * math.pi)
+    return size + square / (2 * q.scale.square()) - p.entropy()
+
+
+for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform):
+    register_kl(_p, Normal)(_onto_normal)
+
+
+@register_kl(Pareto, Normal)
+def _pareto_normal(p: Any, q: Any) -> Any:
+    return where(p.alpha <= 2, math.inf, _onto_normal(p, q))
+
+
+def _onto_exponential(p: Any, q: Any) -> Any:
+    return q.rate * p.mean - q.rate.log() - p.entropy()
+
+
+for _p in (Beta, ContinuousBernoulli, Gamma):
+    register_kl(_p, Exponential)(_onto_exponential)
+
+
+@register_kl(Pareto, Exponential)
+def _pareto_exponential(p: Any, q: Any) -> Any:
+    return where(p.alpha <= 1, math.inf, _onto_exponential(p, q))
+
+
+@register_kl(Uniform, Exponential)
+def _uniform_exponential(p: Any, q: Any) -> Any:
+    return where(p.low < 0, math.inf, _onto_exponential(p, q))
+
+
+def _x_log_x(x: Any) -> Any:
+    return x.xlogy(x)
+
+
+def _mean_log(p: Any) -> Any:
+    """E[log x]."""
+    if isinstance(p, Beta):
+        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
+    if isinstance(p, Exponential):
+        return -EULER - p.rate.log()
+    if isinstance(p, Pareto):
+        return p.scale.log() + p.alpha.reciprocal()
+    return (_x_log_x(p.high) - _x_log_x(p.low)) / (p.high - p.low) - 1  # Uniform
+
+
+def _onto_gamma(p: Any, q: Any) -> Any:
+    size = q.concentration.lgamma() - q.concentration * q.rate.log()
+    return size - (q.concentration - 1) * _mean_log(p) + q.rate * p.mean - p.entropy()
+
+
+for _p in (Beta, Exponential):
+    register_kl(_p, Gamma)(_onto_gamma)
+
+
+@register_kl(Pareto, Gamma)
+def _pareto_gamma(p: Any, q: Any) -> Any:
+    return where(p.alpha <= 1, math.inf, _onto_gamma(p, q))
+
+
+@register_kl(Uniform, Gamma)
+def _uniform_gamma(p: Any, q: Any) -> Any:
+    return where(p.low < 0, math.inf, _onto_gamma(p, q))
+
+
+def _mean_exp(p: Any, scale: Any) -> Any:
+    """E[exp(-x / scale)]."""
+    if isinstance(p, Exponential):
+        return p.rate * scale / (p.rate * scale + 1)
+    if isinstance(p, Gamma):
+        return (1 + (p.rate * scale).reciprocal()) ** -p.concentration
+    if isinstance(p, Normal):
+        return (-p.loc / scale + 0.5 * (p.scale / scale).square()).exp()
+    return scale / (p.high - p.low) * ((-p.low / scale).exp() - (-p.high / scale).exp())
+
+
+def _onto_gumbel(p: Any, q: Any) -> Any:
+    """-log q = log scale + z + exp(-z), z = (x - loc) / scale."""
+    away = (p.mean - q.loc) / q.scale
+    return q.scale.log() + away + (q.loc / q.scale).exp() * _mean_exp(p, q.scale) - p.entropy()
+
+
+for _p in (Exponential, Gamma, Normal, Uniform):
+    register_kl(_p, Gumbel)(_onto_gumbel)
+
+
+# The rest ----------------------------------------------------------------------------------------
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Any, q: Any) -> Any:
+    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
+
+
+@register_kl(Beta, ContinuousBernoulli)
+def _beta_continuous_bernoulli(p: Any, q: Any) -> Any:
+    return -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._cont_bern_log_norm()
+
+
+@register_kl(Uniform, ContinuousBernoulli)
+def _uniform_continuous_bernoulli(p: Any, q: Any) -> Any:
+    outside = (p.high > 1) | (p.low < 0)
+    return where(outside, math.inf, _beta_continuous_bernoulli(p, q))
+
+
+@register_kl(Beta, Uniform)
+@register_kl(ContinuousBernoulli, Uniform)
+def _unit_uniform(p: Any, q: Any) -> Any:
+    found = -p.entropy() + (q.high - q.low).log()
+    return where((q.low > 0) | (q.high < 1), math.inf, found)
+
+
+@register_kl(Uniform, Beta)
+def _uniform_beta(p: Any, q: Any) -> Any:
+    a, b = q.concentration1, q.concentration0
+    mirrored = _x_log_x(1 - p.low) - _x_log_x(1 - p.high)
+    log_rest = mirrored / (p.high - p.low) - 1  # E[log(1 - x)]
+    size = a.lgamma() + b.lgamma() - (a + b).lgamma()
+    found = size - (a - 1) * _mean_log(p) - (b - 1) * log_rest - p.entropy()
+    return where((p.high > 1) | (p.low < 0), math.inf, found)
+
+
+@register_kl(Uniform, Pareto)
+def _uniform_pareto(p: Any, q: Any) -> Any:
+    found = (q.alpha + 1) * _mean_log(p) - (q.alpha * q.scale**q.alpha).log() - p.entropy()
+    return where(p.low < q.scale, math.inf, found)
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Any, q: Any) -> Any:
+    """E|x - loc| is that of a normal number folded around loc."""
+    away, z = p.loc - q.loc, (p.loc - q.loc) / p.scale
+    folded = math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.square()).exp()
+    folded = folded + away * (math.sqrt(0.5) * z).erf()
+    return (2 * q.scale).log() + folded / q.scale - p.entropy()

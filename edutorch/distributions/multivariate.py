@@ -1,0 +1,266 @@
+"""Normal vectors: with any covariance, and with one of low rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor
+from ..linalg import cholesky, solve_triangular
+from ..ops import cholesky_solve, diag_embed, eye, flip
+from . import constraints
+from .distribution import Distribution, lazy_property, normal_like
+
+__all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
+
+
+def diagonal(matrix: Tensor) -> Tensor:
+    """The diagonals of matrices."""
+    return matrix.diagonal(dim1=-2, dim2=-1)
+
+
+def distance(scale_tril: Tensor, away: Tensor) -> Tensor:
+    """awayᵀ (L Lᵀ)⁻¹ away, the squared length of L⁻¹ away (Mahalanobis' distance)."""
+    shape = broadcast_shapes(scale_tril.shape[:-1], away.shape)
+    full = scale_tril.expand((*shape, scale_tril.shape[-1]))
+    solved = solve_triangular(full, away.expand(shape).unsqueeze(-1), upper=False)
+    return solved.squeeze(-1).square().sum(-1)
+
+
+def precision_to_scale_tril(precision: Tensor) -> Tensor:
+    """The lower L with (L Lᵀ)⁻¹ = P, from a Cholesky factor of P read backwards."""
+    factor = cholesky(flip(precision, (-2, -1)))
+    upper = flip(factor, (-2, -1)).mT
+    return solve_triangular(upper, identity_like(precision), upper=False)
+
+
+def identity_like(matrix: Tensor) -> Tensor:
+    """The identity in the shape of matrices."""
+    return eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device).expand(matrix.shape)
+
+
+class WithCovariance(Distribution):
+    """What is known by a covariance matrix, its inverse or its Cholesky factor L."""
+
+    _tril: Tensor
+
+    def _hold_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
+        """Keep the given one under its name, and the factor of it."""
+        given = {
+            "covariance_matrix": covariance, "precision_matrix": precision,
+            "scale_tril": scale_tril,
+        }  # fmt: skip
+        ((name, matrix),) = [(key, value) for key, value in given.items() if value is not None]
+        matrix = matrix.expand((*batch, *matrix.shape[-2:]))
+        setattr(self, name, matrix)
+
+    def _factor(self) -> Tensor:
+        if "scale_tril" in vars(self):
+            return vars(self)["scale_tril"]
+        if "covariance_matrix" in vars(self):
+            return cholesky(vars(self)["covariance_matrix"])
+        return precision_to_scale_tril(vars(self)["precision_matrix"])
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower triangular L with covariance L Lᵀ."""
+        return self._tril
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariances."""
+        return self._tril @ self._tril.mT
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance matrix."""
+        return cholesky_solve(identity_like(self._tril), self._tril)
+
+
+class MultivariateNormal(WithCovariance):
+    """Normal vectors: log p(x) = -(n log 2π + log det Σ + (x - μ)ᵀ Σ⁻¹ (x - μ)) / 2.
+
+    Args:
+        loc: the mean μ.
+        covariance_matrix: Σ; or instead of it
+        precision_matrix: its inverse; or
+        scale_tril: its lower triangular factor, the quickest to use.
+
+    Raises: ValueError: not exactly one of the three is given.
+
+    >>> normal = edutorch.distributions.MultivariateNormal(zeros(2), eye(2))
+    >>> normal.log_prob(zeros(2))
+    tensor(-1.8379)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, covariance_matrix: Any = None, precision_matrix: Any = None,
+        scale_tril: Any = None, validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        given = {
+            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }  # fmt: skip
+        known = [name for name, each in given.items() if each is not None]
+        if len(known) != 1:
+            raise ValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril "
+                "may be specified."
+            )
+        matrix = given[known[0]]
+        if matrix.dim() < 2:
+            raise ValueError(
+                f"{known[0]} must be at least two-dimensional, with optional leading "
+                "batch dimensions"
+            )
+        batch = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        self.loc = loc.expand((*batch, loc.shape[-1]))
+        self._hold_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
+        super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
+        self._tril = self._factor()
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self._tril.square().sum(-1)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        noise = normal_like(self.loc, self._extended_shape(sample_shape))
+        return self.loc + (self._tril @ noise.unsqueeze(-1)).squeeze(-1)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        size = diagonal(self._tril).log().sum(-1)
+        n = self.event_shape[0]
+        away = distance(self._tril, value - self.loc)
+        return -0.5 * (n * math.log(2 * math.pi) + away) - size
+
+    def entropy(self) -> Any:
+        size = diagonal(self._tril).log().sum(-1)
+        return 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi)) + size
+
+
+class LowRankMultivariateNormal(Distribution):
+    """Normal vectors with the covariance W Wᵀ + D, for a narrow W and a diagonal D.
+
+    By the matrix determinant lemma and Woodbury's identity all is done with the small matrix
+    C = I + Wᵀ D⁻¹ W: det Σ = det C · det D and Σ⁻¹ = D⁻¹ - D⁻¹ W C⁻¹ Wᵀ D⁻¹.
+
+    Args:
+        cov_factor: W, one column per direction.
+        cov_diag: the diagonal of D.
+
+    >>> normal = edutorch.distributions.LowRankMultivariateNormal(zeros(2), ones(2, 1), ones(2))
+    >>> normal.variance
+    tensor([2., 2.])
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        event = loc.shape[-1:]
+        if cov_factor.dim() < 2:
+            raise ValueError(
+                "cov_factor must be at least two-dimensional, with optional leading batch "
+                "dimensions"
+            )
+        if cov_factor.shape[-2:-1] != event:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")
+        if cov_diag.shape[-1:] != event:
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {event}")
+        shape = broadcast_shapes(loc.shape, cov_diag.shape, cov_factor.shape[:-1])
+        self.loc, self.cov_diag = loc.expand(shape), cov_diag.expand(shape)
+        self.cov_factor = cov_factor.expand((*shape, cov_factor.shape[-1]))
+        scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
+        small = scaled @ self.cov_factor
+        self._capacitance_tril = cholesky(small + identity_like(small))
+        super().__init__(shape[:-1], event, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self.cov_factor.square().sum(-1) + self.cov_diag
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariances W Wᵀ + D."""
+        return self.cov_factor @ self.cov_factor.mT + diag_embed(self.cov_diag)
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower triangular L with covariance L Lᵀ."""
+        return cholesky(self.covariance_matrix)
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance matrix, by Woodbury's identity."""
+        scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
+        solved = solve_triangular(self._capacitance_tril, scaled, upper=False)
+        return diag_embed(self.cov_diag.reciprocal()) - solved.mT @ solved
+
+    def log_determinant(self) -> Any:
+        """log det Σ = log det C + log det D."""
+        small = 2 * diagonal(self._capacitance_tril).log().sum(-1)
+        return small + self.cov_diag.log().sum(-1)
+
+    def distance(self, away: Any) -> Any:
+        """awayᵀ Σ⁻¹ away, by Woodbury's identity."""
+        scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
+        inner = (scaled @ away.unsqueeze(-1)).squeeze(-1)
+        plain = (away.square() / self.cov_diag).sum(-1)
+        return plain - distance(self._capacitance_tril, inner)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        along = normal_like(self.loc, (*shape[:-1], self.cov_factor.shape[-1]))
+        own = normal_like(self.loc, shape)
+        moved = (self.cov_factor @ along.unsqueeze(-1)).squeeze(-1)
+        return self.loc + moved + self.cov_diag.sqrt() * own
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        size = self.event_shape[0] * math.log(2 * math.pi) + self.log_determinant()
+        return -0.5 * (size + self.distance(value - self.loc))
+
+    def entropy(self) -> Any:
+        size = self.event_shape[0] * (1 + math.log(2 * math.pi))
+        return 0.5 * (size + self.log_determinant())

@@ -1,0 +1,354 @@
+"""What transforms of random numbers share, and how they are put together.
+
+A transform y = f(x) comes with the logarithm of |dy/dx|: p(y) = p(x) / |dy/dx|, so that is what
+the density of transformed numbers needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.shapes import Size
+from ..ops import ones_like, zeros
+from . import constraints
+from .distribution import sum_rightmost, unknown
+
+__all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform"]
+
+
+class Transform:
+    """The base of transforms: `_call` is f, `_inverse` its inverse.
+
+    Args:
+        cache_size: 1 remembers the last pair (x, y), so that inverting y again is exact.
+    """
+
+    bijective: Any = False
+    domain: Any
+    codomain: Any
+    sign: Any = property(unknown, doc="1 if f rises, -1 if it falls.")
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
+        self._cache_size = cache_size
+        self._cached: tuple[Any, Any] = (None, None)
+
+    def __call__(self, x: Any) -> Any:
+        """Return y = f(x)."""
+        if self._cache_size and self._cached[0] is x:
+            return self._cached[1]
+        y = self._call(x)
+        if self._cache_size:
+            self._cached = (x, y)
+        return y
+
+    def inverted(self, y: Any) -> Any:
+        """Return x with f(x) = y."""
+        if self._cache_size and self._cached[1] is y:
+            return self._cached[0]
+        x = self._inverse(y)
+        if self._cache_size:
+            self._cached = (x, y)
+        return x
+
+    def _call(self, x: Any) -> Any:
+        raise NotImplementedError
+
+    def _inverse(self, y: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def inv(self) -> Transform:
+        """The transform back."""
+        return InverseTransform(self)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx| of a pair."""
+        raise NotImplementedError
+
+    def forward_shape(self, shape: Any) -> Any:
+        """Return the shape of f(x) for x of a shape."""
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """Return the shape of x for f(x) of a shape."""
+        return shape
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """Return the same transform with another cache."""
+        if cache_size == self._cache_size:
+            return self
+        new = object.__new__(type(self))
+        vars(new).update(vars(self), _cache_size=cache_size, _cached=(None, None))
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        """Two transforms are equal if they are of one class and have the same settings."""
+        if type(self) is not type(other):
+            return False
+        hidden = ("_cached", "_cache_size")
+        mine = {name: value for name, value in vars(self).items() if name not in hidden}
+        return all(same(value, vars(other).get(name)) for name, value in mine.items())
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Say whether two settings, numbers or tensors, are equal."""
+    equal = a == b
+    return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
+
+
+class InverseTransform(Transform):
+    """A transform in the other direction."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(transform._cache_size)
+        self._inv = transform
+
+    @property
+    def domain(self) -> Any:
+        return self._inv.codomain
+
+    @property
+    def codomain(self) -> Any:
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> bool:
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inv.sign
+
+    @property
+    def inv(self) -> Transform:
+        return self._inv
+
+    def __call__(self, x: Any) -> Any:
+        return self._inv.inverted(x)
+
+    def inverted(self, y: Any) -> Any:
+        return self._inv(y)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return InverseTransform(self._inv.with_cache(cache_size))
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return -self._inv.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._inv.forward_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inv!r})"
+
+
+class ComposeTransform(Transform):
+    """Several transforms, one after the other.
+
+    >>> transforms = edutorch.distributions.transforms
+    >>> twice = transforms.AffineTransform(0.0, 2.0)
+    >>> transforms.ComposeTransform([twice, transforms.ExpTransform()])(tensor(0.0))
+    tensor(1.)
+    """
+
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+
+    @property
+    def domain(self) -> Any:
+        if not self.parts:
+            return constraints.real
+        dim = self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            dim = max(dim + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
+        return widened(self.parts[0].domain, dim)
+
+    @property
+    def codomain(self) -> Any:
+        if not self.parts:
+            return constraints.real
+        dim = self.parts[0].domain.event_dim
+        for part in self.parts:
+            dim += part.codomain.event_dim - part.domain.event_dim
+            dim = max(dim, part.codomain.event_dim)
+        return widened(self.parts[-1].codomain, dim)
+
+    @property
+    def bijective(self) -> bool:
+        return all(part.bijective for part in self.parts)
+
+    @property
+    def sign(self) -> Any:
+        sign: Any = 1
+        for part in self.parts:
+            sign = sign * part.sign
+        return sign
+
+    def _call(self, x: Any) -> Any:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inverse(self, y: Any) -> Any:
+        for part in reversed(self.parts):
+            y = part.inverted(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        if not self.parts:
+            return zeros(x.shape, dtype=x.dtype, device=x.device)
+        total: Any = 0
+        dim = self.domain.event_dim
+        for number, part in enumerate(self.parts):
+            after = y if number == len(self.parts) - 1 else part(x)
+            slope = part.log_abs_det_jacobian(x, after)
+            total = total + sum_rightmost(slope, dim - part.domain.event_dim)
+            dim += part.codomain.event_dim - part.domain.event_dim
+            x = after
+        return total
+
+    def forward_shape(self, shape: Any) -> Any:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return ComposeTransform(self.parts, cache_size)
+
+    def __repr__(self) -> str:
+        inner = ",\n    ".join(map(repr, self.parts))
+        return f"{type(self).__name__}(\n    {inner}\n)"
+
+
+def widened(constraint: Any, dim: int) -> Any:
+    """The constraint over values of `dim` dimensions."""
+    missing = dim - constraint.event_dim
+    return constraints.independent(constraint, missing) if missing > 0 else constraint
+
+
+class IndependentTransform(Transform):
+    """A transform whose last dimensions count as one value: their slopes are added up.
+
+    >>> transforms = edutorch.distributions.transforms
+    >>> each = transforms.IndependentTransform(transforms.ExpTransform(), 1)
+    >>> each.log_abs_det_jacobian(tensor([1.0, 2.0]), None)
+    tensor(3.)
+    """
+
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def domain(self) -> Any:
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @property
+    def codomain(self) -> Any:
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self) -> bool:
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    def _call(self, x: Any) -> Any:
+        if x.dim() < self.domain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform(x)
+
+    def _inverse(self, y: Any) -> Any:
+        if y.dim() < self.codomain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform.inverted(y)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        slope = self.base_transform.log_abs_det_jacobian(x, y)
+        return sum_rightmost(slope, self.reinterpreted_batch_ndims)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self.base_transform.inverse_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+
+class ReshapeTransform(Transform):
+    """The last dimensions in another shape.
+
+    Raises: ValueError: the shapes have different numbers of elements.
+
+    >>> edutorch.distributions.transforms.ReshapeTransform((4,), (2, 2))(zeros(4)).shape
+    torch.Size([2, 2])
+    """
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+
+    @property
+    def domain(self) -> Any:
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @property
+    def codomain(self) -> Any:
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x: Any) -> Any:
+        return x.reshape((*x.shape[: x.dim() - len(self.in_shape)], *self.out_shape))
+
+    def _inverse(self, y: Any) -> Any:
+        return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype, device=x.device)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._replaced(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._replaced(shape, self.out_shape, self.in_shape)
+
+    def _replaced(self, shape: Any, old: Size, new: Size) -> Size:
+        cut = len(shape) - len(old)
+        if cut < 0:
+            raise ValueError("Too few dimensions on input")
+        if Size(shape[cut:]) != old:
+            raise ValueError(f"Shape mismatch: expected {Size(shape[cut:])} but got {old}")
+        return Size((*shape[:cut], *new))
+
+
+def constant_slope(scale: Any, x: Any) -> Any:
+    """log |scale| in the shape of x."""
+    return ones_like(x) * (scale.abs().log() if hasattr(scale, "abs") else math.log(abs(scale)))

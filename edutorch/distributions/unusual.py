@@ -1,0 +1,260 @@
+"""Directions on a circle, a yes or no made continuous, and tails above a threshold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..dtypes import float64
+from ..modes import no_grad
+from ..nn.functional import binary_cross_entropy_with_logits
+from ..ops import isclose, ones_like, rand, where, zeros_like
+from ..special import i0e, i1e
+from . import constraints
+from .discrete import WithProbability, one_of
+from .distribution import (
+    Distribution,
+    ExponentialFamily,
+    broadcast_all,
+    clamp_probs,
+    lazy_property,
+    uniform_like,
+)  # fmt: skip
+
+__all__ = ["ContinuousBernoulli", "GeneralizedPareto", "VonMises"]
+
+
+class VonMises(Distribution):
+    """A direction around `loc`: p(x) = exp(k cos(x - loc)) / (2π I₀(k)).
+
+    Paper: D. J. Best and N. I. Fisher, Efficient simulation of the von Mises distribution, 1979.
+
+    >>> edutorch.distributions.VonMises(0.0, 1.0).log_prob(tensor(0.0))
+    tensor(-1.0738)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real,
+        "concentration": constraints.positive,
+    }
+    support = constraints.real
+
+    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.concentration = broadcast_all(loc, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        """1 - I₁(k) / I₀(k), which is 0 for one direction and 1 for all."""
+        return 1 - i1e(self.concentration) / i0e(self.concentration)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        k = self.concentration
+        log_bessel = i0e(k).log() + k
+        return k * (value - self.loc).cos() - math.log(2 * math.pi) - log_bessel
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draw under a wrapped Cauchy curve, until each number lies under its own."""
+        with no_grad():
+            loc, k = self.loc.to(float64), self.concentration.to(float64)
+            tau = 1 + (1 + 4 * k.square()).sqrt()
+            rho = (tau - (2 * tau).sqrt()) / (2 * k)
+            r = where(k < 1e-5, 1 / k + k, (1 + rho.square()) / (2 * rho))
+            x = zeros_like(loc).expand(self._extended_shape(sample_shape))
+            done = x != 0
+            while not bool(done.all()):
+                u1, u2, u3 = rand((3, *x.shape), dtype=float64, device=x.device).unbind()
+                z = (math.pi * u1).cos()
+                f = (1 + r * z) / (r + z)
+                c = k * (r - f)
+                fits = (c * (2 - c) > u2) | ((c / u2).log() + 1 - c >= 0)
+                x = where(fits & ~done, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
+                done = done | fits
+            turned = (x + math.pi + loc) % (2 * math.pi) - math.pi
+            return turned.to(self.loc.dtype)
+
+
+class ContinuousBernoulli(WithProbability, ExponentialFamily):
+    """A number in [0, 1] with the density p(x) ∝ λˣ (1 - λ)¹⁻ˣ, for nearly binary pixels.
+
+    Near λ = 1/2 (between `lims`) formulas are replaced by series: they would be 0 / 0.
+
+    Paper: G. Loaiza-Ganem and J. P. Cunningham, The continuous Bernoulli, 2019.
+
+    >>> edutorch.distributions.ContinuousBernoulli(0.5).mean
+    tensor(0.5000)
+    """
+
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        one_of(probs, logits)
+        self._hold(probs, logits)
+        if probs is not None:
+            if validate_args and not bool(constraints.unit_interval.check(self.probs).all()):
+                raise ValueError("The parameter probs has invalid values")
+            vars(self)["probs"] = clamp_probs(self.probs)
+        self._lims = lims
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Any:  # type: ignore[override]
+        """The parameter λ, not the mean."""
+        return clamp_probs(self.logits.sigmoid())
+
+    def _away_from_half(self) -> Any:
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+
+    def _cut(self) -> Any:
+        """λ, moved out of the region of the series."""
+        return where(self._away_from_half(), self.probs, self._lims[0])
+
+    def _cont_bern_log_norm(self) -> Any:
+        cut = self._cut()
+        below, above = where(cut <= 0.5, cut, 0.0), where(cut >= 0.5, cut, 1.0)
+        top = ((-cut).log1p() - cut.log()).abs().log()
+        norm = top - where(cut <= 0.5, (-2 * below).log1p(), (2 * above - 1).log())
+        x = (self.probs - 0.5).square()
+        series = math.log(2) + (4 / 3 + 104 / 45 * x) * x
+        return where(self._away_from_half(), norm, series)
+
+    @property
+    def mean(self) -> Any:
+        cut, x = self._cut(), self.probs - 0.5
+        exact = cut / (2 * cut - 1) + 1 / ((-cut).log1p() - cut.log())
+        series = 0.5 + (1 / 3 + 16 / 45 * x.square()) * x
+        return where(self._away_from_half(), exact, series)
+
+    @property
+    def variance(self) -> Any:
+        cut, x = self._cut(), (self.probs - 0.5).square()
+        exact = cut * (cut - 1) / (1 - 2 * cut).square()
+        exact = exact + 1 / ((-cut).log1p() - cut.log()).square()
+        series = 1 / 12 - (1 / 15 - 128 / 945 * x) * x
+        return where(self._away_from_half(), exact, series)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(uniform_like(self.probs, shape, open_at_0=False))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        crossed = binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return -crossed + self._cont_bern_log_norm()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        cut = self._cut()
+        exact = (cut**value * (1 - cut) ** (1 - value) + cut - 1) / (2 * cut - 1)
+        return where(self._away_from_half(), exact, value).clamp(0, 1)
+
+    def icdf(self, value: Any) -> Any:
+        cut = self._cut()
+        other = (-cut).log1p()
+        exact = ((-cut + value * (2 * cut - 1)).log1p() - other) / (cut.log() - other)
+        return where(self._away_from_half(), exact, value)
+
+    def entropy(self) -> Any:
+        log_0, log_1 = (-self.probs).log1p(), self.probs.log()
+        return self.mean * (log_0 - log_1) - self._cont_bern_log_norm() - log_0
+
+
+class GeneralizedPareto(Distribution):
+    """What lies above a high threshold: P(X > x) = (1 + c (x - loc) / scale)^(-1/c).
+
+    For a concentration c of 0 it is exponential.
+
+    >>> edutorch.distributions.GeneralizedPareto(0.0, 1.0, 0.0).log_prob(tensor(1.0))
+    tensor(-1.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real
+    }  # fmt: skip
+    has_rsample = True
+
+    def __init__(
+        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+    ) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        ends = self.loc - self.scale / self.concentration
+        return constraints.interval(self.loc, where(self.concentration < 0, ends, math.inf))
+
+    def _split(self) -> tuple[Any, Any]:
+        """Where c is 0, and c with something harmless in these places."""
+        zero = isclose(self.concentration, zeros_like(self.concentration))
+        return zero, where(zero, ones_like(self.concentration), self.concentration)
+
+    @property
+    def mean(self) -> Any:
+        valid = self.concentration < 1
+        c = where(valid, self.concentration, 0.5)
+        return where(valid, self.loc + self.scale / (1 - c), math.nan)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        valid = self.concentration < 0.5
+        c = where(valid, self.concentration, 0.25)
+        found = self.scale.square() / ((1 - c).square() * (1 - 2 * c))
+        return where(valid, found, math.nan)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(uniform_like(self.loc, shape, open_at_0=False))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        z, (zero, c) = (value - self.loc) / self.scale, self._split()
+        power = 1 / c + 1 + zeros_like(z)
+        curve = where(power == 0, power, power * (c * z).log1p())
+        return -self.scale.log() - where(zero, z, curve)
+
+    def log_survival_function(self, value: Any) -> Any:
+        """Return log P(X > value)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z, (zero, c) = (value - self.loc) / self.scale, self._split()
+        return where(zero, -z, -(c * z).log1p() / c)
+
+    def log_cdf(self, value: Any) -> Any:
+        """Return log P(X ≤ value)."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        return self.log_cdf(value).exp()
+
+    def icdf(self, value: Any) -> Any:
+        zero, c = self._split()
+        log_u = (-value).log1p()
+        curve = self.loc + self.scale / c * (-c * log_u).expm1()
+        return where(zero, self.loc - self.scale * log_u, curve)
+
+    def entropy(self) -> Any:
+        return self.scale.log() + self.concentration + 1

@@ -1,0 +1,369 @@
+"""The transformer: layers that let all places of a sequence look at each other.
+
+Two blocks alternate, each added to what comes in (a residual connection): attention
+between the places, and a small network at each place. Layer norm stands behind each sum,
+or, with `norm_first`, before each block.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import ShapeError, ValueRangeError
+from ...ops import full, triu
+from .. import functional as F
+from .. import init
+from .attention import MultiheadAttention
+from .container import ModuleList
+from .dropout import Dropout
+from .linear import Linear
+from .module import Module
+from .norm import LayerNorm
+
+__all__ = [
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
+
+Activation = str | Callable[[Tensor], Tensor]
+
+
+class TransformerLayer(Module):
+    """What a layer of an encoder and one of a decoder share: the blocks."""
+
+    activation: Callable[[Tensor], Tensor]
+
+    def __init__(
+        self, attentions: tuple[str, ...], d_model: int, nhead: int, dim_feedforward: int,
+        dropout: float, activation: Activation, layer_norm_eps: float, batch_first: bool,
+        norm_first: bool, bias: bool, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        blocks = len(attentions) + 1
+        for name in attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first, **made
+            )
+            self.add_module(name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.norm_first = norm_first
+        for number in range(1, blocks + 1):
+            self.add_module(f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
+        for number in range(1, blocks + 1):
+            self.add_module(f"dropout{number}", Dropout(dropout))
+        self.activation = activation_of(activation)
+
+    def attend(
+        self, attention: Module, query: Tensor, key: Tensor, mask: Tensor | None,
+        padding: Tensor | None, is_causal: bool,
+    ) -> Tensor:  # fmt: skip
+        """Let each place of `query` look at the places of `key`."""
+        return attention(
+            query, key, key, attn_mask=mask, key_padding_mask=padding, need_weights=False,
+            is_causal=is_causal,
+        )[0]  # fmt: skip
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """Compute W₂ f(W₁ x) at each place."""
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+def activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Return the function that a name stands for."""
+    if not isinstance(activation, str):
+        return activation
+    if activation not in ("relu", "gelu"):
+        raise ValueRangeError(
+            "Transformer", f"activation should be relu/gelu, not {activation}",
+            hint="any function from tensor to tensor will do: activation=nn.functional.silu",
+        )  # fmt: skip
+    return F.relu if activation == "relu" else F.gelu
+
+
+class TransformerEncoderLayer(TransformerLayer):
+    """One layer of an encoder: x ← norm(x + attention(x)); x ← norm(x + W₂ f(W₁ x)).
+
+    Args:
+        d_model: how many features each place has.
+        nhead: heads of the attention.
+        dim_feedforward: how many features the network inside has.
+        dropout: drops attention weights, and numbers of each block, while training.
+        activation: f: "relu", "gelu" or a function.
+        layer_norm_eps: keeps the norm's division finite.
+        batch_first: (n, l, d_model) instead of (l, n, d_model).
+        norm_first: norm before each block, x ← x + attention(norm(x)): deep ones train better.
+        bias: with shifts.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> nn.TransformerEncoderLayer(8, 2)(zeros(5, 2, 8)).shape
+    torch.Size([5, 2, 8])
+    """
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            ("self_attn",), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+            batch_first, norm_first, bias, device, dtype,
+        )  # fmt: skip
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Let the places look at each other, then think for itself at each.
+
+        Args:
+            src: (l, n, d_model).
+            src_mask: (l, l): True hides a place; numbers are added to the scores.
+            src_key_padding_mask: (n, l): True hides a place for all.
+            is_causal: says that `src_mask` is the causal one.
+        """
+        x = src
+        if self.norm_first:
+            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(x + self._ff_block(x))
+
+    def _sa_block(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout1(self.attend(self.self_attn, x, x, mask, padding, is_causal))
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout2(self.feed_forward(x))
+
+
+class TransformerDecoderLayer(TransformerLayer):
+    """One layer of a decoder: it looks at itself, then at the encoder's memory.
+
+        x ← norm(x + attention(x, x))
+        x ← norm(x + attention(x, memory))
+        x ← norm(x + W₂ f(W₁ x))
+
+    Args: as for `TransformerEncoderLayer`.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> nn.TransformerDecoderLayer(8, 2)(zeros(5, 2, 8), zeros(3, 2, 8)).shape
+    torch.Size([5, 2, 8])
+    """
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, activation,
+            layer_norm_eps, batch_first, norm_first, bias, device, dtype,
+        )  # fmt: skip
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Look at the target, look at the memory, think. The masks are those of attention."""
+        own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        x = tgt
+        if self.norm_first:
+            x = x + self._sa_block(self.norm1(x), *own)
+            x = x + self._mha_block(self.norm2(x), *other)
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, *own))
+        x = self.norm2(x + self._mha_block(x, *other))
+        return self.norm3(x + self._ff_block(x))
+
+    def _sa_block(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout1(self.attend(self.self_attn, x, x, mask, padding, is_causal))
+
+    def _mha_block(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        attention = self.multihead_attn
+        return self.dropout2(self.attend(attention, x, memory, mask, padding, is_causal))
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout3(self.feed_forward(x))
+
+
+class TransformerEncoder(Module):
+    """Layers on top of each other. Each is a copy of the one given, with its own parameters.
+
+    Args:
+        encoder_layer: the layer to copy.
+        num_layers: how many.
+        norm: what to do with the last output.
+        enable_nested_tensor, mask_check: of a fast path of PyTorch's; nothing here.
+
+    >>> layer = nn.TransformerEncoderLayer(8, 2, 16)
+    >>> nn.TransformerEncoder(layer, num_layers=2)(zeros(5, 2, 8)).shape
+    torch.Size([5, 2, 8])
+    """
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.layers = copies(encoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Pass through all layers, with the same masks."""
+        for layer in self.layers:
+            src = layer(
+                src, src_mask=mask, src_key_padding_mask=src_key_padding_mask,
+                is_causal=bool(is_causal),
+            )  # fmt: skip
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Layers on top of each other. Each is a copy of the one given, with its own parameters.
+
+    Args: `decoder_layer`, the layer to copy; else as for `TransformerEncoder`.
+
+    >>> layer = nn.TransformerDecoderLayer(8, 2, 16)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(zeros(5, 2, 8), zeros(3, 2, 8)).shape
+    torch.Size([5, 2, 8])
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = copies(decoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Pass through all layers, with the same memory and masks."""
+        for layer in self.layers:
+            tgt = layer(
+                tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal,
+            )  # fmt: skip
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+def copies(layer: Module, count: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+
+
+class Transformer(Module):
+    """An encoder reads one sequence; a decoder writes another, looking at what was read.
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias: as for `TransformerEncoderLayer`.
+        num_encoder_layers, num_decoder_layers: how many layers each has.
+        custom_encoder, custom_decoder: modules to take instead.
+
+    Matrices start with Xavier's uniform numbers.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> net = nn.Transformer(8, 2, 1, 1, 16)
+    >>> net(zeros(5, 2, 8), zeros(3, 2, 8)).shape
+    torch.Size([3, 2, 8])
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        settings = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias,
+        )  # fmt: skip
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*settings, **made), num_encoder_layers, norm()
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*settings, **made), num_decoder_layers, norm()
+        )
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Read `src`, and compute the outputs at the places of `tgt`.
+
+        Raises: RuntimeError: the batches differ, or the features are not d_model many.
+        """
+        shapes = {"src": tuple(src.shape), "tgt": tuple(tgt.shape)}
+        batch = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
+            raise ShapeError("Transformer", "the batch number of src and tgt must be equal", shapes)
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise ShapeError(
+                "Transformer", "the feature number of src and tgt must be equal to d_model, "
+                f"{self.d_model}", shapes,
+            )  # fmt: skip
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        return self.decoder(
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )  # fmt: skip
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """Return the causal mask: 0 for places up to one's own, -∞ for those that follow.
+
+        >>> nn.Transformer.generate_square_subsequent_mask(2)
+        tensor([[0., -inf],
+                [0., 0.]])
+        """
+        return triu(full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

@@ -1,0 +1,311 @@
+"""Sequences of different lengths in one batch: padded to a rectangle, or packed.
+
+Padded, short sequences are filled up to the length of the longest. Packed, nothing is
+filled: the numbers lie time by time, longest sequence first, and `batch_sizes` says how
+many sequences still go on at each time.
+
+    a b c        padded          a b c    packed    a d f b e c
+    d e    →     (batch_first)   d e 0    →         batch_sizes 3 2 1
+    f                            f 0 0
+
+A recurrent network computes nothing for the filling when it is given a packed batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ...core.tensor import Tensor
+from ...dtypes import int64
+from ...errors import DeviceError, ShapeError, ValueRangeError
+from ...ops import (
+    arange,
+    argsort,
+    as_tensor,
+    broadcast_to,
+    full,
+    index_select,
+    masked_scatter,
+    reshape,
+    stack,
+    sum,
+    tensor,
+    transpose,
+    unbind,
+)  # fmt: skip
+from ..functional.layer import SettingError
+from ..functional.padding import pad
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class PackedParts(NamedTuple):
+    """What a packed batch is made of."""
+
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(PackedParts):
+    """A batch of sequences of different lengths, without filling (see the head of the file).
+
+    Args:
+        data: the numbers, time by time.
+        batch_sizes: how many sequences go on at each time; int64, on the CPU.
+        sorted_indices: which sequence of the user's batch each one is; None: the same.
+        unsorted_indices: the way back.
+
+    Made by `pack_padded_sequence` and `pack_sequence`.
+
+    >>> pack_sequence([tensor([1, 2]), tensor([3])])[:2]
+    (tensor([1, 3, 2]), tensor([2, 1]))
+    """
+
+    def __new__(
+        cls, data: Tensor, batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:  # fmt: skip
+        """Hold the parts. Raises: ValueError: `batch_sizes` is not on the CPU."""
+        if batch_sizes is None:
+            data, batch_sizes = data
+        elif batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be "
+                "created manually. They should be instantiated by functions like pack_sequence"
+            )
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Return it with its data on another device, or of another type."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        order, back = (
+            each if each is None else each.to(data.device)
+            for each in (self.sorted_indices, self.unsorted_indices)
+        )
+        return PackedSequence(data, self.batch_sizes, order, back)
+
+    def cpu(self) -> PackedSequence:
+        """Return it in the computer's own memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> PackedSequence:
+        """Return it on the GPU. Raises: DeviceError: there is none."""
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def double(self) -> PackedSequence:
+        """Return it in float64."""
+        return PackedSequence(self.data.double(), *self[1:])
+
+    def float(self) -> PackedSequence:
+        """Return it in float32."""
+        return PackedSequence(self.data.float(), *self[1:])
+
+    def half(self) -> PackedSequence:
+        """Return it in float16."""
+        return PackedSequence(self.data.half(), *self[1:])
+
+    def long(self) -> PackedSequence:
+        """Return it in int64."""
+        return PackedSequence(self.data.long(), *self[1:])
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data are on a GPU."""
+        return self.data.is_cuda
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """Return the order that undoes an order.
+
+    >>> invert_permutation(tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else argsort(permutation)
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:  # fmt: skip
+    """Leave out the filling of a padded batch.
+
+    Args:
+        input: (time, n, …), or (n, time, …) with `batch_first`.
+        lengths: how long each sequence is; a list, or a tensor on the CPU.
+        enforce_sorted: the longest come first already; False sorts them here.
+
+    Raises: RuntimeError: lengths that do not fit the batch, are not above 0, or not sorted.
+
+    >>> pack_padded_sequence(tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True).data
+    tensor([1, 3, 2])
+    """
+    rows = transpose(input, 0, 1) if batch_first else input
+    sizes = checked_lengths(lengths, rows)
+    order = None
+    if not enforce_sorted:
+        order = argsort(sizes, descending=True, stable=True)
+        sizes, order = sizes[order], order.to(input.device)
+        rows = index_select(rows, 1, order)
+    falling = sizes.tolist()
+    if any(after > before for before, after in pairwise(falling)):
+        raise ValueRangeError(
+            "pack_padded_sequence",
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True",
+            {"lengths": falling}, "enforce_sorted=False sorts them",
+        )  # fmt: skip
+    goes_on = arange(falling[0], device="cpu")[:, None] < sizes
+    data = rows[: falling[0]][goes_on.to(input.device)]
+    return PackedSequence(data, sum(goes_on, 1), order, None)
+
+
+def checked_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
+    """Return the lengths as int64, if they fit the batch (time, n, …)."""
+    if isinstance(lengths, Tensor) and lengths.device.type != "cpu":
+        raise DeviceError(
+            "pack_padded_sequence", "'lengths' argument should be a 1D CPU int64 tensor",
+            {"lengths": f"on {lengths.device}"}, "lengths.cpu()",
+        )  # fmt: skip
+    sizes = as_tensor(lengths, dtype=int64, device="cpu")
+    times, batch = rows.shape[:2]
+    given = {"input": tuple(rows.shape), "lengths": sizes.tolist()}
+    if sizes.numel() != batch:
+        raise ShapeError(
+            "pack_padded_sequence", "Expected `len(lengths)` to be equal to batch_size, but got "
+            f"{sizes.numel()} (batch_size={batch})", given,
+            "is the batch the first axis? batch_first=True" if sizes.numel() == times else None,
+        )  # fmt: skip
+    if min(given["lengths"], default=0) <= 0:  # type: ignore[call-overload]
+        raise ValueRangeError(
+            "pack_padded_sequence", "Length of all samples has to be greater than 0, but found "
+            "an element in 'lengths' that is <= 0", given,
+        )  # fmt: skip
+    if max(given["lengths"]) > times:  # type: ignore[call-overload]
+        raise ShapeError("pack_padded_sequence", f"only {times} times are there", given)
+    return sizes
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Fill the sequences up to the same length again. Returns the batch and the lengths.
+
+    Args:
+        batch_first: (n, time, …) instead of (time, n, …).
+        padding_value: what to fill with.
+        total_length: how long to make them, if longer than the longest.
+
+    Raises: ValueError: `total_length` is shorter than that.
+
+    >>> packed = pack_sequence([tensor([1, 2]), tensor([3])])
+    >>> pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2],
+            [3, 0]]), tensor([2, 1]))
+    """
+    data, sizes, _, back = sequence
+    times, batch = sizes.shape[0], int(sizes[0])
+    if total_length is not None and total_length < times:
+        raise SettingError(
+            "pad_packed_sequence", "Expected total_length to be at least the length of the longest "
+            f"sequence in input, but got total_length={total_length} and max sequence length "
+            f"being {times}",
+        )  # fmt: skip
+    goes_on = arange(batch, device="cpu") < sizes[:, None]
+    trailing = tuple(data.shape[1:])
+    filled = full((times, batch, *trailing), padding_value, dtype=data.dtype, device=data.device)
+    places = reshape(goes_on.to(data.device), (times, batch) + (1,) * len(trailing))
+    rows = masked_scatter(filled, broadcast_to(places, filled.shape), data)
+    if total_length is not None:
+        longer = (0, 0) * (rows.ndim - 1) + (0, total_length - times)
+        rows = pad(rows, longer, "constant", padding_value)
+    lengths = sum(goes_on, 0)
+    if back is not None:
+        rows, lengths = index_select(rows, 1, back), lengths[back.cpu()]
+    return (transpose(rows, 0, 1) if batch_first else rows), lengths
+
+
+def pad_sequence(
+    sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
+    """Fill sequences (time, …) up to the length of the longest, and stack them.
+
+    Args:
+        batch_first: (n, time, …) instead of (time, n, …).
+        padding_value: what to fill with.
+        padding_side: "right", or "left" of each sequence.
+
+    Raises: RuntimeError: no sequences, or their other axes differ.
+
+    >>> pad_sequence([tensor([1, 2]), tensor([3])], batch_first=True)
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    if not isinstance(sequences, Iterable):
+        raise ShapeError(
+            "pad_sequence", "Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}",
+        )  # fmt: skip
+    pieces = list(sequences)
+    if padding_side not in ("left", "right"):
+        raise ValueRangeError(
+            "pad_sequence", "Expected padding_side to be one of left or right, but got "
+            f"{padding_side}.",
+        )  # fmt: skip
+    if not pieces:
+        raise ShapeError("pad_sequence", "received an empty list of sequences")
+    if any(each.shape[1:] != pieces[0].shape[1:] for each in pieces):
+        shapes = [tuple(each.shape) for each in pieces]
+        raise ShapeError(
+            "pad_sequence", "all axes but the first must be the same", {"sequences": shapes}
+        )
+    longest = max(each.shape[0] for each in pieces)
+    rows = []
+    for each in pieces:
+        missing = longest - each.shape[0]
+        width = (missing, 0) if padding_side == "left" else (0, missing)
+        rows.append(pad(each, (0, 0) * (each.ndim - 1) + width, "constant", padding_value))
+    return stack(rows, 0 if batch_first else 1)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
+) -> list[Tensor]:
+    """Cut a padded batch into its sequences.
+
+    >>> unpad_sequence(tensor([[1, 2], [3, 0]]), tensor([2, 1]), batch_first=True)
+    [tensor([1, 2]), tensor([3])]
+    """
+    rows = unbind(padded_sequences, 0 if batch_first else 1)
+    sizes = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [row[:size] for row, size in zip(rows, sizes, strict=True)]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences (time, …), the longest first (or any order: `enforce_sorted=False`).
+
+    >>> pack_sequence([tensor([1]), tensor([2, 3])], enforce_sorted=False).data
+    tensor([2, 1, 3])
+    """
+    lengths = tensor([each.shape[0] for each in sequences], dtype=int64, device="cpu")
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """Return the sequences of a packed batch, in the user's order.
+
+    >>> unpack_sequence(pack_sequence([tensor([1]), tensor([2, 3])], enforce_sorted=False))
+    [tensor([1]), tensor([2, 3])]
+    """
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), True)

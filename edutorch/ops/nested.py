@@ -1,0 +1,181 @@
+"""Nested lists of numbers, read as an array: its shape, its type, and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..core.tensor import Tensor
+from ..errors import DTypeError, RaggedError, ValueRangeError
+
+NUMBERS = frozenset((bool, int, float, complex))
+SEQUENCES = frozenset((list, tuple))
+
+
+def is_sequence(data: Any) -> bool:
+    """Say whether `data` is a list or something that can be read like one."""
+    if data.__class__ in SEQUENCES or isinstance(data, list | tuple | range):
+        return True
+    if isinstance(data, str | bytes | dict | Tensor | np.ndarray | np.generic):
+        return False
+    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
+
+
+def from_lists(data: Any, dtype: Any = None) -> np.ndarray:
+    """Read nested lists of numbers, NumPy scalars, arrays and tensors of one number.
+
+    Without `dtype` the type is that of the numbers: the default one for Python's floats,
+    which carry none, and the one that holds them all for those that do.
+
+    Raises: RaggedError: lists of one depth differ in length. DTypeError, TypeError: not
+        numbers. ValueRangeError: a number that the type cannot hold.
+    """
+    kinds: set[Any] = set()
+    shape = shape_of(data)
+    plain = read(data, shape, 0, "data", kinds)
+    kind = common_type(kinds) if dtype is None else dtypes.of(dtypes.array_type(dtype))
+    if not kind.is_complex and complex in kinds:
+        raise TypeError(f"tensor: must be real numbers for {kind}, not complex ones")
+    try:
+        array = np.array(plain, object if too_long(plain, shape) else None)
+        if array.dtype.kind in "Ouif" and not (kind.is_floating_point or kind.is_complex):
+            check_range(array, kind)
+        array = array.astype(kind.numpy, copy=False)
+        return array if array.shape == shape else array.reshape(shape)
+    except OverflowError:
+        raise no_such_number(kind) from None
+
+
+def too_long(plain: Any, shape: tuple[int, ...]) -> bool:
+    """Say whether it is a single number that NumPy would not take as one of its own."""
+    return not shape and isinstance(plain, int) and not -(2**63) <= plain < 2**64
+
+
+def shape_of(data: Any) -> tuple[int, ...]:
+    """Return the shape as the first element of each list tells it."""
+    shape: list[int] = []
+    while is_sequence(data):
+        shape.append(len(data))
+        if not shape[-1]:
+            return tuple(shape)
+        data = data[0]
+    if isinstance(data, Tensor | np.ndarray):
+        shape += data.shape
+    return tuple(shape)
+
+
+def read(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+    """Return `data` with Python's numbers and arrays only, and add their types to `kinds`."""
+    if not is_sequence(data):
+        return element(data, shape, depth, path, kinds)
+    if depth == len(shape):
+        raise RaggedError(
+            "tensor", "a list stands where a number was expected", {path: shown(data)}, HINT
+        )
+    if len(data) != shape[depth]:
+        raise RaggedError(
+            "tensor",
+            f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})",
+            {f"len({path})": len(data), f"len({first_of(path)})": shape[depth]},
+            HINT,
+        )
+    if depth == len(shape) - 1:
+        types = set(map(type, data))
+        if types <= NUMBERS:  # a row of plain numbers, the usual case
+            kinds |= types
+            return data if data.__class__ is list else list(data)
+    return [
+        read(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)
+    ]
+
+
+HINT = "pad the shorter ones (nn.utils.rnn.pad_sequence), or keep a list of tensors"
+
+
+def first_of(path: str) -> str:
+    """Return the first list of the same depth: "data[0][0]" for "data[1][2]"."""
+    return "data" + "[0]" * path.count("[")
+
+
+def shown(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+    """Read what is no list: a number, an array or a tensor."""
+    if data.__class__ in NUMBERS:
+        kinds.add(data.__class__)
+    elif isinstance(data, Tensor):
+        if depth and data.numel() != 1:
+            raise RaggedError(
+                "tensor", "only one element tensors can be converted to Python scalars",
+                {path: f"a tensor of shape {tuple(data.shape)}"},
+                "torch.stack(list) puts tensors of one shape together, torch.cat joins them",
+            )  # fmt: skip
+        kinds.add(data.dtype)
+        data = backends.of(data._array).to_numpy(data._array)
+    elif isinstance(data, np.generic | np.ndarray):
+        kinds.add(dtypes.of(data.dtype))
+        data = np.asarray(data)
+    elif isinstance(data, bool | int | float | complex):
+        kinds.add(next(kind for kind in (bool, int, float, complex) if isinstance(data, kind)))
+    else:
+        raise not_numbers(data, path)
+    have = data.shape if isinstance(data, np.ndarray) else ()
+    if tuple(have) != shape[depth:]:
+        raise RaggedError(
+            "tensor", f"a sequence was expected at dim {depth}: not a sequence",
+            {path: shown(data), "shape expected": shape[depth:]}, HINT,
+        )  # fmt: skip
+    return data.tolist() if isinstance(data, np.ndarray) and data.dtype.kind == "V" else data
+
+
+def not_numbers(data: Any, path: str) -> Exception:
+    """Make the error for something that is neither a number nor a list."""
+    kind = type(data).__name__
+    if isinstance(data, str | bytes):
+        return TypeError(
+            f"tensor: invalid data type '{kind}': {path} is {shown(data)}\n"
+            "  hint: give each word a number first, for example its place in a list of all words"
+        )
+    hints = {"generator": "list(...) of it", "dict": "list(x.values())", "set": "sorted(x)"}
+    hint = hints.get(kind)
+    return DTypeError(
+        "tensor", f"Could not infer dtype of {kind}", {path: shown(data)},
+        f"a tensor is made of numbers: {hint}" if hint else None,
+    )  # fmt: skip
+
+
+def common_type(kinds: set[Any]) -> dtypes.dtype:
+    """Return the type that holds numbers of all these types, as PyTorch chooses it."""
+    default = dtypes.get_default_dtype()
+    plain = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
+    found = None
+    for kind in kinds:
+        kind = plain.get(kind, kind)
+        found = kind if found is None else dtypes.promote_types(found, kind)
+    return default if found is None else found
+
+
+def check_range(array: np.ndarray, kind: dtypes.dtype) -> None:
+    """Raise ValueRangeError if an integer type cannot hold one of the numbers.
+
+    Negative numbers wrap around in unsigned types, as in PyTorch.
+    """
+    if kind.numpy.kind == "b" or not array.size:
+        return
+    limits = np.iinfo(kind.numpy)
+    low = limits.min if limits.min else -limits.max
+    least, most = array.min(), array.max()
+    if not (low <= least and most <= limits.max):  # also if it is NaN
+        raise no_such_number(kind)
+
+
+def no_such_number(kind: dtypes.dtype) -> ValueRangeError:
+    return ValueRangeError(
+        "tensor", f"value cannot be converted to type {kind.name} without overflow",
+        hint="a type with more bits, or float64, holds larger numbers",
+    )  # fmt: skip

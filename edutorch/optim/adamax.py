@@ -1,0 +1,69 @@
+"""Adamax: Adam that divides by the largest gradient instead of the usual one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import zeros_like
+from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
+
+__all__ = ["Adamax"]
+
+
+class Adamax(RuleOptimizer):
+    r"""Adam with the infinity norm: the largest gradient so far, slowly forgotten.
+
+    m ← β₁ · m + (1 - β₁) · g, u ← max(β₂ · u, |g| + ε), θ ← θ - lr / (1 - β₁ᵗ) · m / u.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far each number moves at most.
+        betas: how much of the average and of the largest gradient stays in each step.
+        eps: keeps the division finite.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015, section 7.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.Adamax([x], lr=0.1).step()
+    >>> x
+    tensor(0.9000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_not_negative(epsilon=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for the average and for the largest gradient."""
+        return {"step": scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        lr, (beta1, beta2) = rate(group), group["betas"]
+        m, largest = state["exp_avg"], state["exp_inf"]
+        grad = decayed(group, lr, param, grad)
+        m += (1 - beta1) * (grad - m)
+        largest[...] = xp.maximum(beta2 * largest, xp.abs(grad) + group["eps"])
+        param -= lr / (1 - beta1 ** state["step"]) * m / largest

@@ -1,0 +1,79 @@
+"""ASGD: stochastic gradient descent that also keeps the average of where it has been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import zeros_like
+from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, scalar
+
+__all__ = ["ASGD"]
+
+
+class ASGD(RuleOptimizer):
+    r"""Averaged SGD: θ ← (1 - λ · η) · θ - η · g, and after t₀ steps an average of the θ.
+
+    ηₜ = lr / (1 + λ · lr · t)^α falls slowly. The average is ax ← ax + μ · (θ - ax) with
+    μₜ = 1 / max(1, t - t₀): it lies closer to the minimum than any θ, for it averages the
+    noise away. It is in `state[param]["ax"]`.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far to go.
+        lambd: the decay term λ.
+        alpha: the power with which the rate falls.
+        t0: after how many steps averaging begins.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.ASGD([x], lr=0.1).step()
+    >>> x
+    tensor(0.8000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4,
+        alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_not_negative(weight_decay=weight_decay)
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return the first rate, and a place for the average."""
+        return {
+            "step": scalar(0), "eta": scalar(group["lr"]), "mu": scalar(1),
+            "ax": zeros_like(param),
+        }  # fmt: skip
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        step, average = state["step"], state["ax"]
+        eta, mu = state["eta"].item(), state["mu"].item()
+        grad = decayed(group, eta, param, grad)
+        param *= 1 - group["lambd"] * eta
+        param -= eta * grad
+        if mu == 1:
+            average[...] = param
+        else:
+            average += mu * (param - average)
+        lr = float(group["lr"])
+        state["eta"][...] = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
+        state["mu"][...] = 1 / max(1, step - group["t0"])

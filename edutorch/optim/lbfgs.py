@@ -1,0 +1,189 @@
+"""L-BFGS: Newton's method, with the curvature guessed from the last steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..modes import enable_grad, no_grad
+from ..ops import cat, zeros_like
+from .line_search import Point, strong_wolfe
+from .optimizer import Optimizer
+from .rule import check_rate, pairs
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    r"""Go to where a parabola has its minimum: θ ← θ + t · d with d = -H⁻¹ · g.
+
+    The inverse Hessian H⁻¹ is never written down: the last steps s and how they changed
+    the gradient, y, say enough about it to multiply with it ("two loops"). Each `step` makes
+    up to `max_iter` such moves, and evaluates the loss many times: it needs a closure, and a
+    loss without noise.
+
+    Args:
+        params: what to train; no groups.
+        lr: the step length t (with a line search: its first try).
+        max_iter: moves in one `step`.
+        max_eval: evaluations in one `step`; max_iter · 5 / 4 if not given.
+        tolerance_grad: stop when no gradient is larger.
+        tolerance_change: stop when parameters and loss change less.
+        history_size: how many past steps are kept.
+        line_search_fn: None, or "strong_wolfe".
+
+    Paper: Liu and Nocedal, On the limited memory BFGS method for large scale
+    optimization, 1989.
+
+    Raises: ValueError: a setting makes no sense, or there are groups.
+
+    >>> x = tensor([3.0, -4.0], requires_grad=True)
+    >>> optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (x - 1).square().sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item()
+    29.0
+    >>> x
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1, max_iter: int = 20,
+        max_eval: int | None = None, tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9, history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        super().__init__(params, {
+            "lr": lr, "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size, "line_search_fn": line_search_fn,
+        })  # fmt: skip
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Make up to `max_iter` moves, and return the loss before the first one.
+
+        Args:
+            closure: computes the loss again and its gradients; its result is returned.
+        """
+        if len(self.param_groups) != 1:
+            raise AssertionError(
+                f"Expected exactly one param_group, but got {len(self.param_groups)}"
+            )
+        group = self.param_groups[0]
+        evaluate = enable_grad()(closure)
+        state = self.state[group["params"][0]]  # of all parameters together
+        for key in ("func_evals", "n_iter"):
+            state.setdefault(key, 0)
+        first = evaluate()
+        state["func_evals"] += 1
+        loss, grad = float(first), self.flat_grad()
+        if grad.abs().max() <= group["tolerance_grad"]:
+            return first
+        most = state["func_evals"] - 1 + group["max_eval"]
+        for left in range(group["max_iter"] - 1, -1, -1):
+            self.turn(state, group, grad)
+            state["prev_flat_grad"], state["prev_loss"] = grad, loss
+            t = float(group["lr"])
+            if state["n_iter"] == 1:
+                t *= min(1.0, 1.0 / float(grad.abs().sum()))
+            state["t"], d = t, state["d"]
+            if (slope := float(grad.dot(d))) > -group["tolerance_change"]:
+                break
+            start = Point(0.0, loss, grad, slope)
+            loss, grad = self.move(state, group, evaluate, start, most, left)
+            if left == 0 or state["func_evals"] >= most or self.settled(state, grad, loss):
+                break
+        return first
+
+    def turn(self, state: dict[str, Any], group: dict[str, Any], grad: Tensor) -> None:
+        """Put the next direction, -H⁻¹ · g, into the state."""
+        state["n_iter"] += 1
+        if state["n_iter"] == 1:
+            state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return
+        ys, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+        y, s = grad - state["prev_flat_grad"], state["d"] * state["t"]
+        curvature = y.dot(s)
+        if curvature > 1e-10:  # else the parabola would open downwards
+            if len(ys) == group["history_size"]:
+                for history in (ys, steps, ro):
+                    history.pop(0)
+            ys.append(y)
+            steps.append(s)
+            ro.append(1.0 / curvature)
+            state["H_diag"] = curvature / y.dot(y)
+        al = state.setdefault("al", [None] * group["history_size"])
+        d = -grad
+        for i in reversed(range(len(ys))):
+            al[i] = steps[i].dot(d) * ro[i]
+            d -= al[i] * ys[i]
+        d *= state["H_diag"]
+        for i in range(len(ys)):
+            d += (al[i] - ys[i].dot(d) * ro[i]) * steps[i]
+        state["d"] = d
+
+    def move(
+        self, state: dict[str, Any], group: dict[str, Any], evaluate: Callable[[], Any],
+        start: Point, most: int, left: int,
+    ) -> tuple[float, Tensor]:  # fmt: skip
+        """Go in the direction, and return the loss and the gradient there."""
+        d, how = state["d"], group["line_search_fn"]
+        if how is None:
+            self.go(state["t"], d)
+            if left == 0:  # nobody will ask for the loss there
+                return start.loss, start.gradient
+            state["func_evals"] += 1
+            return float(evaluate()), self.flat_grad()
+        if how != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        params = group["params"]
+        held = [param.clone() for param in params]
+
+        def look(t: float) -> Point:
+            self.go(t, d)
+            loss, gradient = float(evaluate()), self.flat_grad()
+            for param, before in zip(params, held, strict=True):
+                param.copy_(before)
+            return Point(t, loss, gradient, float(gradient.dot(d)))
+
+        found, evaluations = strong_wolfe(
+            look, start, state["t"], float(d.abs().max()), max_ls=most - state["func_evals"]
+        )
+        state["func_evals"] += evaluations
+        state["t"] = found.t
+        self.go(found.t, d)
+        return found.loss, found.gradient
+
+    def settled(self, state: dict[str, Any], grad: Tensor, loss: float) -> bool:
+        """Say whether there is nothing left to win."""
+        group = self.param_groups[0]
+        least = group["tolerance_change"]
+        return bool(
+            grad.abs().max() <= group["tolerance_grad"]
+            or (state["d"] * state["t"]).abs().max() <= least
+            or abs(loss - state["prev_loss"]) < least
+        )
+
+    def flat_grad(self) -> Tensor:
+        """Return all gradients, one behind the other."""
+        params = self.param_groups[0]["params"]
+        grads = [zeros_like(each) if each.grad is None else each.grad for each in params]
+        return cat([pairs(grad.detach()).reshape(-1) for grad in grads])
+
+    def go(self, t: float, direction: Tensor) -> None:
+        """Add t · direction to the parameters."""
+        offset = 0
+        for param in self.param_groups[0]["params"]:
+            values = pairs(param)
+            part = direction[offset : offset + values.numel()]
+            values.add_(part.reshape(values.shape), alpha=t)
+            offset += values.numel()

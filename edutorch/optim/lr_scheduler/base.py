@@ -1,0 +1,212 @@
+"""What all schedulers share: when a rate changes, and how a schedule is saved and continued.
+
+A scheduler says in `get_lr` how the present rates become the next ones. Because most of
+them start from the present rate, several can share an optimizer.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...modes import no_grad
+from ..optimizer import Optimizer
+
+__all__ = ["LRScheduler"]
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
+    "possible. Please use `scheduler.step()` to step the scheduler. With an epoch the closed form "
+    "is used instead of the chainable form, where there is one."
+)
+
+
+class LRScheduler:
+    """The base of all schedulers: call `step()` after each epoch (or each batch).
+
+    A scheduler of your own overrides `get_lr`, which finds the number of the step in
+    `self.last_epoch` and the first rates in `self.base_lrs`.
+
+    Args:
+        optimizer: whose groups get new learning rates.
+        last_epoch: how many steps were made before; -1 begins.
+
+    Raises: TypeError: not an Optimizer. KeyError: continuing without a beginning.
+
+    >>> class Halves(optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halves(optimizer)
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.5]
+    """
+
+    _get_lr_called_within_step = False
+    _is_initial = False
+    _step_count = 0
+    last_epoch: int
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        self.optimizer = check_optimizer(optimizer)
+        for number, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", kept(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
+                    "scheduler with last_epoch >= 0: load the optimizer's state_dict before "
+                    "making a scheduler that continues"
+                )
+        self.base_lrs: list[Any] = values_of(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        if not hasattr(optimizer, "_opt_called"):
+            optimizer._opt_called = False  # type: ignore[attr-defined]
+            optimizer.register_step_pre_hook(note_step)
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group at step `last_epoch`. Every scheduler writes its own."""
+        raise NotImplementedError
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go one step further and give the groups their new rates.
+
+        Args:
+            epoch: go to this step instead (out of use).
+        """
+        if self._step_count == 1:
+            warn_order(self.optimizer)
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        with asking(self):
+            closed_form = getattr(self, "_get_closed_form_lr", None)
+            rates = closed_form() if closed_form and epoch is not None else self.get_lr()
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            put(group, "lr", lr)
+        self._last_lr: list[Any] = self.rates()
+
+    def rates(self) -> list[Any]:
+        """Return the groups' present rates."""
+        return values_of(self.optimizer, "lr")
+
+    def scaled(self, factor: float) -> list[Any]:
+        """Return the present rates times a factor."""
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[Any]:
+        """Return the rates that the last step has set."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is needed to continue, without the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self.__dict__.update(state_dict)
+
+
+_LRScheduler = LRScheduler  # its name in older scripts
+
+
+# Who calls what when -------------------------------------------------------------------
+
+
+def note_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    optimizer._opt_called = True
+
+
+def warn_order(optimizer: Any) -> None:
+    """Warn at a scheduler's first step if the optimizer has not made one."""
+    if "step" in vars(optimizer):
+        text = (
+            "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
+            "initialization. Please, make sure to call `optimizer.step()` before "
+            "`lr_scheduler.step()`."
+        )
+    elif not optimizer._opt_called:
+        text = (
+            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
+            "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
+            "Failure to do this will result in skipping the first value of the learning rate "
+            "schedule."
+        )
+    else:
+        return
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+@contextmanager
+def asking(scheduler: LRScheduler) -> Iterator[None]:
+    scheduler._get_lr_called_within_step = True
+    try:
+        yield
+    finally:
+        scheduler._get_lr_called_within_step = False
+
+
+def warn_outside_step(scheduler: LRScheduler) -> None:
+    """Warn a user who calls `get_lr`: it says what comes next, not what is."""
+    if not scheduler._get_lr_called_within_step:
+        warnings.warn(
+            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+# Groups and their settings ---------------------------------------------------------------
+
+
+def check_optimizer(optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+    return optimizer
+
+
+def kept(value: Any) -> Any:
+    """Return a value that stays what it is: a rate that is a tensor is written in place."""
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def values_of(optimizer: Optimizer, key: str) -> list[Any]:
+    return [kept(group[key]) for group in optimizer.param_groups]
+
+
+def put(group: dict[str, Any], key: str, value: Any) -> None:
+    """Give a setting a new value; a tensor stays the same tensor."""
+    if isinstance(group[key], Tensor):
+        with no_grad():
+            group[key].fill_(float(value))
+    else:
+        group[key] = value
+
+
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """Return one value for each group: those given, or the one given again and again."""
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, list | tuple):
+        return [kept(value) for _ in range(groups)]
+    if len(value) != groups:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(value)} values, param_groups has {groups}."
+        )
+    return [kept(each) for each in value]

@@ -1,0 +1,162 @@
+"""Several schedulers for one optimizer: at once, or one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from ..optimizer import Optimizer
+from .base import LRScheduler, put, values_of
+from .plateau import ReduceLROnPlateau
+
+__all__ = ["ChainedScheduler", "SequentialLR"]
+
+
+class Several(LRScheduler):
+    """What both kinds share: the list, and its state."""
+
+    _schedulers: Sequence[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is needed to continue, with the states of all schedulers."""
+        saved = [scheduler.state_dict() for scheduler in self._schedulers]
+        return {**super().state_dict(), "_schedulers": saved}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        super().load_state_dict({**state_dict, "_schedulers": self._schedulers})
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+    def check(self, schedulers: Sequence[Any], optimizer: Any) -> None:
+        """Refuse what cannot be combined.
+
+        Raises: TypeError, ValueError: no schedulers, or not of this optimizer.
+        """
+        name = type(self).__name__
+        for index, scheduler in enumerate(schedulers):
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires "
+                    "additional kwargs to be specified when calling `step`, but got one at index "
+                    f"{index} in the given schedulers sequence."
+                )
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(
+                    f"{name} expects all schedulers to belong to the same optimizer, but got "
+                    f"scheduler {type(scheduler).__name__} at index {index} has "
+                    f"{scheduler.optimizer}, which is different from {type(optimizer).__name__}."
+                )
+
+
+class ChainedScheduler(Several):
+    """All at once: each step is a step of every scheduler, and their factors multiply.
+
+    Args:
+        schedulers: of one optimizer.
+        optimizer: the optimizer, if it shall be checked.
+
+    Raises: TypeError, ValueError: no schedulers, or of different optimizers.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> kinds = optim.lr_scheduler
+    >>> scheduler = kinds.ChainedScheduler(
+    ...     [kinds.ExponentialLR(optimizer, 0.5), kinds.ConstantLR(optimizer, 0.5, total_iters=9)]
+    ... )
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, "
+                "but got no scheduler."
+            )
+        optimizer = optimizer or schedulers[0].optimizer
+        self.check(schedulers, optimizer)
+        self._schedulers, self.optimizer = schedulers, optimizer
+        self._last_lr = values_of(optimizer, "lr")
+
+    def step(self) -> None:  # type: ignore[override]
+        """Make a step of every scheduler."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self.rates()
+
+
+class SequentialLR(Several):
+    """One after the other: at each milestone the next scheduler takes over, from its beginning.
+
+    Args:
+        optimizer: whose groups get new learning rates.
+        schedulers: of this optimizer, in their order.
+        milestones: the steps where the next one begins: one fewer than schedulers.
+        last_epoch: how many steps were made before; -1 begins.
+
+    Raises: TypeError, ValueError: no schedulers, of different optimizers, or not one
+        milestone between two.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> kinds = optim.lr_scheduler
+    >>> warm_up = kinds.ConstantLR(optimizer, 0.25, total_iters=9)
+    >>> scheduler = kinds.SequentialLR(
+    ...     optimizer, [warm_up, kinds.ExponentialLR(optimizer, 0.5)], milestones=[2]
+    ... )
+    >>> rates = []
+    >>> for epoch in range(4):
+    ...     rates += scheduler.get_last_lr(); optimizer.step(); scheduler.step()
+    >>> rates
+    [0.25, 0.25, 1.0, 0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler, but got no scheduler."
+            )
+        self.check(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than "
+                "the number of milestone points, but got number of schedulers "
+                f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+            )
+        self._schedulers: list[Any] = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:  # each scheduler has changed it when it was made
+            put(group, "lr", group["initial_lr"])
+        self.recursive_undo()
+        first = self._schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Take back the step that each scheduler made when it was made."""
+        scheduler = self if sched is None else sched
+        if hasattr(scheduler, "_schedulers"):
+            for inner in scheduler._schedulers:
+                self.recursive_undo(inner)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
+
+    def step(self) -> None:  # type: ignore[override]
+        """Make a step of the scheduler whose turn it is."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()

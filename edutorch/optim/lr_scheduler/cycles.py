@@ -1,0 +1,277 @@
+"""Rates that rise and fall, while the momentum falls and rises."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..optimizer import Optimizer
+from .base import LRScheduler, check_optimizer, per_group, put, warn_outside_step
+
+__all__ = ["CyclicLR", "OneCycleLR"]
+
+
+class CyclicLR(LRScheduler):
+    """The rate goes up and down between two bounds, in straight lines: call `step` after a batch.
+
+    At a height h between 0 and 1 of a cycle, lr = base + (max - base) · h · scale; the
+    momentum is lowest where the rate is highest.
+
+    Args:
+        optimizer: whose groups get new learning rates.
+        base_lr: the lowest rate, or one for each group.
+        max_lr: the highest rate, or one for each group.
+        step_size_up: how many steps it takes up.
+        step_size_down: how many down; as many if not given.
+        mode: how high the cycles are: "triangular": all alike; "triangular2": half as high
+            each time; "exp_range": scale = gamma^step.
+        gamma: see mode.
+        scale_fn: a function instead of mode.
+        scale_mode: what `scale_fn` is asked about: the number of the "cycle", or of the step
+            ("iterations").
+        cycle_momentum: change the momentum (or β₁) too.
+        base_momentum: the lowest momentum, or one for each group.
+        max_momentum: the highest one, or one for each group.
+        last_epoch: how many steps were made before; -1 begins.
+
+    Paper: Smith, Cyclical learning rates for training neural networks, 2017.
+
+    Raises: ValueError: a setting makes no sense, or the optimizer has no momentum.
+        TypeError: not an Optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = optim.lr_scheduler.CyclicLR(optimizer, 0.0, 1.0, step_size_up=2)
+    >>> rates = []
+    >>> for batch in range(5):
+    ...     rates += scheduler.get_last_lr(); optimizer.step(); scheduler.step()
+    >>> rates
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
+        step_size_up: int = 2000, step_size_down: int | None = None,
+        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
+        gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None,
+        scale_mode: Literal["cycle", "iterations"] = "cycle", cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8, max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.optimizer = check_optimizer(optimizer)
+        lowest = per_group("base_lr", optimizer, base_lr)
+        if last_epoch == -1:
+            for group, lr in zip(optimizer.param_groups, lowest, strict=True):
+                put(group, "lr", lr)
+        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        down = step_size_up if step_size_down is None else step_size_down
+        self.total_size = float(step_size_up + down)
+        self.step_ratio = step_size_up / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        self.mode, self.gamma = mode, gamma
+        self._scale_fn_custom: Any = scale_fn
+        self.scale_mode: str = scale_mode
+        if scale_fn is None:
+            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = with_beta(optimizer)
+            self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
+            if last_epoch == -1:
+                begin_momentum(self, self.base_momentums, self.max_momentums)
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lowest
+
+    def scale_fn(self, x: float) -> float:
+        """Return how high a cycle is (or at a step: see scale_mode)."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular":
+            return 1.0
+        return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
+
+    def get_lr(self) -> list[Any]:
+        """Read rates and momentum off the triangle."""
+        warn_outside_step(self)
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        rising = x <= self.step_ratio
+        height = x / self.step_ratio if rising else (x - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            bounds = zip(self.base_momentums, self.max_momentums, strict=True)
+            for group, (low, high) in zip(self.optimizer.param_groups, bounds, strict=True):
+                set_momentum(group, self.use_beta1, high - (high - low) * height)
+        bounds = zip(self.base_lrs, self.max_lrs, strict=True)
+        return [low + (high - low) * height for low, high in bounds]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is needed to continue. A function is not saved, a callable object is."""
+        custom = self._scale_fn_custom
+        plain = custom is None or isinstance(custom, types.FunctionType)
+        saved = None if plain else custom.__dict__.copy()
+        return {**super().state_dict(), "_scale_fn_custom": saved}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned, with the function of this scheduler."""
+        custom, saved = self._scale_fn_custom, state_dict["_scale_fn_custom"]
+        super().load_state_dict({**state_dict, "_scale_fn_custom": custom})
+        if saved is not None:
+            custom.__dict__.update(saved)
+
+
+class OneCycleLR(LRScheduler):
+    """One large cycle: from a small rate up to a high one, then down to almost nothing.
+
+    Between two of these rates it follows half a cosine wave, or a straight line; the
+    momentum goes the other way. Call `step` after each batch.
+
+    Args:
+        optimizer: whose groups get new learning rates.
+        max_lr: the highest rate, or one for each group.
+        total_steps: how many steps there will be; or
+        epochs: how many epochs, and
+        steps_per_epoch: how many steps in each.
+        pct_start: the part of the steps that goes up.
+        anneal_strategy: "cos" or "linear".
+        cycle_momentum: change the momentum (or β₁) too.
+        base_momentum: the lowest momentum, or one for each group.
+        max_momentum: the highest one, or one for each group.
+        div_factor: the first rate is max_lr / div_factor.
+        final_div_factor: the last rate is the first one / final_div_factor.
+        three_phase: go down to the first rate as slowly as up, and to the last one then.
+        last_epoch: how many steps were made before; -1 begins.
+
+    Paper: Smith and Topin, Super-convergence: very fast training of neural networks using
+    large learning rates, 2018.
+
+    Raises: ValueError: a setting makes no sense, or more steps than there should be.
+        TypeError: not an Optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = optim.lr_scheduler.OneCycleLR(
+    ...     optimizer, max_lr=1.0, total_steps=5, pct_start=0.6, div_factor=10.0
+    ... )
+    >>> rates = []
+    >>> for batch in range(4):
+    ...     rates += scheduler.get_last_lr(); optimizer.step(); scheduler.step()
+    >>> tensor(rates)
+    tensor([0.1000, 0.5500, 1.0000, 0.5000])
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
+        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+        anneal_strategy: Literal["cos", "linear"] = "cos", cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85, max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.optimizer = check_optimizer(optimizer)
+        self.total_steps = count_steps(total_steps, epochs, steps_per_epoch)
+        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        self._schedule_phases = phases(self.total_steps, pct_start, three_phase)
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                "anneal_strategy must be one of 'cos' or 'linear', "
+                f"instead got {anneal_strategy}"
+            )  # fmt: skip
+        self._anneal_func_type = anneal_strategy
+        highest = per_group("max_lr", optimizer, max_lr)
+        if last_epoch == -1:
+            for group, top in zip(optimizer.param_groups, highest, strict=True):
+                first = top / div_factor
+                group.update(initial_lr=first, max_lr=top, min_lr=first / final_div_factor)
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = with_beta(optimizer)
+            high = per_group("max_momentum", optimizer, max_momentum)
+            low = per_group("base_momentum", optimizer, base_momentum)
+            if last_epoch == -1:
+                begin_momentum(self, low, high)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Read rates and momentum off the curve.
+
+        Raises: ValueError: more steps than there should be.
+        """
+        warn_outside_step(self)
+        step, begin = self.last_epoch, 0.0
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. "
+                f"The specified number of total steps is {self.total_steps}"
+            )
+        for phase in self._schedule_phases:
+            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
+                break
+            begin = phase["end_step"]
+        part = (step - begin) / (phase["end_step"] - begin)
+        rates = []
+        for group in self.optimizer.param_groups:
+            rates.append(self.anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
+            if self.cycle_momentum:
+                ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
+                set_momentum(group, self.use_beta1, self.anneal(*ends, part))
+        return rates
+
+    def anneal(self, start: Any, end: Any, part: float) -> Any:
+        """Return a point on the way from start to end."""
+        if self._anneal_func_type == "linear":
+            return (end - start) * part + start
+        return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
+
+
+def count_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
+    """Return how many steps there will be, from what was given."""
+    if total_steps is None and (epochs is None or steps_per_epoch is None):
+        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+    given = {"total_steps": total_steps}
+    if total_steps is None:
+        given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    for name, value in given.items():
+        if not isinstance(value, int) or value <= 0:
+            raise ValueError(f"Expected positive integer {name}, but got {value}")
+    return math.prod(given.values())
+
+
+def phases(total: int, part: float, three: bool) -> list[dict[str, Any]]:
+    """Return where each phase ends, and the names of the settings it goes between."""
+    rates = ["initial_lr", "max_lr", *(["initial_lr"] if three else []), "min_lr"]
+    momentums = ["max_momentum", "base_momentum", *["max_momentum"] * (2 if three else 1)]
+    ends = [part * total - 1, *([2 * part * total - 2] if three else []), total - 1]
+    return [
+        {
+            "end_step": end, "start_lr": rates[i], "end_lr": rates[i + 1],
+            "start_momentum": momentums[i], "end_momentum": momentums[i + 1],
+        }
+        for i, end in enumerate(ends)
+    ]  # fmt: skip
+
+
+def with_beta(optimizer: Optimizer) -> bool:
+    """Say whether the optimizer's momentum is its β₁."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError(
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+        )
+    return "betas" in optimizer.defaults
+
+
+def begin_momentum(scheduler: Any, low: list[float], high: list[float]) -> None:
+    """Give each group the bounds of its momentum; it begins with the highest one."""
+    for group, least, most in zip(scheduler.optimizer.param_groups, low, high, strict=True):
+        set_momentum(group, scheduler.use_beta1, most)
+        group["max_momentum"], group["base_momentum"] = most, least
+
+
+def set_momentum(group: dict[str, Any], use_beta1: bool, value: float) -> None:
+    if use_beta1:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value

@@ -1,0 +1,124 @@
+"""Muon: momentum whose steps turn a matrix in all directions alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor, wrap
+from ..ops import addmm, zeros_like
+from .optimizer import check
+from .rule import RuleOptimizer, check_rate, rate
+
+__all__ = ["Muon"]
+
+
+class Muon(RuleOptimizer):
+    r"""Replace the average gradient of a matrix by the nearest orthogonal one.
+
+    b ← μ · b + (1 - μ) · g; u = g + μ · (b - g) (Nesterov, else b); if u = U Σ Vᵀ then
+    θ ← (1 - lr · weight_decay) · θ - lr' · U Vᵀ.
+
+    A gradient is usually dominated by a few directions; with all singular values about 1,
+    the rare ones are learned as well. U Vᵀ comes from a few steps of the Newton-Schulz
+    iteration X ← a · X + (b · A + c · A²) · X with A = X Xᵀ, in bfloat16, as accuracy
+    matters little here. It is for the matrices inside a network; give its first and last
+    layer and all vectors to AdamW.
+
+    Args:
+        params: the matrices to train, or groups of them.
+        lr: how far to go.
+        weight_decay: pull towards zero.
+        momentum: how much of the average stays in each step.
+        nesterov: look ahead.
+        ns_coefficients: a, b and c of the iteration.
+        eps: keeps the division by the norm finite.
+        ns_steps: how many iterations.
+        adjust_lr_fn: how lr' follows the shape (n, m): "original" (the default) is
+            lr · √max(1, n/m); "match_rms_adamw" is lr · 0.2 · √max(n, m), with which the
+            settings of AdamW can be kept.
+
+    Paper: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024; Liu
+    et al., Muon is scalable for LLM training, 2025.
+
+    Raises: ValueError: a setting makes no sense, or a parameter is not a matrix.
+        RuntimeError: a complex parameter.
+
+    >>> x = tensor([[2.0, 0.0], [0.0, 0.1]], requires_grad=True)
+    >>> x.square().sum().backward()
+    >>> optim.Muon([x], lr=0.1).step()
+    >>> x
+    tensor([[1.9112, 0.0000],
+            [0.0000, 0.0209]], requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1,
+        momentum: float = 0.95, nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        check_rate(lr, "Learning rate should be >= 0 but is: {}")
+        check(momentum >= 0, f"momentum should be >= 0 but is: {momentum}")
+        check(weight_decay >= 0, f"weight decay should be >= 0 but is: {weight_decay}")
+        check(
+            adjust_lr_fn in (None, "original", "match_rms_adamw"),
+            f"Adjust learning rate function {adjust_lr_fn} is not supported",
+        )
+        super().__init__(params, {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        })  # fmt: skip
+        for group in self.param_groups:
+            for param in group["params"]:
+                check(
+                    param.ndim == 2,
+                    "Muon only supports 2D parameters whereas we found a parameter with size: "
+                    f"{param.size()}",
+                )
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for the average gradient."""
+        if param.is_complex():
+            raise RuntimeError("Muon does not support complex parameters")
+        return {"momentum_buffer": zeros_like(param)}
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        check(grad.ndim == 2, "Param gradient must be a 2D matrix")
+        lr, momentum, average = rate(group), group["momentum"], state["momentum_buffer"]
+        average += (1 - momentum) * (grad - average)
+        ahead = grad + momentum * (average - grad) if group["nesterov"] else average
+        turned = orthogonal(
+            wrap(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
+        )
+        param *= 1 - lr * group["weight_decay"]
+        param -= adjusted(lr, group["adjust_lr_fn"], param.shape) * turned.to(wrap(param))._array
+
+
+def orthogonal(
+    matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
+) -> Tensor:
+    """Return about U Vᵀ of a matrix U Σ Vᵀ: its singular values become 0.5 to 1.5."""
+    check(steps < 100, "Number of steps must be less than 100 for computational efficiency")
+    check(len(coefficients) == 3, "Coefficients must be a tuple of exactly 3 values")
+    a, b, c = coefficients
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.bfloat16()
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=eps)  # no singular value above 1: the iteration converges
+    for _ in range(steps):
+        gram = x @ x.T
+        x = addmm(x, addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x
+
+
+def adjusted(lr: float, how: str | None, shape: tuple[int, ...]) -> float:
+    """Return the rate for a matrix of this shape."""
+    if how == "match_rms_adamw":
+        return lr * 0.2 * math.sqrt(max(shape))
+    return lr * math.sqrt(max(1, shape[0] / shape[1]))

@@ -1,0 +1,87 @@
+"""NAdam: Adam that looks ahead, with Nesterov's momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import zeros_like
+from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
+
+__all__ = ["NAdam"]
+
+
+class NAdam(RuleOptimizer):
+    r"""Adam whose average already contains the present gradient's share of the next step.
+
+    With m and v as in `Adam`, v̂ = v / (1 - β₂ᵗ) and a momentum that grows,
+    μₜ = β₁ · (1 - 0.96^(t · momentum_decay) / 2):
+
+    θ ← θ - lr · ((1 - μₜ) / (1 - Πᵢ₌₁ᵗ μᵢ) · g + μₜ₊₁ / (1 - Πᵢ₌₁ᵗ⁺¹ μᵢ) · m) / (√v̂ + ε)
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far each number moves at most, about.
+        betas: how much of the two averages stays in each step.
+        eps: keeps the division finite.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        momentum_decay: how fast the momentum grows.
+        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Dozat, Incorporating Nesterov momentum into Adam, 2016.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.NAdam([x], lr=0.1).step()
+    >>> x
+    tensor(0.8944, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_not_negative(epsilon=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay, momentum_decay=momentum_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for both averages, and the product of no momentum yet."""
+        return {
+            "step": scalar(0), "mu_product": scalar(1),
+            "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param),
+        }  # fmt: skip
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        step, lr, (beta1, beta2) = state["step"], rate(group), group["betas"]
+        m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]
+        grad = decayed(group, lr, param, grad)
+
+        mu = beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+        mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
+        product *= mu
+        so_far = product.item()
+
+        m += (1 - beta1) * (grad - m)
+        v *= beta2
+        v += (1 - beta2) * grad * grad
+        ahead = (1 - mu) / (1 - so_far) * grad + mu_next / (1 - so_far * mu_next) * m
+        param -= lr * ahead / (xp.sqrt(v / (1 - beta2**step)) + group["eps"])

@@ -1,0 +1,88 @@
+"""RAdam: Adam that waits with its own step sizes until it knows enough about the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import zeros_like
+from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
+
+__all__ = ["RAdam"]
+
+
+class RAdam(RuleOptimizer):
+    r"""Rectified Adam: a warm-up that follows from how uncertain v still is.
+
+    v̂ has seen about ρₜ = ρ∞ - 2t · β₂ᵗ / (1 - β₂ᵗ) gradients, with ρ∞ = 2 / (1 - β₂) - 1.
+    With m̂ and v̂ as in `Adam`, once ρₜ > 5:
+
+    r = √((ρₜ - 4)(ρₜ - 2) ρ∞ / ((ρ∞ - 4)(ρ∞ - 2) ρₜ)), θ ← θ - lr · r · m̂ / √v̂
+
+    and before that, plain momentum: θ ← θ - lr · m̂.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far each number moves at most, about.
+        betas: how much of the two averages stays in each step.
+        eps: keeps the division finite.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.RAdam([x], lr=0.1).step()
+    >>> x
+    tensor(0.8000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_not_negative(epsilon=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for both averages."""
+        return {
+            "step": scalar(0), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)
+        }  # fmt: skip
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        step, lr, (beta1, beta2) = state["step"], rate(group), group["betas"]
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        grad = decayed(group, lr, param, grad)
+
+        m += (1 - beta1) * (grad - m)
+        v *= beta2
+        v += (1 - beta2) * grad * grad
+        change = lr * m / (1 - beta1**step)
+
+        correction = 1 - beta2**step
+        most = 2 / (1 - beta2) - 1
+        seen = most - 2 * step * beta2**step / correction
+        if seen > 5:
+            sure = (seen - 4) * (seen - 2) * most / ((most - 4) * (most - 2) * seen)
+            change = change * (math.sqrt(correction * sure) / (xp.sqrt(v) + group["eps"]))
+        param -= change

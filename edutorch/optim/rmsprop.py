@@ -1,0 +1,87 @@
+"""RMSprop: divide the gradient by its usual size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import zeros_like
+from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(RuleOptimizer):
+    r"""Steps of about the same length everywhere: v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε).
+
+    Centered, v is measured from the average ḡ ← α · ḡ + (1 - α) · g: √(v - ḡ²) is how
+    much the gradient varies. With momentum μ the steps add up: b ← μ · b + g / (√v + ε),
+    θ ← θ - lr · b.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: how far each number moves, about.
+        alpha: how much of the average stays in each step.
+        eps: keeps the division finite.
+        weight_decay: pull towards zero: g ← g + weight_decay · θ.
+        momentum: how much of the last step stays.
+        centered: divide by how much the gradient varies.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Hinton, Neural networks for machine learning, lecture 6, 2012; centered: Graves,
+    Generating sequences with recurrent neural networks, 2013.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.RMSprop([x], lr=0.1, alpha=0.5).step()
+    >>> x
+    tensor(0.8586, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,
+        eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_not_negative(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return zeros for each average that is needed."""
+        state = {"step": scalar(0), "square_avg": zeros_like(param)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(param)
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(param)
+        return state
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        lr, alpha, v = rate(group), group["alpha"], state["square_avg"]
+        grad = decayed(group, lr, param, grad)
+        v *= alpha
+        v += (1 - alpha) * grad * grad
+        spread = v
+        if group["centered"]:
+            average = state["grad_avg"]
+            average += (1 - alpha) * (grad - average)
+            spread = v - average * average
+        change = grad / (xp.sqrt(spread) + group["eps"])
+        if group["momentum"] > 0:
+            held = state["momentum_buffer"]
+            held *= group["momentum"]
+            held += change
+            change = held
+        param -= lr * change

@@ -1,0 +1,78 @@
+"""Rprop: only the sign of the gradient counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import full_like, zeros_like
+from .optimizer import check
+from .rule import RuleOptimizer, check_rate, scalar
+
+__all__ = ["Rprop"]
+
+
+class Rprop(RuleOptimizer):
+    r"""A step size η for each number: it grows while the sign of g stays, and shrinks when it turns.
+
+    If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0 the last step went too far:
+    η ← max(η · η₋, η_min), and g ← 0, which skips one step. θ ← θ - sign(g) · η.
+    Made for full batches: the sign of a noisy gradient says little.
+
+    Args:
+        params: what to train: parameters, or groups of them.
+        lr: the first step size.
+        etas: the factors (η₋, η₊).
+        step_sizes: the smallest and the largest step size.
+        maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
+
+    Paper: Riedmiller and Braun, A direct adaptive method for faster backpropagation
+    learning: the RPROP algorithm, 1993.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optim.Rprop([x], lr=0.1).step()
+    >>> x
+    tensor(0.9000, requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check(0 < etas[0] < 1 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        })  # fmt: skip
+
+    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return no last gradient, and the first step size for each number."""
+        start: Any = float(group["lr"])
+        if param.is_complex():
+            start = complex(start, start)
+        return {
+            "step": scalar(0), "prev": zeros_like(param),
+            "step_size": full_like(param.detach(), start),
+        }  # fmt: skip
+
+    def update(
+        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+    ) -> None:
+        """Take one step."""
+        (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
+        size, before = state["step_size"], state["prev"]
+        same = grad * before
+        turned = same < 0
+        changed = xp.where(same > 0, size * grow, xp.where(turned, size * shrink, size))
+        size[...] = xp.clip(changed, least, most)
+        grad = xp.where(turned, grad * 0, grad)
+        param -= xp.sign(grad) * size
+        before[...] = grad

@@ -1,0 +1,291 @@
+"""Averages of a model's parameters while it trains: better than the model after any one step.
+
+Late in training the parameters wander around the minimum; their average lies closer to it.
+Either all moments count alike (stochastic weight averaging), or recent ones count more (an
+exponential moving average).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+from ..core.tensor import Tensor
+from ..modes import no_grad
+from ..nn.modules import Module
+from ..nn.modules.norm import BatchNorm, InstanceNorm
+from ..ops import tensor
+from .lr_scheduler.base import LRScheduler, per_group, warn_outside_step
+from .optimizer import Optimizer
+
+__all__ = [
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
+    "get_swa_multi_avg_fn", "update_bn",
+]  # fmt: skip
+
+Average = Callable[[Tensor, Tensor, Any], Tensor]
+MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """Return a moving average for `AveragedModel`: ā ← decay · ā + (1 - decay) · θ.
+
+    Args:
+        decay: how much of the average stays in each step.
+
+    Raises: ValueError: it is not between 0 and 1.
+
+    >>> average = optim.swa_utils.get_ema_avg_fn(0.9)
+    >>> average(tensor(1.0), tensor(2.0), 7)
+    tensor(1.1000)
+    """
+    check_decay(decay)
+
+    @no_grad()
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Average:
+    """Return the plain average of n + 1 moments for `AveragedModel`: ā ← ā + (θ - ā) / (n + 1).
+
+    >>> average = optim.swa_utils.get_swa_avg_fn()
+    >>> average(tensor(1.0), tensor(2.0), 3)
+    tensor(1.2500)
+    """
+
+    @no_grad()
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
+    """Return `get_ema_avg_fn` for whole lists of tensors, which it changes in place.
+
+    Raises: ValueError: the decay is not between 0 and 1.
+
+    >>> averages = [tensor(1.0), tensor(2.0)]
+    >>> optim.swa_utils.get_ema_multi_avg_fn(0.5)(averages, [tensor(3.0), tensor(4.0)], 1)
+    >>> averages
+    [tensor(2.), tensor(3.)]
+    """
+    return in_place(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> MultiAverage:
+    """Return `get_swa_avg_fn` for whole lists of tensors, which it changes in place.
+
+    >>> averages = [tensor(1.0), tensor(2.0)]
+    >>> optim.swa_utils.get_swa_multi_avg_fn()(averages, [tensor(3.0), tensor(4.0)], 1)
+    >>> averages
+    [tensor(2.), tensor(3.)]
+    """
+    return in_place(get_swa_avg_fn())
+
+
+def check_decay(decay: float) -> None:
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(
+            f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
+        )
+
+
+def in_place(average: Average) -> MultiAverage:
+    """Turn an average of two tensors into one that changes lists of tensors."""
+
+    @no_grad()
+    def update(averaged: Sequence[Tensor], present: Sequence[Tensor], num_averaged: Any) -> None:
+        for own, other in zip(averaged, present, strict=True):
+            own.copy_(average(own, other, num_averaged))
+
+    return update
+
+
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages: call `update_parameters` as you train.
+
+    Args:
+        model: the model that is trained.
+        device: where the averages are kept.
+        avg_fn: how a parameter is averaged; the plain average if not given.
+        multi_avg_fn: the same for lists of parameters.
+        use_buffers: average the buffers as well (else they are copied).
+
+    Paper: Izmailov et al., Averaging weights leads to wider optima and better
+    generalization, 2018.
+
+    Raises: AssertionError: both functions are given.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> averaged = optim.swa_utils.AveragedModel(model)
+    >>> for value in (1.0, 2.0, 6.0):
+    ...     _ = nn.init.constant_(model.weight, value)
+    ...     averaged.update_parameters(model)
+    >>> averaged(tensor([1.0])).item()
+    3.0
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self, model: Module, device: Any = None, avg_fn: Average | None = None,
+        multi_avg_fn: MultiAverage | None = None, use_buffers: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = copy.deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", tensor(0, device=device))
+        self.avg_fn, self.multi_avg_fn = avg_fn, multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask the averaged copy."""
+        return self.module(*args, **kwargs)
+
+    @no_grad()
+    def update_parameters(self, model: Module) -> None:
+        """Take the present parameters of the model into the average; the first ones are copied."""
+        averaged, present = self.trained(self.module), self.trained(model)
+        present = [
+            other.detach().to(own.device) for own, other in zip(averaged, present, strict=False)
+        ]
+        count = int(self.n_averaged.item())
+        if count == 0:
+            for own, other in zip(averaged, present, strict=False):
+                own.copy_(other)
+        elif self.multi_avg_fn is not None:
+            self.average_lists(averaged, present)
+        else:
+            average = self.avg_fn or get_swa_avg_fn()
+            for own, other in zip(averaged, present, strict=False):
+                own.copy_(average(own, other, self.n_averaged.to(own.device)))
+        if not self.use_buffers:
+            buffers = zip(self.module.buffers(), model.buffers(), strict=True)
+            for own, other in buffers:
+                own.copy_(other.detach().to(own.device))
+        self.n_averaged += 1
+
+    def trained(self, model: Module) -> list[Tensor]:
+        """Return what is averaged."""
+        found = model.parameters()
+        return [
+            each.detach() for each in (chain(found, model.buffers()) if self.use_buffers else found)
+        ]
+
+    def average_lists(self, averaged: list[Tensor], present: list[Tensor]) -> None:
+        """Give `multi_avg_fn` one list for each device and dtype."""
+        kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        for own, other in zip(averaged, present, strict=False):
+            lists = kinds.setdefault((str(own.device), own.dtype), ([], []))
+            lists[0].append(own)
+            lists[1].append(other)
+        assert self.multi_avg_fn is not None
+        for own_list, other_list in kinds.values():
+            self.multi_avg_fn(own_list, other_list, self.n_averaged.to(own_list[0].device))
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Measure anew what batch norm layers know about their inputs: averaging has changed it.
+
+    Args:
+        loader: batches; of a tuple the first part is the input.
+        model: whose layers measure.
+        device: where the inputs go.
+
+    >>> model = nn.BatchNorm1d(1)
+    >>> optim.swa_utils.update_bn([tensor([[1.0], [3.0]]), tensor([[5.0], [7.0]])], model)
+    >>> model.running_mean
+    tensor([4.])
+    """
+    layers = [module for module in model.modules() if measures(module)]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    was_training = model.training
+    model.train()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain average of all batches
+    for batch in loader:
+        inputs = batch[0] if isinstance(batch, list | tuple) else batch
+        model(inputs if device is None else inputs.to(device))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.train(was_training)
+
+
+def measures(module: Any) -> bool:
+    return isinstance(module, BatchNorm) and not isinstance(module, InstanceNorm)
+
+
+class SWALR(LRScheduler):
+    """The rate goes to one that stays, with which the averaged model is trained.
+
+    Args:
+        optimizer: whose groups get new learning rates.
+        swa_lr: the rate that stays, or one for each group.
+        anneal_epochs: how many steps it takes until then.
+        anneal_strategy: "cos": along half a cosine wave; "linear": in a straight line.
+        last_epoch: how many steps were made before; -1 begins.
+
+    Paper: Izmailov et al., Averaging weights leads to wider optima and better
+    generalization, 2018.
+
+    Raises: ValueError: a setting makes no sense.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> scheduler = optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2)
+    >>> for epoch in range(3):
+    ...     optimizer.step(); scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos", last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        rates = per_group("swa_lr", optimizer, swa_lr)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["swa_lr"] = rate
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        self._anneal_strategy = anneal_strategy
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(
+                f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}"
+            )  # fmt: skip
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Work out the rate where it all began from the present one, and go on from there."""
+        warn_outside_step(self)
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self.way(step - 1), self.way(step)
+        rates = []
+        for group in self.optimizer.param_groups:
+            lr, goal = group["lr"], group["swa_lr"]
+            began = goal if before == 1 else (lr - before * goal) / (1 - before)
+            rates.append(goal * now + began * (1 - now))
+        return rates
+
+    def way(self, step: int) -> float:
+        """Return which part of the way is done at a step."""
+        part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return part if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2

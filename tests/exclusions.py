@@ -1,0 +1,70 @@
+"""Everything that the tests of the ops leave out, with the reason: `python -m tests.exclusions`.
+
+The reasons stand next to the ops, in the files of cases; here they are only collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edutorch.core.op import REGISTRY
+from tests import op_calls
+from tests.op_cases import (
+    CASES,
+    EXCLUDED,
+    INTERNAL,
+    LAYOUT_MATTERS,
+    ODD_SHAPES,
+    OTHER_TYPES,
+    WIDER,
+    Case,
+)  # fmt: skip
+from tests.op_cases_extremes import EXTREME_DIFFERENCES
+
+Row = tuple[str, str, str]
+
+
+def shown(case: Case) -> str:
+    """Return a case in a few words: shapes of its tensors, values of its settings."""
+
+    def word(value: object) -> str:
+        shape = getattr(value, "shape", None)
+        return repr(value) if shape is None else f"{tuple(shape)}"
+
+    parts = [f"{key}={word(value)}" for key, value in case.items() if key != "only_values"]
+    return ", ".join(parts)[:90]
+
+
+def exclusions() -> Iterator[Row]:
+    """Yield what is left out: the kind of test, the op, the reason."""
+    yield from (("all tests", name, reason) for name, reason in EXCLUDED.items())
+    yield from (("values against PyTorch", name, reason) for name, reason in INTERNAL.items())
+    for (name, kind), reason in OTHER_TYPES.items():
+        yield f"PyTorch's result for {kind}", name, reason
+    for (name, kind), reason in WIDER.items():
+        yield f"PyTorch's refusal of {kind}", name, reason
+    yield from (("other layouts", name, reason) for name, reason in LAYOUT_MATTERS.items())
+    yield from (("odd shapes", name, reason) for name, reason in ODD_SHAPES.items())
+    for name, parts in EXTREME_DIFFERENCES.items():
+        for part, reason in parts.items():
+            yield f"{part} at extremes", name, reason
+    for name, cases in CASES.items():
+        for case in cases:
+            if "only_values" in case:
+                yield "derivatives", f"{name}({shown(case)})", case["only_values"]
+    for name, op in REGISTRY.items():
+        for input in op.rules:
+            if op_calls.refuses(op, input):
+                yield f"the derivative by `{input}`", name, "the op itself refuses, and says why"
+
+
+def listing() -> str:
+    """Return the exclusions as a table, one in a line."""
+    rows = sorted(exclusions())
+    wide = max(len(kind) for kind, _, _ in rows)
+    lines = [f"{kind:{wide}}  {name}: {reason}" for kind, name, reason in rows]
+    return "\n".join([*lines, f"{len(rows)} exclusions"])
+
+
+if __name__ == "__main__":
+    print(listing())

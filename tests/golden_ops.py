@@ -1,0 +1,137 @@
+"""PyTorch's answers, written down: `python -m tests.golden_ops` writes them where PyTorch is.
+
+`golden/ops/<module>.json` has a line per op, number of the case (in the files of cases) and type
+of the numbers. A tensor is a text: type, shape, numbers, with all digits that its type has.
+
+    "sum 1 float16": ["float16[3] 0.25 -0.083374 -1.4165"]
+
+Of large tensors there are the first numbers only, their sum and Σ y·cos(i), in which each place
+counts differently. Where PyTorch refuses, its words stand in place of the list.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edutorch.core.op import REGISTRY, Op
+from tests.op_calls import TOLERANCE, TYPES, answer, array, compared, every
+from tests.op_cases import CASES, INTERNAL
+
+FOLDER = Path(__file__).parent / "golden" / "ops"
+WHOLE, FIRST = 24, 8
+"""Up to so many numbers are written; of more, the first few."""
+
+DIGITS = {"float32": 9, "complex64": 9, "float16": 5, "bfloat16": 4}
+
+
+def kinds_of(op: Op, number: int) -> list[str]:
+    """Return the types that a case is asked for in."""
+    case = CASES[op.name][number]
+    floating = any("float64" in str(getattr(each, "dtype", "")) for each in leaves(case))
+    kinds = ("float64", *TYPES) if floating else ("float64",)
+    return [kind for kind in kinds if compared(op, case, kind)]
+
+
+def leaves(value: Any) -> list[Any]:
+    """Return what an argument consists of, at any depth."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
+
+
+# As text -------------------------------------------------------------------------------------
+
+
+def text_of(tensor: Any) -> str:
+    """Write a tensor of either library."""
+    kind, values = str(tensor.dtype).removeprefix("torch."), array(tensor)
+    numbers = values.flatten()
+    shape = ",".join(map(str, values.shape))
+    if numbers.size > WHOLE:
+        numbers = np.concatenate([numbers[:FIRST], sums(numbers)])
+    return " ".join([f"{kind}[{shape}]", *(word(each, DIGITS.get(kind, 17)) for each in numbers)])
+
+
+def sums(numbers: np.ndarray) -> np.ndarray:
+    wide = numbers if numbers.dtype.kind == "c" else numbers.astype(float)
+    return np.array([wide.sum(), (wide * np.cos(np.arange(wide.size))).sum()])
+
+
+def word(number: Any, digits: int) -> str:
+    number = number.item()
+    if isinstance(number, complex):
+        return f"{number.real:.{digits}g},{number.imag:.{digits}g}"
+    return f"{number:.{digits}g}" if isinstance(number, float) else str(int(number))
+
+
+def number_of(text: str) -> complex:
+    real, _, imaginary = text.partition(",")
+    return complex(float(real), float(imaginary or 0))
+
+
+def agrees(tensor: Any, text: str) -> bool:
+    """Say whether a tensor of either library is the one that was written."""
+    found, wanted = text_of(tensor).split(), text.split()
+    if found[0] != wanted[0]:
+        return False
+    tolerance = TOLERANCE.get(found[0].partition("[")[0], 0)
+    pairs = [np.array([number_of(each) for each in words[1:]]) for words in (found, wanted)]
+    close = tolerance * (1 if array(tensor).size <= WHOLE else array(tensor).size)
+    return all(
+        np.allclose(a, b, rtol=tolerance, atol=close, equal_nan=True)
+        for a, b in ((pairs[0].real, pairs[1].real), (pairs[0].imag, pairs[1].imag))
+    )
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+def golden_names() -> list[str]:
+    """Return the ops that PyTorch has, too."""
+    return [name for name in REGISTRY if name in CASES and name not in INTERNAL]
+
+
+def file_of(op: Op) -> Path:
+    return FOLDER / f"{op.forward.__module__.rpartition('.')[2]}.json"
+
+
+@cache
+def written(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def golden(op: Op, number: int, kind: str) -> Any:
+    """Return the texts of a case's results, PyTorch's refusal, or None: it was not written."""
+    return written(file_of(op)).get(f"{op.name} {number} {kind}")
+
+
+def write() -> None:
+    """Ask PyTorch for everything and write it."""
+    files: dict[Path, list[str]] = {}
+    for name in golden_names():
+        op = REGISTRY[name]
+        for number in range(len(CASES[name])):
+            for kind in kinds_of(op, number):
+                found = answer(name, number, kind)
+                entry = (
+                    found if isinstance(found, str) else [text_of(each) for each in every(found)]
+                )
+                line = f"{json.dumps(f'{name} {number} {kind}')}: {json.dumps(entry)}"
+                files.setdefault(file_of(op), []).append(line)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.json"):
+        old.unlink()
+    for path, lines in files.items():
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        print(f"{path.name}: {len(lines)} answers")
+
+
+if __name__ == "__main__":
+    write()

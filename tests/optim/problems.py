@@ -1,0 +1,159 @@
+"""What the optimizers are tried on: one small problem, and settings for each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import edutorch
+from edutorch import optim
+
+START = {"a": [[1.0, -2.0, 0.5], [0.1, 3.0, -0.7]], "b": [0.3, -0.2], "unused": [1.0]}
+
+OPTIONS = {
+    "NAdam": [
+        {}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}, {"momentum_decay": 0.5},
+    ],
+    "RAdam": [
+        {}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ],
+    "Adamax": [{}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}, {"weight_decay": 0.3}],
+    "Adagrad": [
+        {}, {"lr": 0.1, "lr_decay": 0.1, "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1},
+        {"lr": 0.1, "initial_accumulator_value": 0.5}, {"lr": 0.1, "fused": None},
+    ],
+    "Adadelta": [{}, {"lr": 0.5, "rho": 0.5, "eps": 1e-3}, {"weight_decay": 0.1}, {"rho": 1.0}],
+    "RMSprop": [
+        {}, {"lr": 0.05, "alpha": 0.5, "eps": 1e-3}, {"lr": 0.05, "momentum": 0.9},
+        {"lr": 0.05, "centered": True}, {"centered": True, "momentum": 0.5, "weight_decay": 0.1},
+    ],
+    "Rprop": [
+        {}, {"lr": 0.3}, {"lr": 0.3, "etas": (0.3, 1.5)}, {"lr": 0.3, "step_sizes": (0.1, 0.4)},
+    ],
+    "ASGD": [
+        {}, {"lr": 0.05, "t0": 5}, {"lr": 0.05, "lambd": 0.1, "alpha": 0.5, "t0": 0},
+        {"lr": 0.05, "weight_decay": 0.1},
+    ],
+    "Adafactor": [
+        {}, {"lr": 0.3, "d": 2.0}, {"lr": 0.1, "eps": (1e-3, 1e-2), "beta2_decay": -0.5},
+        {"lr": 0.1, "weight_decay": 0.1},
+    ],
+    "LBFGS": [
+        {"max_iter": 4}, {"lr": 0.1, "max_iter": 3, "history_size": 2},
+        {"line_search_fn": "strong_wolfe", "max_iter": 3},
+        {"lr": 0.5, "line_search_fn": "strong_wolfe", "max_iter": 4, "max_eval": 3},
+    ],
+}  # fmt: skip
+
+SHARED = [{"maximize": True, "lr": 1e-3}, {"foreach": False}, {"foreach": True}]
+
+SETTINGS = [
+    (name, settings)
+    for name, each in OPTIONS.items()
+    for settings in (*each, *(SHARED if name != "LBFGS" else ()))
+]
+"""(optimizer, settings): each option."""
+
+STATEFUL = [(name, settings) for name, each in OPTIONS.items() for settings in each[1:3]]
+"""(optimizer, settings): two of each optimizer."""
+
+COMPLEX = [(name, settings) for name, settings in SETTINGS if name != "Adafactor"]
+
+
+def parameters(library, dtype):
+    """Return parameters by name, of either library."""
+    dtype = getattr(library, dtype)
+    found = {}
+    for name, values in START.items():
+        value = library.tensor(values, dtype=dtype)
+        if value.is_complex():
+            value = value + 0.5j * value.flip(-1) - 0.2j
+        found[name] = value.detach().requires_grad_()
+    return found
+
+
+def loss_of(p):
+    """Return a loss of the parameters with a valley, which is real for complex ones too."""
+    a, b = p["a"], p["b"]
+    if a.is_complex():
+        return (a.abs() ** 2).sum() + ((b - a[:, 0]).abs() ** 4).sum()
+    return ((a**2).sum(1) * b.exp()).sum() + (b**4).sum()
+
+
+def train(optimizer, p, steps):
+    """Take some steps; "unused" never gets a gradient."""
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(p)
+        loss.backward()
+        return loss
+
+    if type(optimizer).__name__ == "LBFGS":  # many moves in each step: soon all is rounding
+        for _ in range(steps // 5):
+            optimizer.step(closure)
+        return
+    for _ in range(steps):
+        closure()
+        optimizer.step()
+
+
+def all_close(ours, theirs, small):
+    """Compare parameters by name."""
+    for key, value in theirs.items():
+        np.testing.assert_allclose(
+            ours[key].tolist(), value.tolist(), rtol=small, atol=small, err_msg=key
+        )
+
+
+def compare_states(ours, theirs, small):
+    """Compare two state_dicts: the same keys, types and numbers."""
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert list(ours["state"]) == list(theirs["state"])
+    for number, state in theirs["state"].items():
+        assert set(ours["state"][number]) == set(state)
+        for key, value in state.items():
+            found = ours["state"][number][key]
+            np.testing.assert_allclose(
+                numbers(found), numbers(value), rtol=max(small, 1e-6), atol=1e-9, err_msg=key
+            )
+            if hasattr(value, "dtype") and optim_dtype_matters(key):
+                assert str(found.dtype) == str(value.dtype)
+
+
+def optim_dtype_matters(key):
+    """Say whether both keep a tensor: of the step length PyTorch makes one only at times."""
+    return key != "t"
+
+
+def numbers(value):
+    """Return what a piece of state holds as a list of numbers."""
+    if isinstance(value, list):
+        return [number for each in value if each is not None for number in flat(each)]
+    return flat(value)
+
+
+def flat(value):
+    return value.reshape(-1).tolist() if hasattr(value, "reshape") else [value]
+
+
+def to_edutorch(value):
+    """Turn a state_dict of PyTorch into one of edutorch."""
+    return converted(value, lambda each: edutorch.tensor(each.detach().numpy()))
+
+
+def to_torch(torch, value):
+    """Turn a state_dict of edutorch into one of PyTorch."""
+    return converted(value, lambda each: torch.tensor(each.detach().numpy()))
+
+
+def converted(value, one):
+    if isinstance(value, dict):
+        return {key: converted(each, one) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(converted(each, one) for each in value)
+    return one(value) if hasattr(value, "detach") else value
+
+
+assert set(OPTIONS) < set(optim.__all__)

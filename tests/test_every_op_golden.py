@@ -1,0 +1,54 @@
+"""PyTorch's answers as they are written in golden/ops: values and types without PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden_ops import agrees, file_of, golden, golden_names, kinds_of
+from tests.op_calls import answer, arguments, call, every, fitting, ops
+from tests.op_cases import CASES, INTERNAL, WIDER
+
+pytestmark = pytest.mark.usefixtures("warnings_are_errors")
+
+HINT = "write them again where PyTorch is: python -m tests.golden_ops"
+
+
+@ops(lambda op: op.name not in INTERNAL)
+def test_results_are_as_written(op):
+    for number, case in enumerate(CASES[op.name]):
+        for kind in kinds_of(op, number):
+            texts = golden(op, number, kind)
+            assert texts is not None, f"{op.name} has no answer for its case {number}: {HINT}"
+            given = arguments(op, fitting(case, kind), dtype=kind)
+            if isinstance(texts, list):
+                for result, text in zip(every(call(op, given)), texts, strict=True):
+                    assert agrees(result, text), (number, kind, text, result)
+            elif texts == "not implemented" and (op.name, kind) not in WIDER:
+                with pytest.raises((TypeError, RuntimeError)):
+                    call(op, given)
+
+
+@pytest.mark.oracle
+@ops(lambda op: op.name not in INTERNAL)
+def test_what_is_written_is_pytorchs(op):
+    for number in range(len(CASES[op.name])):
+        for kind in kinds_of(op, number):
+            texts, found = golden(op, number, kind), answer(op.name, number, kind)
+            if isinstance(found, str):
+                assert texts == found, HINT
+            else:
+                pairs = zip(every(found), texts, strict=True)
+                assert all(agrees(each, text) for each, text in pairs), HINT
+
+
+def test_nothing_else_is_written():
+    files = {file_of(op) for op in map(_op, golden_names())}
+    folder = next(iter(files)).parent
+    assert set(folder.glob("*.json")) == files
+    assert sum(path.stat().st_size for path in files) < 1_500_000
+
+
+def _op(name):
+    from edutorch.core.op import REGISTRY
+
+    return REGISTRY[name]

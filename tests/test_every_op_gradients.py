@@ -1,0 +1,166 @@
+"""The derivatives of each op: against differences of its values, and each kind against another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.core.op import Op
+from edutorch.core.tensor import Tensor
+from tests.op_calls import (
+    DEVICES,
+    TOLERANCE,
+    arguments,
+    array,
+    cases_with_numbers,
+    differentiable,
+    of_numbers,
+    ops,
+    oracle,
+    refuses,
+    same,
+)  # fmt: skip
+from tests.op_cases import CASES, INTERNAL, some
+
+pytestmark = pytest.mark.usefixtures("warnings_are_errors")
+
+FINE = (edutorch.float64, edutorch.complex128)
+"""The types in which differences are a good derivative."""
+
+Call = tuple[Any, list[Tensor]]
+
+
+@ops(lambda op: op.rules)
+def test_every_rule_is_differentiated(op):
+    """A rule for an input that no case gives as numbers would never be checked."""
+    given = {name for case in CASES[op.name] for name in differentiable(op, case)}
+    assert {name for name in op.rules if not refuses(op, name)} <= given
+
+
+def calls(op: Op) -> Iterator[Call]:
+    """Yield each case as a function of its numbers, where differences are a good derivative."""
+    for case in cases_with_numbers(op):
+        given = arguments(op, case, grad=True)
+        function, numbers = of_numbers(op, given, differentiable(op, case))
+        if function(*numbers).dtype in FINE:
+            yield function, numbers
+
+
+def complex_calls(op: Op) -> Iterator[Call]:
+    """Yield each case with complex numbers, where PyTorch takes these."""
+    for case in cases_with_numbers(op):
+        try:
+            if op.name not in INTERNAL:
+                oracle(op, case, "complex128")
+            given = arguments(op, case, dtype="complex128", grad=True)
+            function, numbers = of_numbers(op, given, differentiable(op, case))
+            output = function(*numbers)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            continue  # PyTorch refuses, and so do we: see `test_refusals`
+        if output.dtype in FINE:
+            yield function, numbers
+
+
+@ops(lambda op: op.rules)
+def test_gradients(op):
+    for function, numbers in calls(op):
+        assert edutorch.autograd.gradcheck(function, numbers)
+
+
+@ops(lambda op: op.rules)
+def test_second_derivatives(op):
+    for function, numbers in calls(op):
+        assert edutorch.autograd.gradgradcheck(function, numbers)
+
+
+@ops(lambda op: op.rules)
+def test_forward_mode(op):
+    """J v is what differences of the values say, and agrees with backward."""
+    for function, numbers in calls(op):
+        forward_agrees_with_backward(function, numbers)
+
+
+@pytest.mark.oracle
+@ops(lambda op: op.rules)
+def test_complex_derivatives(op):
+    """Where PyTorch takes complex numbers, their derivatives agree with differences, too."""
+    for function, numbers in complex_calls(op):
+        assert edutorch.autograd.gradcheck(function, numbers)
+        assert edutorch.autograd.gradgradcheck(function, numbers)
+        forward_agrees_with_backward(function, numbers)
+
+
+@ops(lambda op: op.rules)
+def test_results_without_a_derivative(op):
+    """Integers and bools ask for no gradient."""
+    for case in cases_with_numbers(op):
+        given = arguments(op, case, grad=True)
+        function, numbers = of_numbers(op, given, differentiable(op, case))
+        output = function(*numbers)
+        assert output.requires_grad == (output.dtype.category >= 2)
+
+
+# Forward mode --------------------------------------------------------------------------------
+
+
+def direction(like: Tensor, seed: int) -> Tensor:
+    """Some numbers of the shape, the kind and the device of a tensor's."""
+    values = some(*like.shape, seed=seed)
+    turned = values * (1 - 0.5j) if like.is_complex() else values
+    return edutorch.tensor(np.asarray(turned), device=like.device)
+
+
+def forward_agrees_with_backward(function: Any, numbers: list[Tensor]) -> None:
+    """Check J v against differences, and ⟨w, J v⟩ = ⟨Jᵀ w, v⟩."""
+    tangents = [direction(each, seed=9) for each in numbers]
+    still = tuple(each.detach() for each in numbers)
+    value, pushed = edutorch.func.jvp(function, still, tuple(tangents))
+    assert (pushed.shape, pushed.dtype) == (value.shape, value.dtype)
+    step = 1e-6
+    ahead = function(*(x + step * v for x, v in zip(still, tangents, strict=True)))
+    behind = function(*(x - step * v for x, v in zip(still, tangents, strict=True)))
+    wanted = array((ahead - behind) / (2 * step))
+    np.testing.assert_allclose(array(pushed), wanted, rtol=1e-4, atol=1e-6)
+    output = function(*numbers)
+    if not all(each.numel() for each in (output, *numbers)):
+        return  # the mean of nothing is NaN, the sum over its gradient 0
+    weights = direction(output, seed=8)
+    pulled = edutorch.autograd.grad(output, numbers, weights)
+    there = (weights.conj() * pushed).real.sum().item()
+    pairs = zip(pulled, tangents, strict=True)
+    back = sum((g.conj() * v).real.sum().item() for g, v in pairs)
+    assert there == pytest.approx(back, rel=1e-8, abs=1e-11)
+
+
+# On the other device -------------------------------------------------------------------------
+
+
+def twice_differentiated(op: Op, case: Any, device: str) -> list[Tensor]:
+    """Return the first and the second gradients of a case along some direction."""
+    given = arguments(op, case, device, grad=True)
+    function, numbers = of_numbers(op, given, differentiable(op, case))
+    output = function(*numbers)
+    if output.dtype.category < 2:
+        return []
+    weights = direction(output, seed=8).to(output.dtype)
+    first = edutorch.autograd.grad(output, numbers, weights, create_graph=True)
+    for g, x in zip(first, numbers, strict=True):
+        assert g.shape == x.shape
+        assert isinstance(g._array, type(x._array)), "0-d, not a NumPy scalar"
+    moving = [g for g in first if g.requires_grad]
+    if not moving:
+        return list(first)
+    ones = [edutorch.ones_like(g) for g in moving]
+    return [*first, *edutorch.autograd.grad(moving, numbers, ones, materialize_grads=True)]
+
+
+@ops(lambda op: op.rules)
+def test_the_strict_device_has_the_same_derivatives(op):
+    """What differences say of one device then holds on the other one, too."""
+    for case in cases_with_numbers(op):
+        results = [twice_differentiated(op, case, device) for device in DEVICES]
+        same(*results, TOLERANCE["float64"])

@@ -1,0 +1,122 @@
+"""Each op on tensors of every shape: broadcast, without dimensions, empty, strided.
+
+The shapes that nobody thought of are in test_every_op_any_shape.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.core.op import Op
+from edutorch.core.tensor import Tensor
+from tests.op_calls import (
+    TOLERANCE,
+    arguments,
+    call,
+    devices,
+    differentiable,
+    every,
+    of_numbers,
+    ops,
+    oracle,
+    same,
+)  # fmt: skip
+from tests.op_cases import CASES, LAYOUT_MATTERS, Case
+
+pytestmark = pytest.mark.usefixtures("warnings_are_errors")
+
+
+def cut(case: Case, parts: Callable[[int, np.ndarray], np.ndarray]) -> Case:
+    """Replace each array of a case by a part of it, so that it stays in the op's domain."""
+    arrays = [key for key, value in case.items() if isinstance(value, np.ndarray)]
+    return case | {key: parts(number, case[key]) for number, key in enumerate(arrays)}
+
+
+STRETCHES = {
+    "a row": (np.s_[:], np.s_[0], np.s_[:1]),
+    "both ways": (np.s_[:, :1], np.s_[:1], np.s_[0]),
+    "0-d": (np.s_[:], np.s_[0, 0], np.s_[1, 1]),
+    "0-d first": (np.s_[0, 0], np.s_[:], np.s_[:1]),
+}
+
+
+def grids(op: Op) -> list[Case]:
+    """Return the cases whose arrays are all matrices."""
+    arrays = [[v for v in case.values() if isinstance(v, np.ndarray)] for case in CASES[op.name]]
+    return [
+        case
+        for case, found in zip(CASES[op.name], arrays, strict=True)
+        if found and all(each.ndim == 2 for each in found)
+    ]
+
+
+@devices
+@pytest.mark.parametrize("stretch", STRETCHES)
+@ops(lambda op: op.family == "elementwise" and len(op.inputs) > 1)
+def test_operands_broadcast(op, stretch, device):
+    for case in grids(op):
+        small = cut(case, lambda number, value: np.asarray(value[STRETCHES[stretch][number]]))
+        arrays = [key for key, value in small.items() if isinstance(value, np.ndarray)]
+        full = np.broadcast_arrays(*(small[key] for key in arrays))
+        whole = small | {key: each.copy() for key, each in zip(arrays, full, strict=True)}
+        same(call(op, arguments(op, small, device)), call(op, arguments(op, whole, device)), 0)
+        names = differentiable(op, small)
+        if names:
+            function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
+            assert edutorch.autograd.gradcheck(function, numbers)
+
+
+@pytest.mark.oracle
+@devices
+@pytest.mark.parametrize("part", [np.s_[0, 0], np.s_[:0], np.s_[:, :0]], ids=["0-d", "0x3", "2x0"])
+@ops(lambda op: op.family == "elementwise")
+def test_zero_dims_and_empty(op, part, device):
+    for case in grids(op):
+        small = cut(case, lambda number, value: np.asarray(value[part]))
+        same(call(op, arguments(op, small, device)), oracle(op, small), TOLERANCE["float64"])
+        names = differentiable(op, small)
+        if names:
+            function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
+            output = function(*numbers)
+            output.backward(edutorch.ones_like(output))
+            assert all(each.grad.shape == each.shape for each in numbers)
+
+
+def other_layout(x: Tensor) -> Tensor:
+    """The same numbers with gaps between them, axes in the other order in memory."""
+    backwards = tuple(reversed(range(x.ndim)))
+    if not x.ndim:
+        return x
+    y = edutorch.stack([x.permute(backwards)] * 2, -1)
+    return y[..., 0].permute(backwards)
+
+
+@devices
+@ops(lambda op: op.name not in LAYOUT_MATTERS)
+def test_the_layout_in_memory_does_not_matter(op, device):
+    for case in CASES[op.name]:
+        given = arguments(op, case, device)
+        moved = {
+            key: [other_layout(each) for each in value]
+            if isinstance(value, list) and op.variadic
+            else other_layout(value)
+            if isinstance(value, Tensor)
+            else value
+            for key, value in given.items()
+        }
+        same(call(op, moved), call(op, given), TOLERANCE["float64"])
+        names = differentiable(op, case)
+        results = []
+        for each in (given, moved):
+            for name in names:
+                [tensor.requires_grad_() for tensor in every(each[name])]
+            function, numbers = of_numbers(op, each, names)
+            output = function(*numbers) if names else None
+            if output is not None and output.requires_grad:
+                results.append(edutorch.autograd.grad(output, numbers, edutorch.ones_like(output)))
+        if results:
+            same(results[1], results[0], TOLERANCE["float64"])
