@@ -62,7 +62,7 @@ clean:
 
 # A stamp is newer than pyproject.toml when its install is up to date: a second call is fast.
 .venv/.lab-stamp: extras = lab,fast
-.venv/.test-stamp: extras = lab,fast,test
+.venv/.test-stamp: extras = lab,fast,test,docs
 .venv/.dev-stamp: extras = lab,fast,test,dev,docs
 .venv/.docs-stamp: extras = lab,fast,docs
 

@@ -9,6 +9,7 @@ It ends with an error if an example in a docstring does not print what it says.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -79,9 +80,10 @@ def write_classes(folder: Folder) -> list[str]:
     wrong: list[str] = []
     for address, (title, packages) in classes.GUIDES.items():
         index, pages = classes.page(title, packages, wrong)
-        folder.write(f"guides/{address}.md", index)
+        if pages:
+            folder.write(f"guides/{address}.md", index)
         for name, text in pages.items():
-            folder.write(f"guides/{name}.md", text)
+            folder.write(f"guides/files/{name}.md", text)
     return wrong
 
 
@@ -91,13 +93,32 @@ def write_sources(folder: Folder) -> None:
         folder.write(f"source/{name}.md", source.file_page(name))
 
 
+WRITTEN = ("index.md", "reading.md", "autograd.md")
+
+
 def copy_written(folder: Folder) -> None:
-    """Copy what is written by hand: pages and notebooks."""
+    """Copy what is written by hand, or by another program: pages and notebooks."""
     for page in sorted(HERE.glob("*.md")):
         if page.name != "README.md":
-            folder.copy(page, page.name)
+            place = page.name if page.name in WRITTEN else f"about/{page.name}"
+            folder.write(place, inside_links(page.read_text(encoding="utf-8")))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         folder.copy(notebook, f"notebooks/{notebook.name}")
+
+
+def inside_links(text: str) -> str:
+    """Turn links to files of the repository into links to their pages here.
+
+    >>> inside_links("[modes](../edutorch/modes.py), [the rules](../CONTRIBUTING.md)")
+    '{source}`edutorch/modes.py`, the rules'
+    """
+
+    def link(found: re.Match[str]) -> str:
+        title, path = found.groups()
+        is_shown = path.startswith("edutorch/") and path.endswith(".py")
+        return f"{{source}}`{path}`" if is_shown else title
+
+    return re.sub(r"\[([^\]]+)\]\(\.\./([^)#\s]+)[^)]*\)", link, text)
 
 
 def write_all(path: Path, only: set[str]) -> list[str]:

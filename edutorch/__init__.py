@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
-from . import autograd, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special, utils
+from . import (
+    autograd, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special, utils,
+)  # fmt: skip
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -49,4 +51,6 @@ def __getattr__(name: str) -> _Any:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)
+    if name == "default_generator":
+        return random.default_generator
     raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

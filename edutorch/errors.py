@@ -147,6 +147,17 @@ class ArgumentError(EdutorchError, TypeError):
     """An argument is not what it has to be: text for a number, a list for a tensor."""
 
 
+def refuse_complex(op: str, **arguments: Any) -> None:
+    """Raise DTypeError if a tensor, an array or a type is complex, for what needs an order."""
+    for name, each in arguments.items():
+        dtype = getattr(each, "dtype", each)
+        if getattr(dtype, "is_complex", getattr(dtype, "kind", "") == "c"):
+            raise DTypeError(
+                op, "not implemented for complex numbers", {name: str(dtype)},
+                "they have no order; take x.real, x.imag or x.abs()",
+            )  # fmt: skip
+
+
 class DeviceError(EdutorchError, RuntimeError):
     """A device is missing, or tensors of one op are on different devices."""
 

@@ -58,8 +58,7 @@ def handle_torch_function(
     >>> class Five:
     ...     def __torch_function__(self, func, types, args=(), kwargs=None): return 5
     >>> overrides.handle_torch_function(exp, (Five(),), Five())
-    Traceback (most recent call last):
-    TypeError: ...
+    5
     """
     return ask(public_api, overriding(relevant_args), args, kwargs)
 

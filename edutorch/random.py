@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from . import backends
+from .ops.random import default_generator as _default_generator
 from .ops.random import initial_seed, manual_seed, seed
 from .ops.random_state import fork_rng, get_rng_state, set_rng_state
 
-__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "default_generator",  # noqa: F822  (made when asked for)
+    "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+    "set_rng_state",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Make the CPU's generator when it is first asked for: `default_generator`."""
+    if name == "default_generator":
+        return _default_generator(backends.CPU)
+    raise AttributeError(f"module 'edutorch.random' has no attribute {name!r}")

@@ -340,7 +340,17 @@ LAYOUT_MATTERS: dict[str, str] = {
 }
 """Ops that ask how the numbers lie in memory, each with its reason."""
 
-ODD_SHAPES: dict[str, str] = {}
+ODD_SHAPES: dict[str, str] = {
+    "getitem": "an empty mask chooses nothing, whatever the size of its axis",
+    "index_put": "a single number takes a mask without dimensions, as x[mask] = y does",
+    "squeeze": "a number has no axis that could be named twice",
+    "view_as_type": "an empty axis can be cut into parts of any size",
+    "einsum_of": "an empty diagonal is that of any other size, too",
+    "constant_pad": "an empty tensor can be padded as any other",
+    **dict.fromkeys(
+        ("max_pool", "avg_pool", "conv2d", "conv_nd"), "an empty batch gives an empty result"
+    ),
+}
 """Ops that take 0-d or empty tensors otherwise than PyTorch does, each with its reason."""
 
 INTERNAL: dict[str, str] = {}
@@ -355,7 +365,8 @@ OTHER_TYPES: dict[tuple[str, str], str] = {
     **{(name, "bool"): "PyTorch takes bools only where there is nothing to multiply"
        for name in ("matmul", "mm", "linear")},
     **{(name, kind): "PyTorch takes complex numbers only in empty or 0-d tensors"
-       for name in ("amax", "amin", "mode_with_index") for kind in ("complex64", "complex128")},
+       for name in ("amax", "amin", "extreme_so_far", "mode_with_index")
+       for kind in ("complex64", "complex128")},
     **{(name, "float16"): "here are no complex numbers of two float16"
        for name in ("complex", "view_as_complex")},
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import edutorch
+from docs.make_pages import inside_links
 from docs.pages.docstring import paragraphs, plain, section, take_apart
 from docs.pages.entries import NAMESPACES, TENSOR, entries, members
 from docs.pages.facts import forms, formula, signature, types
@@ -18,6 +19,7 @@ from docs.pages.families import chapters_of_ops, family_of, titles
 from docs.pages.op_page import Page
 from docs.pages.source import source_of
 from edutorch.core.op import REGISTRY
+from edutorch.errors import missing_extra
 
 ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = entries()
@@ -107,6 +109,16 @@ def test_a_composed_function_shows_the_derivatives_of_its_ops():
     assert "{doc}`var <inside.var>`" in text
 
 
+def test_without_a_graphviz_the_picture_is_a_table(monkeypatch):
+    def refuse(*_):
+        raise missing_extra("lab", "viz", "there is no Graphviz")
+
+    monkeypatch.setattr("edutorch.viz.static.render", refuse)
+    text = Page(ENTRIES["exp"]).text({}, {})
+    assert "<svg" not in text
+    assert "n1 exp" in text and "There was no Graphviz when this page was built" in text
+
+
 def test_an_example_that_is_not_true_is_found():
     from docs.pages.example import run
 
@@ -120,6 +132,11 @@ def test_markup_in_a_docstring_stays_text():
     assert paragraphs("Text:\n\n    y = x · 2") == "Text:\n\n```text\ny = x · 2\n```"
     lines = ("    dim: where.", "        And more.")
     assert section("Args", lines) == "**Arguments.**\n\n- `dim`: where. And more."
+
+
+def test_links_into_the_repository_stay_in_the_site():
+    text = "[modes](../edutorch/modes.py), [the rules](../CONTRIBUTING.md), [here](other.md)"
+    assert inside_links(text) == "{source}`edutorch/modes.py`, the rules, [here](other.md)"
 
 
 def test_a_long_signature_gets_a_line_for_each_argument():

@@ -62,7 +62,8 @@ def missing_extra(*args: str) -> None:
 NAMES = {name: getattr(edutorch, name) for name in dir(edutorch) if not name.startswith("_")} | {
     each.__name__: each
     for each in (
-        leaf, twice, wrong_backward, overwritten_input, overwritten_result, missing_extra, setattr, print, len,
+        leaf, twice, wrong_backward, overwritten_input, overwritten_result, missing_extra,
+        setattr, print, len,
     )
 }  # fmt: skip
 NAMES |= {"float": float, "bool": bool, "F": edutorch.nn.functional}
@@ -109,7 +110,7 @@ def test_messages_are_of_this_library():
         assert text != "no error", code
         assert "AttributeError" not in text, code
         assert len(text.partition(": ")[2]) > 10, code
-        if "Error: numpy: can't call" not in text:
+        if "Error: numpy: can't call" not in text and "from_numpy" not in code:
             assert not [word for word in foreign if word in text.split("  hint:")[0]], code
 
 
@@ -118,7 +119,8 @@ def test_mistakes_are_caught_as_in_pytorch():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type)}
     names = {text.partition(":")[0] for _, text in read()}
     for name in names & {kind.__name__ for kind in kinds}:
-        assert issubclass(getattr(errors, name), RuntimeError | IndexError | ImportError | TypeError)
+        caught = RuntimeError | IndexError | ImportError | TypeError
+        assert issubclass(getattr(errors, name), caught)
 
 
 def write() -> None:

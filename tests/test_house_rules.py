@@ -53,6 +53,7 @@ LAYERS = (
         "amp",
         "autograd",
         "cuda",
+        "distributions",
         "overrides",
         "random",
         "serialization",

@@ -185,6 +185,8 @@ def test_randomness(device: str) -> None:
         lambda x: edutorch.normal(x, 1.0),
         lambda x: nn.functional.gumbel_softmax(x),
         lambda x: edutorch.randint(0, 1000, (3,)),
+        lambda x: edutorch.multinomial(x.abs(), 3),
+        lambda x: edutorch.multinomial(edutorch.stack([x, x]).abs(), 3, True).reshape(-1),
     ],
 )  # fmt: skip
 def test_random_functions_draw_for_each_example(function: Any) -> None:
@@ -345,9 +347,9 @@ def test_an_ensemble_of_networks(torch: Any) -> None:
         nets = [small_net(t) for _ in range(3)]
         nets[1].get_parameter("4.bias").data.add_(1)
         held = t.func.stack_module_state(nets)
-        return t.vmap(
-            lambda p, b, v: t.func.functional_call(nets[0], (p, b), (v,)), (0, 0, None)
-        )(*held, x)
+        return t.vmap(lambda p, b, v: t.func.functional_call(nets[0], (p, b), (v,)), (0, 0, None))(
+            *held, x
+        )
 
     same(torch, program, numbers(2, 1, 4, 4))
 

@@ -29,7 +29,6 @@ class SourceRole(SphinxRole):
             refdoc=self.env.docname,
             reftarget=f"/{target}",
         )
-        reference["line"] = line
         return [reference], []
 
 

@@ -17,15 +17,22 @@ from .source import PACKAGE, source_of
 GUIDES = {
     "modules": ("Modules", ("edutorch.nn.modules", "edutorch.nn.parameter", "edutorch.nn.init")),
     "optimizers": ("Optimizers", ("edutorch.optim",)),
-    "transforms": ("Derivatives of functions", ("edutorch.autograd", "edutorch.func")),
+    "transforms": (
+        "Derivatives of functions",
+        ("edutorch.autograd", "edutorch.func", "edutorch.utils.checkpoint"),
+    ),
     "data": ("Data", ("edutorch.utils.data",)),
+    "distributions": ("Distributions", ("edutorch.distributions",)),
 }
 """A page for each: its address, its title, the packages whose files it shows."""
 
 
 def files_of(package: str) -> list[str]:
     """Return the modules in a package that say what is public in them."""
-    found = importlib.import_module(package)
+    try:
+        found = importlib.import_module(package)
+    except ModuleNotFoundError:
+        return []
     where = Path(found.__file__ or "")
     if where.name != "__init__.py":
         return [package]
@@ -59,9 +66,11 @@ def page(title: str, packages: tuple[str, ...], wrong: list[str]) -> tuple[str, 
             if not inside:
                 continue
             pages[module] = file_page(module, inside, wrong)
-            names = ", ".join(f"[`{name}`]({module}.md#{name.lower()})" for name in inside)
+            names = ", ".join(f"[`{name}`](files/{module}.md#{name.lower()})" for name in inside)
             doc = take_apart(inspect.getdoc(importlib.import_module(module)) or "").sentence
-            lines.append(f"- {{doc}}`{module.partition('.')[2]} <{module}>`: {plain(doc)} {names}")
+            lines.append(
+                f"- {{doc}}`{module.partition('.')[2]} <files/{module}>`: {plain(doc)} {names}"
+            )
     return f"# {title}\n\n" + "\n".join(lines) + "\n", pages
 
 

@@ -125,7 +125,7 @@ def section(name: str, lines: tuple[str, ...]) -> str:
             items[-1][1].append(line)
         else:
             loose.append(line)
-    title = {"Args": "Arguments", "Paper": "Source"}.get(name, name)
+    title = {"Args": "Arguments"}.get(name, name)
     text = f"**{title}.** {plain(' '.join(loose))}".rstrip()
     listed = "\n".join(f"- `{key}`: {plain(' '.join(value))}" for key, value in items)
     return f"{text}\n\n{listed}" if listed else text

@@ -30,6 +30,7 @@ class Watch:
         """
         if isinstance(event, GradientFlowed) and self.check_nan:
             array = wrap(array_of(event.gradient))._array  # not a NumPy scalar
+            array = getattr(array, "all_examples", array)  # inside of vmap
             if bool(backends.of(array).xp.isnan(array).any()):
                 raise made_nan(event.node, event.index)
 

@@ -302,7 +302,8 @@ def jacobian(
         what = f"Output {number} of the user-provided function"
         flat = reshape(output, (-1,))
         if vectorize:
-            table.append(finished(all_rows(flat, output, leaves, create_graph), several, create_graph))
+            row = all_rows(flat, output, leaves, create_graph)
+            table.append(finished(row, several, create_graph))
             continue
         rows = []
         for i in range(flat.numel()):
@@ -317,9 +318,7 @@ def jacobian(
     return tuple(table) if many else table[0]
 
 
-def all_rows(
-    flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool
-) -> list[Tensor]:
+def all_rows(flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool) -> list[Tensor]:
     """Return the Jacobian of one output by each leaf, computed in a single backward pass."""
     count = flat.numel()
     shapes = [(*output.shape, *leaf.shape) for leaf in leaves]

@@ -20,13 +20,18 @@ from ..lines import Place, users_place
 from ..modes import current
 from .autograd import Writes, second_backward, stale_value
 from .complaints import (
-    conversion_hint, described, explain, operand_names, sequence_of, wrong_operand,
+    conversion_hint,
+    described,
+    explain,
+    operand_names,
+    sequence_of,
+    wrong_operand,
 )  # fmt: skip
 from .forward import propagate
 from .registry import public
 from .saving import Packed
-from .sharing import keep_apart, settle
 from .shapes import reduced_dims
+from .sharing import keep_apart, settle
 from .subclasses import ask_about, overriding, result_class, turned_into
 from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
 
@@ -189,7 +194,7 @@ def inside_batch(
     Tensors from outside enter by an op of their own: their gradients have to leave again.
     """
     for value in settings.values():
-        for each in value if isinstance(value, tuple) else (value,):
+        for each in value if isinstance(value, tuple | list) else (value,):
             array = array_of(each)
             if backends.is_array(array) and backends.of(array).level > backend.level:
                 backend = backends.of(array)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import backends
+from .. import backends, dtypes
 from ..backends.batched import BatchedBackend
 from ..backends.batched_words import VmapError
-from .. import dtypes
 from ..errors import GradientError, ShapeError
 from ..modes import changed, current
 from .autograd import edge_of

@@ -15,7 +15,11 @@ from numpy.exceptions import AxisError
 
 from .. import dtypes
 from ..errors import (
-    ArgumentError, DimError, DTypeError, EdutorchError, NotForTypesError, ShapeError,
+    ArgumentError,
+    DimError,
+    EdutorchError,
+    NotForTypesError,
+    ShapeError,
 )  # fmt: skip
 from .room import is_too_large, no_room
 from .shapes import no_such_dim, shape_of
@@ -213,10 +217,7 @@ def conversion_hint(arrays: Mapping[str, Any]) -> str:
             return f"`{name}` holds {'integers' if kind.category else 'bools'}: use {name}.float()"
     if {dtypes.float32, dtypes.float64} <= set(kinds.values()):
         double = next(name for name, kind in kinds.items() if kind is dtypes.float64)
-        return (
-            f"`{double}` is float64, which is what NumPy makes: use {double}.float(), "
-            "or model.double() to compute with all digits"
-        )
+        return f"`{double}` is float64, which is what NumPy makes: use x.float() or model.double()"
     return "convert one of them, for example with x.to(other.dtype)"
 
 

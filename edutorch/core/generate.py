@@ -294,6 +294,8 @@ def _saved_value(op: Op, name: str) -> str:
             return "[each.shape for each in arrays]"
         a_number = op.takes_numbers or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
+    if name in op.copied:
+        return f"kept({name})"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]

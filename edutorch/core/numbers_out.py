@@ -99,9 +99,7 @@ class NumbersOut(Pickling):
         Raises: BufferError: it needs a gradient, or the other side has no such type.
         """
         if self._node is not None:
-            raise BufferError(
-                "Can't export tensors that require gradient, use tensor.detach()"
-            )
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self._array.dtype.kind == "V":
             raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
         backend = backends.of(self._array)

@@ -35,7 +35,8 @@ from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
 
-MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, numpy.exceptions.AxisError)
+AxisError = numpy.exceptions.AxisError
+MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
 """What array libraries raise when arguments do not fit; `explain` says it better."""
 
 
@@ -103,6 +104,8 @@ class Op:
         tensors = [each for each in parameters if "Array" in str(each.annotation)]
         self.inputs = tuple(each.name for each in tensors)
         self.settings = tuple(each.name for each in parameters if each not in tensors)
+        indices = [each.name for each in parameters if "Index" in str(each.annotation)]
+        self.copied = (*indices, *outputs[1:])  # arrays that are saved as they are now
         self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
         self.variadic = any("Sequence[" in str(each.annotation) for each in tensors)
         numbers = any("float" in str(each.annotation) for each in tensors)
@@ -177,6 +180,7 @@ class Op:
     def build(self) -> None:
         """Write and compile the call path: `source`, `record` and the node's `backward`."""
         from .apply import apply, apply_operator, sequence_backward
+        from .sharing import kept
 
         scope = {
             "OP": self, "NODE": self.node_type, "forward": positional(self.forward), "apply": apply,
@@ -190,6 +194,7 @@ class Op:
             "missing": generate.missing, "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
+            "kept": kept,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip

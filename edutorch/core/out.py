@@ -39,7 +39,7 @@ def takes_out(function: F) -> F:
 
 def into(name: str, out: Any, result: Any) -> Any:
     """Write one result, or each of several, into the tensors given for them."""
-    op: Any = SimpleNamespace(name=name)
+    op: Any = SimpleNamespace(name=name, title=name)
     if not isinstance(result, tuple):
         return write_out(op, out, result)
     if not isinstance(out, tuple | list) or len(out) != len(result):

@@ -13,8 +13,10 @@ from .. import dtypes
 from ..errors import OutOfMemory
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-TOO_LARGE = ("array is too big", "Maximum allowed dimension", "maximum supported dimension",
-             "iterator is too large", "broadcast dimensions too large", "Maximum allowed size")  # fmt: skip
+TOO_LARGE = (
+    "array is too big", "Maximum allowed dimension", "maximum supported dimension",
+    "iterator is too large", "broadcast dimensions too large", "Maximum allowed size",
+)  # fmt: skip
 """What NumPy says of sizes for which it does not even ask the system."""
 
 

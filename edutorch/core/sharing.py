@@ -27,7 +27,6 @@ from .forward import with_tangents
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
 
-
 # Arrays from outside that nobody holds any more ---------------------------------------------
 
 
@@ -54,9 +53,10 @@ ALONE = _alone()
 def settle(tensor: Tensor) -> None:
     """Make a tensor ordinary again if the array it came from is held by nobody else."""
     array = tensor._array
-    if array.__class__ is Shared and array.base.__class__ is np.ndarray:
-        if holders(array.base) <= ALONE and same_place(array.base, array):
-            tensor._array = array.base
+    if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
+        return
+    if holders(array.base) <= ALONE and same_place(array.base, array):
+        tensor._array = array.base
 
 
 # What a node keeps of a shared tensor -----------------------------------------------------------
@@ -83,6 +83,15 @@ def keep_apart(node: Any) -> None:
             else kept_apart(value)
             for value in node.saved
         )
+
+
+def kept(value: Any) -> Any:
+    """Return a copy of an index, a mask or a second result: nobody watches writes into those."""
+    if value.__class__ is tuple or value.__class__ is list:
+        return tuple(kept(each) for each in value)
+    if isinstance(value, Tensor):
+        return fill(object.__new__(Tensor), plain(value._array).copy())
+    return plain(value).copy() if hasattr(value, "dtype") else value
 
 
 # Memory of our own, seen by NumPy ----------------------------------------------------------------
@@ -140,7 +149,8 @@ class LentWrites(Writes):
 def checksum(array: np.ndarray) -> int:
     """Return a number that changes if any of the numbers in the array does."""
     array = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    numbers: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return zlib.crc32(numbers)
 
 
 def family(writes: Writes) -> list[Tensor]:
@@ -173,14 +183,15 @@ def is_foreign(array: np.ndarray) -> bool:
     return array.dtype.kind == "V"
 
 
-def lend(tensor: Tensor) -> np.ndarray:
+def lend(tensor: Any) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
     settle(tensor)
     held = tensor._array
-    if held.__class__ is Shared and held.base.__class__ is np.ndarray and same_place(held, held.base):
-        return held.base  # the very array it was made from
+    if held.__class__ is Shared:
+        base = held.base  # perhaps the very array it was made from
+        return base if base.__class__ is np.ndarray and same_place(held, base) else plain(held)
     array = plain(held)
-    if held.__class__ is Shared or not array.size or tensor.is_inference():
+    if not array.size or tensor.is_inference():
         return array
     writes: Any = writes_of(tensor)
     if writes.owner is None:
@@ -198,4 +209,3 @@ def lend(tensor: Tensor) -> np.ndarray:
     writes.lent[id(holder)] = array, checksum(array)
     shown = np.asarray(holder)
     return shown.view(array.dtype) if is_foreign(array) else shown
-

@@ -46,7 +46,7 @@ def vmap(
         VmapError (a RuntimeError), inside: `.item()`, `if x:` and the like, which are
         about all examples at once.
 
-    >>> vmap(torch.dot)(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 1.0], [1.0, 0.0]]))
+    >>> vmap(dot)(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 1.0], [1.0, 0.0]]))
     tensor([3., 3.])
     """
     if randomness not in ("error", "different", "same"):
@@ -121,7 +121,9 @@ class Mapped:
         starts = range(0, self.size, chunk_size)
         return [
             [
-                leaf if dim is None else narrow(leaf, dim, start, min(chunk_size, self.size - start))
+                leaf
+                if dim is None
+                else narrow(leaf, dim, start, min(chunk_size, self.size - start))
                 for leaf, dim in zip(self.leaves, self.dims, strict=True)
             ]
             for start in starts

@@ -14,7 +14,8 @@ from .parameter import Buffer, Parameter, adopt
 __all__ = ["UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 ALLOWED = {
-    "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half", "requires_grad_", "to",
+    "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half", "requires_grad_",
+    "to", "to_device",
 }  # fmt: skip
 """What may be done before there is a shape: moving, converting, and loading nothing."""
 
@@ -104,9 +105,7 @@ class UninitializedParameter(Uninitialized, Parameter):
         """Make an empty one."""
         return object.__new__(cls)
 
-    def __init__(
-        self, requires_grad: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
         adopt(self, empty(0, device=device, dtype=dtype))
         if requires_grad:
             self.requires_grad = True

@@ -26,6 +26,10 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
 
 def scaled(xp: Any, other: Any, alpha: float) -> Any:
     """alpha · other, in the type of `other`."""
+    if alpha.__class__ is complex and getattr(getattr(other, "dtype", None), "kind", "c") != "c":
+        raise DTypeError(
+            "add", "for real tensors alpha must not be a complex number", {"alpha": alpha}
+        )
     return (
         alpha * other
         if not hasattr(other, "dtype")

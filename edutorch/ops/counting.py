@@ -9,7 +9,7 @@ from .. import backends
 from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, refuse_complex
 
 
 @as_method
@@ -97,6 +97,7 @@ def searchsorted(
             raise ShapeError("searchsorted", "`sorter` must have the shape of the rows", rows)
         sorted_sequence = gather(sorted_sequence, -1, sorter)
     rows = sorted_sequence._array
+    refuse_complex("searchsorted", sorted_sequence=rows, input=input)
     wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
     xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
     return wrap(

@@ -23,7 +23,7 @@ from ..core.out import into
 from ..core.room import check_room, is_too_large, no_room
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, refuse_complex
 from ..memory_format import laid_out, strided
 from ..modes import current
 
@@ -186,6 +186,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     >>> arange(3), arange(1, 2, 0.5)
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
+    refuse_complex("arange", dtype=dtype)
     start, end, step = bounds("arange", start, end, step)
     if dtype is None:
         whole = all(isinstance(each, int) for each in (start, end, step))
@@ -201,6 +202,7 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
     >>> edutorch.range(1, 4)
     tensor([1., 2., 3., 4.])
     """
+    refuse_complex("range", dtype=dtype)
     start, end, step = bounds("range", start, end, step)
     count = math.floor((end - start) / step) + 1
     check_room("range", (count,), _float(dtype))

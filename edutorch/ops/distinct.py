@@ -9,7 +9,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
-from ..errors import ShapeError
+from ..errors import ShapeError, refuse_complex
 
 
 @as_method
@@ -24,6 +24,7 @@ def unique(
     >>> unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    refuse_complex("unique", input=input)
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
         values, inverse, counts = xp.unique(
@@ -53,6 +54,7 @@ def unique_consecutive(
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    refuse_complex("unique_consecutive", input=input)
     xp, array = backends.of(input._array).xp, input._array
     rows = array.reshape(-1) if dim is None else array
     axis = 0 if dim is None else normal_dim("unique_consecutive", dim, input.ndim)

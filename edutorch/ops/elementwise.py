@@ -219,7 +219,7 @@ def sigmoid(xp: Any, input: Array) -> Array:
 sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")
 
 
-@elementwise(promotion="none")
+@elementwise(promotion="none", takes="bif")
 def relu(xp: Any, input: Array) -> Array:
     """The positive part: y = max(x, 0), with derivative 0 at 0.
 

@@ -87,7 +87,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(dtype=dtype, device=device)
     backend = backend_for(device)
     array = host_array(data, dtype)
-    if backend is backends.CPU and isinstance(data, np.ndarray) and np.may_share_memory(array, data):
+    if (
+        backend is backends.CPU
+        and isinstance(data, np.ndarray)
+        and np.may_share_memory(array, data)
+    ):
         return of_memory(check_layout("as_tensor", array))
     return created(backend.from_numpy(array))
 
@@ -174,9 +178,7 @@ def asarray(
     if copy is False and not same:
         raise ValueError("asarray: a copy is needed here, but copy=False")
     if copy and same:
-        y = y.detach().clone()
-    elif y is obj and y.requires_grad and not requires_grad:
-        y = y.detach()
+        y = y.clone()
     return y.requires_grad_() if requires_grad else y
 
 

@@ -44,7 +44,7 @@ def as_index(index: Any) -> Any:
         )  # fmt: skip
     if index.ndim == 0 and not hasattr(index, "backend"):  # inside of vmap it is many numbers
         return bool(index) if index.dtype.kind == "b" else int(index)
-    return index.copy() if current().grad else index  # what is saved must stay as it is
+    return index
 
 
 def checked_slice(index: slice) -> slice:

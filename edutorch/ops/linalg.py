@@ -10,7 +10,7 @@ from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, warn
 
 
 @op(promotion="same", takes="ifc", out=True)
@@ -262,18 +262,35 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 @as_method
 @takes_out
-def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
+
+    Args:
+        dim: without it (not recommended) the first axis of size 3.
 
     >>> cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    if dim is None:
+        dim = first_of_size_3(input)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise ShapeError(
             "cross", f"axis {dim} must have size 3",
             {"input": tuple(input.shape), "other": tuple(other.shape)},
         )  # fmt: skip
     return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
+
+
+def first_of_size_3(input: Tensor) -> int:
+    """The axis that `cross` takes where none is named, with PyTorch's warning."""
+    if 3 not in input.shape:
+        raise ShapeError("cross", "no dimension of size 3 in input", {"input": tuple(input.shape)})
+    if input.ndim > 1:
+        warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass "
+            "the dim explicitly or simply use torch.linalg.cross."
+        )
+    return input.shape.index(3)
 
 
 def cdist(

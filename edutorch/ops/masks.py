@@ -11,7 +11,7 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, refuse_complex
 from .comparison import where as choose
 from .indexing import Index, as_index, getitem
 
@@ -32,6 +32,11 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
             "use where(mask, value, x) for a number of its own at each place",
         )  # fmt: skip
     value = value.item() if isinstance(value, Tensor) else value
+    if input.dtype.kind != "c" and isinstance(value, complex):
+        raise DTypeError(
+            "masked_fill", "a complex value cannot be written among real numbers",
+            {"input": input.dtype, "value": value},
+        )  # fmt: skip
     return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
 
 
@@ -100,6 +105,7 @@ def isin(
     >>> isin(tensor([1, 2, 3]), tensor([2, 5]))
     tensor([False,  True, False])
     """
+    refuse_complex("isin", elements=elements, test_elements=test_elements)
     tensors = [each for each in (elements, test_elements) if isinstance(each, Tensor)]
     backend = backends.of(tensors[0]._array)
     arrays = [

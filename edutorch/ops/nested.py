@@ -86,9 +86,7 @@ def read(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[An
         if types <= NUMBERS:  # a row of plain numbers, the usual case
             kinds |= types
             return data if data.__class__ is list else list(data)
-    return [
-        read(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)
-    ]
+    return [read(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)]
 
 
 HINT = "pad the shorter ones (nn.utils.rnn.pad_sequence), or keep a list of tensors"

@@ -7,6 +7,7 @@ from typing import Any
 from .. import return_types
 from ..core.methods import as_method
 from ..core.out import takes_out
+from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
 

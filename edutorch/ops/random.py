@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +19,25 @@ from ..backends import Backend
 from ..backends.batched_random import drawn_inside
 from ..core.methods import as_method
 from ..core.out import into, takes_out
-from ..core.shapes import broadcast_shapes
 from ..core.room import check_room
+from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import DTypeError, ShapeError, ValueRangeError
+from ..errors import ArgumentError, DTypeError, ShapeError, ValueRangeError, refuse_complex
 from ..modes import current, no_grad
+from .batching import rows_drawn_outside
 from .creation import created, number_of, sizes, strided_only
+
+
+def seed_number(seed: Any) -> int:
+    """Read a seed: an integer of 64 bits, negative ones counted from the top.
+
+    Raises: ValueError: it needs more bits.
+    """
+    number = int(seed)
+    if not -(2**63) <= number < 2**64:
+        raise ValueError(f"manual_seed: a seed has 64 bits, got {number}")
+    return number % 2**64
 
 
 class Generator:
@@ -45,7 +58,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from `seed`: the same numbers follow."""
-        self._seed = int(seed)
+        self._seed = seed_number(seed)
         self.random = self._backend.generator(self._seed % 2**63)
         return self
 
@@ -57,6 +70,10 @@ class Generator:
     def initial_seed(self) -> int:
         """Return the seed of the last start."""
         return self._seed
+
+    def clone_state(self) -> Generator:
+        """Return another generator that stands where this one does."""
+        return Generator(self.device).set_state(self.get_state())
 
     def get_state(self) -> Tensor:
         """Return where it stands, as a tensor of bytes on the CPU (the text of a JSON object)."""
@@ -106,7 +123,7 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     global _seed
-    _seed = int(seed)
+    _seed = seed_number(seed)
     for generator in _GENERATORS.values():
         generator.manual_seed(_seed)
     return default_generator(backends.CPU)
@@ -136,7 +153,8 @@ def seed() -> int:
 def source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
     if not isinstance(chosen, Generator):
-        raise TypeError(f"argument `generator` must be a Generator, not {type(chosen).__name__}")
+        kind = type(chosen).__name__
+        raise ArgumentError("random", f"argument `generator` must be a Generator, not {kind}")
     levels = current().batches
     return drawn_inside(chosen.random, levels) if levels else chosen.random
 
@@ -220,6 +238,9 @@ def randint(
     low, high = number_of(low), number_of(high)
     if low >= high:
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
+    refuse_complex("randint", dtype=dtype)
+    if dtype is not None:
+        check_bounds("randint", low, high, dtypes.of(dtypes.array_type(dtype)))
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
@@ -228,6 +249,18 @@ def randint(
     drawn = source(generator, backend).integers(low, high, shape)
     drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
     return created(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
+
+
+def check_bounds(name: str, low: int, high: int, dtype: Any) -> None:
+    """Raise ValueRangeError if a type of integers has no such numbers."""
+    if dtype.is_floating_point or dtype.name == "bool":
+        least, most = (0, 1) if dtype.name == "bool" else (-math.inf, math.inf)
+    else:
+        limits = dtypes.iinfo(dtype)
+        least, most = limits.min, limits.max
+    for what, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise ValueRangeError(name, f"{what} is out of bounds for {dtype}: {value}")
 
 
 def randperm(
@@ -240,6 +273,7 @@ def randperm(
     tensor(6)
     """
     strided_only("randperm", layout)
+    refuse_complex("randperm", dtype=dtype)
     if n < 0:
         raise ShapeError("randperm", f"n cannot be negative, got {n}")
     if out is not None:
@@ -326,9 +360,18 @@ def multinomial(
     >>> multinomial(tensor([0.0, 1.0]), 1)
     tensor([1])
     """
+    if not input.is_floating_point():
+        rows = {"input": str(input.dtype)}
+        raise DTypeError("multinomial", "only supports floating-point weights", rows, "x.float()")
+    if num_samples <= 0:
+        raise ValueRangeError("multinomial", f"cannot sample {num_samples} samples")
     if input.ndim not in (1, 2):
         rows = {"input": tuple(input.shape)}
         raise ShapeError("multinomial", "expects weights in a vector or rows of them", rows)
+    if backends.of(input._array).level:
+        return rows_drawn_outside(
+            lambda rows: multinomial(rows, num_samples, replacement, generator=generator), input
+        )
     weights = np.atleast_2d(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
     if (weights < 0).any() or not np.isfinite(weights).all() or (weights.sum(1) <= 0).any():
         raise ShapeError("multinomial", "weights must be finite, not negative, and not all 0")

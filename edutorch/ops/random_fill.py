@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
 from ..core.methods import as_method, refuse_leaf, write
 from ..core.tensor import Tensor
-from .random import Generator, rand, randint, randn
+from ..errors import DTypeError, ValueRangeError, refuse_complex
+from .random import Generator, check_bounds, rand, randint, randn
 
 
 def _fill(input: Tensor, name: str, values: Tensor) -> Tensor:
@@ -17,28 +20,60 @@ def _fill(input: Tensor, name: str, values: Tensor) -> Tensor:
     return input
 
 
+def from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a method take PyTorch's `from=`, which Python only passes as **{"from": 1}."""
+
+    @functools.wraps(function)
+    def method(*args: Any, **named: Any) -> Tensor:
+        if "from" in named:
+            named["from_"] = named.pop("from")
+        return function(*args, **named)
+
+    return method
+
+
+def floating_only(name: str, input: Tensor, complex_too: bool = False) -> None:
+    """Raise DTypeError for a tensor that cannot hold numbers of a continuous distribution."""
+    if not (input.is_floating_point() or (complex_too and input.is_complex())):
+        rows = {"input": str(input.dtype)}
+        raise DTypeError(name, "fills tensors of floating numbers", rows, "x.float()")
+
+
 @as_method
+@from_keyword
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with uniform numbers on [from, to).
+    """Overwrite with uniform numbers on [from, to); of complex numbers both parts.
+
+    Raises: ValueRangeError: from is above to. DTypeError: a tensor of integers.
 
     >>> (uniform_(zeros(4), 2, 3) >= 2).all()
     tensor(True)
     """
+    floating_only("uniform_", input, complex_too=True)
+    if from_ > to:
+        text = f"expects to return a [from, to) range, but found from={from_} > to={to}"
+        raise ValueRangeError("uniform_", text)
     drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _fill(input, "uniform_", drawn * (to - from_) + from_)
+    start = complex(from_, from_) if input.is_complex() else from_
+    return _fill(input, "uniform_", drawn * (to - from_) + start)
 
 
 @as_method
 def normal_(
     input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with normal numbers.
+    """Overwrite with normal numbers; each part of complex ones has half the variance.
+
+    Raises: ValueRangeError: std is negative. DTypeError: a tensor of integers.
 
     >>> math.isfinite(normal_(zeros(4)).sum())
     True
     """
+    floating_only("normal_", input, complex_too=True)
+    if std < 0:
+        raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     return _fill(input, "normal_", drawn * std + mean)
 
@@ -47,27 +82,52 @@ def normal_(
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with 1 (probability p) or 0.
 
+    Args:
+        p: the probability, or a tensor of one for each number.
+
+    Raises: ValueRangeError: a probability is not in [0, 1].
+
     >>> bernoulli_(zeros(2), 1.0)
     tensor([1., 1.])
     """
+    refuse_complex("bernoulli_", input=input)
+    fine = (p >= 0) & (p <= 1)
+    if not bool(fine.all() if isinstance(p, Tensor) else fine):
+        raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
     drawn = rand(*input.shape, device=input.device, generator=generator)
     return _fill(input, "bernoulli_", (drawn < p).to(input.dtype))
 
 
 @as_method
 def random_(
-    input: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+    input: Tensor, *bounds: int | None, generator: Generator | None = None, **named: int | None
 ) -> Tensor:
     """Overwrite with integers from [from, to); one bound alone is the upper one.
 
-    Without any bound up to the largest that the type counts to without a gap.
+    Without an upper bound up to the largest that the type counts to without a gap.
+
+    Raises: ValueRangeError: from is not below to, or the type has no such numbers.
 
     >>> (random_(zeros(4), 2, 3) == 2).all()
     tensor(True)
     """
-    low, high = from_, to
-    if high is None:
-        low, high = (0, from_) if from_ else (0, LARGEST.get(input.dtype.name, 2**31))
+    refuse_complex("random_", input=input)
+    if len(bounds) + len(named) > 2 or not named.keys() <= {"from", "from_", "to"}:
+        raise TypeError(f"random_ takes `from` and `to`, got {bounds} and {named}")
+    low = named.get("from", named.get("from_"))
+    high = named.get("to")
+    if len(bounds) == 2:
+        low, high = bounds
+    elif bounds and "to" in named:
+        low = bounds[0]
+    elif bounds:
+        high = bounds[0]
+    low = 0 if low is None else low
+    high = LARGEST.get(input.dtype.name, 2**31) if high is None else high
+    if low >= high:
+        text = f"expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        raise ValueRangeError("random_", text)
+    check_bounds("random_", low, high, input.dtype)
     drawn = randint(low, high, tuple(input.shape), device=input.device, generator=generator)
     return _fill(input, "random_", drawn.to(input.dtype))
 
@@ -89,19 +149,20 @@ def _uniform(input: Tensor, generator: Generator | None) -> Tensor:
 
 def _positive(name: str, what: str, value: float) -> None:
     if not value > 0:
-        raise ValueError(f"{name}: {what} must be greater than 0, got {value}")
+        raise ValueRangeError(name, f"expects {what} > 0.0, but found {what}={value}")
 
 
 @as_method
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with waiting times, exponentially distributed: p(x) = λ exp(-λx).
 
-    Raises: ValueError: lambd is not positive.
+    Raises: ValueRangeError: lambd is not positive.
 
     >>> (exponential_(zeros(4)) >= 0).all()
     tensor(True)
     """
-    _positive("exponential_", "lambd", lambd)
+    floating_only("exponential_", input)
+    _positive("exponential_", "lambda", lambd)
     return _fill(input, "exponential_", -_uniform(input, generator).log() / lambd)
 
 
@@ -109,13 +170,14 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with how many tries the first success takes, each with probability p.
 
-    Raises: ValueError: p is not in (0, 1).
+    Raises: ValueRangeError: p is not in (0, 1).
 
     >>> (geometric_(zeros(4), 0.5) >= 1).all()
     tensor(True)
     """
+    refuse_complex("geometric_", input=input)
     if not 0 < p < 1:
-        raise ValueError(f"geometric_: p must be between 0 and 1, got {p}")
+        raise ValueRangeError("geometric_", f"expects p to be in (0, 1), but got p={p}")
     tries = (_uniform(input, generator).log() / math.log1p(-p)).ceil().clamp(min=1)
     return _fill(input, "geometric_", tries)
 
@@ -126,11 +188,12 @@ def cauchy_(
 ) -> Tensor:
     """Overwrite with Cauchy numbers: so wide that they have no mean.
 
-    Raises: ValueError: sigma is not positive.
+    Raises: ValueRangeError: sigma is not positive.
 
     >>> cauchy_(zeros(4)).shape
     torch.Size([4])
     """
+    floating_only("cauchy_", input)
     _positive("cauchy_", "sigma", sigma)
     angle = math.pi * (_uniform(input, generator) - 0.5)
     return _fill(input, "cauchy_", median + sigma * angle.tan())
@@ -142,11 +205,12 @@ def log_normal_(
 ) -> Tensor:
     """Overwrite with numbers whose logarithm is normal, of this mean and deviation.
 
-    Raises: ValueError: std is not positive.
+    Raises: ValueRangeError: std is not positive.
 
     >>> (log_normal_(zeros(4)) > 0).all()
     tensor(True)
     """
+    floating_only("log_normal_", input)
     _positive("log_normal_", "std", std)
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     return _fill(input, "log_normal_", (drawn * std + mean).exp())

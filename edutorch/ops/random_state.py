@@ -33,7 +33,10 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextmanager
-def fork_rng(devices: Sequence[Any] = (), enabled: bool = True) -> Iterator[None]:
+def fork_rng(
+    devices: Sequence[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
+    _devices_kw: str = "devices", device_type: str = "cuda",
+) -> Iterator[None]:  # fmt: skip
     """Draw random numbers inside `with` as if none had been drawn, seen from behind it.
 
     Args:
@@ -46,7 +49,7 @@ def fork_rng(devices: Sequence[Any] = (), enabled: bool = True) -> Iterator[None
     >>> equal(state, get_rng_state())
     True
     """
-    chosen = [backends.CPU, *map(backend_for, devices)] if enabled else []
+    chosen = [backends.CPU, *map(backend_for, devices or ())] if enabled else []
     generators = [default_generator(backend) for backend in chosen]
     states = [generator.get_state() for generator in generators]
     try:

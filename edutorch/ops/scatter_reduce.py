@@ -11,7 +11,15 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
 from .along import (
-    along, check_as_many, check_range, gather, positions, scatter, scatter_add, spread_back, taken,
+    along,
+    check_as_many,
+    check_range,
+    gather,
+    positions,
+    scatter,
+    scatter_add,
+    spread_back,
+    taken,
 )  # fmt: skip
 from .indexing import Index
 

@@ -47,9 +47,14 @@ def std(
     dim, correction = one_way("std", dim, unbiased, correction)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if squared._node is None:
-        return sqrt(squared).to(input.dtype)
+        return narrowed(sqrt(squared), input)
     flat = squared == 0
-    return where(flat, 0.0, sqrt(where(flat, 1.0, squared))).to(input.dtype)
+    return narrowed(where(flat, 0.0, sqrt(where(flat, 1.0, squared))), input)
+
+
+def narrowed(y: Tensor, like: Tensor) -> Tensor:
+    """Undo `widened`; the spread of complex numbers stays real."""
+    return y.to(like.dtype) if like.dtype.itemsize == 2 else y
 
 
 @with_aliases

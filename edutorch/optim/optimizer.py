@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.autograd import RemovableHandle
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, GradientError
 from ..events import Stepped, emit
 from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
 from ..utils.memory import keep_freed_memory
+from .hooks import (
+    OptimizerHooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)  # fmt: skip
 
-__all__ = ["Optimizer"]
+__all__ = [
+    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+]  # fmt: skip
 
 
-class Optimizer:
+class Optimizer(OptimizerHooks):
     """The base of all optimizers.
 
     Args:
@@ -36,12 +42,11 @@ class Optimizer:
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        super().__init__()
         keep_freed_memory()
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._pre_hooks: OrderedDict[int, Any] = OrderedDict()
-        self._post_hooks: OrderedDict[int, Any] = OrderedDict()
         self._inside_step = False
         self._scratch: dict[Any, Array] = {}
         if isinstance(params, Tensor):
@@ -83,7 +88,20 @@ class Optimizer:
         if isinstance(given, set):
             raise TypeError("optimizer parameters need to be in an order: use a list, not a set")
         params = [given] if isinstance(given, Tensor) else list(given)
-        params = [each[1] if isinstance(each, tuple) else each for each in params]
+        names = [each[0] for each in params if isinstance(each, tuple)]
+        if names:
+            if len(names) < len(params):
+                raise ValueError(
+                    "all optimizer params should be with/without names. "
+                    "Some param names are missing"
+                )
+            param_group = {**param_group, "param_names": names}
+            params = [each[1] for each in params]
+        if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if names else 'without'} names to the optimizer"
+            )
         for param in params:
             check_param(param, self.defaults.get("differentiable", False))
         known = {id(each) for group in self.param_groups for each in group["params"]}
@@ -159,18 +177,12 @@ class Optimizer:
                 elif param._grad is not None:
                     param._grad = param._grad.detach() * 0
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
-        return RemovableHandle(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
-        return RemovableHandle(self._post_hooks, hook)
-
     # State ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return settings and state, the parameters replaced by their numbers."""
+        for hook in self.hung("save_pre"):
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -183,13 +195,14 @@ class Optimizer:
             numbers[id(param)] if isinstance(param, Tensor) else param: value
             for param, value in self.state.items()
         }
-        return {"state": state, "param_groups": groups}
+        return self.changed("save_post", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned. Parameters are matched by their order.
 
         Raises: ValueError: the groups are of other sizes.
         """
+        state_dict = self.changed("load_pre", dict(state_dict))
         saved = copy.deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -201,8 +214,8 @@ class Optimizer:
                     "the size of optimizer's group"
                 )
             params |= dict(zip(other["params"], own["params"], strict=True))
-        self.param_groups = [
-            {**other, "params": own["params"]}
+        self.param_groups = [  # an older state_dict may lack a setting
+            {**self.defaults, **named(own), **other, "params": own["params"]}
             for own, other in zip(self.param_groups, saved, strict=True)
         ]
         self.state = defaultdict(dict)
@@ -213,6 +226,8 @@ class Optimizer:
                 }
             else:
                 self.state[number] = copy.deepcopy(state)
+        for hook in self.hung("load_post"):
+            hook(self)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -229,7 +244,7 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
     def around(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._inside_step:
             return step(self, *args, **kwargs)
-        for hook in tuple(self._pre_hooks.values()):
+        for hook in self.hung("step_pre"):
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 args, kwargs = replaced
@@ -238,7 +253,7 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
             result = step(self, *args, **kwargs)
         finally:
             self._inside_step = False
-        for hook in tuple(self._post_hooks.values()):
+        for hook in self.hung("step_post"):
             hook(self, args, kwargs)
         if current().listeners:
             emit(Stepped(self))
@@ -266,8 +281,14 @@ def check_param(param: Any, differentiable: bool = False) -> None:
         )  # fmt: skip
 
 
+def named(group: dict[str, Any]) -> dict[str, Any]:
+    return {"param_names": group["param_names"]} if "param_names" in group else {}
+
+
 def like_param(key: str, value: Any, param: Tensor) -> Any:
     """Copy a piece of state to the device and type of its parameter (a step count stays)."""
+    if isinstance(value, list | tuple):
+        return type(value)(like_param(key, each, param) for each in value)
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
     if key == "step":

@@ -13,11 +13,11 @@ __all__ = ["RMSprop"]
 
 
 class RMSprop(RuleOptimizer):
-    r"""Steps of about the same length everywhere: v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε).
+    r"""Steps of about the same length everywhere, however steep it is.
 
-    Centered, v is measured from the average ḡ ← α · ḡ + (1 - α) · g: √(v - ḡ²) is how
-    much the gradient varies. With momentum μ the steps add up: b ← μ · b + g / (√v + ε),
-    θ ← θ - lr · b.
+    v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε). Centered, v is measured from the
+    average ḡ ← α · ḡ + (1 - α) · g: √(v - ḡ²) is how much the gradient varies. With
+    momentum μ the steps add up: b ← μ · b + g / (√v + ε), θ ← θ - lr · b.
 
     Args:
         params: what to train: parameters, or groups of them.

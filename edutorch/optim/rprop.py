@@ -14,7 +14,7 @@ __all__ = ["Rprop"]
 
 
 class Rprop(RuleOptimizer):
-    r"""A step size η for each number: it grows while the sign of g stays, and shrinks when it turns.
+    r"""A step size η for each number: it grows while the sign of g stays, else it shrinks.
 
     If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0 the last step went too far:
     η ← max(η · η₋, η_min), and g ← 0, which skips one step. θ ← θ - sign(g) · η.

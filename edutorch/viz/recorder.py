@@ -107,7 +107,8 @@ class Recorder:
         if self._accumulated and not self._optimizer_seen:
             self.finish_step()
         output = event.output[0] if isinstance(event.output, tuple) else event.output
-        if output._array.size == 1:
+        inside_vmap = hasattr(output._array, "all_examples")
+        if output._array.size == 1 and not inside_vmap:
             self._scalar = node._order, weakref.ref(output)
         if not self.sampling:
             return

@@ -45,6 +45,7 @@ def summarize(array: Any) -> Stats:
     >>> summarize(numpy.array([3.0, -4.0]))
     Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]')
     """
+    array = getattr(array, "all_examples", array)  # inside of vmap
     size = array.size
     if size <= TINY:
         on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array

@@ -5,15 +5,20 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import edutorch as torch
 from edutorch.overrides import (
-    DisableTorchFunctionSubclass, get_overridable_functions, handle_torch_function,
-    has_torch_function, is_tensor_like, is_tensor_method_or_property, resolve_name,
+    DisableTorchFunctionSubclass,
+    get_overridable_functions,
+    handle_torch_function,
+    has_torch_function,
+    is_tensor_like,
+    is_tensor_method_or_property,
+    resolve_name,
     wrap_torch_function,
 )  # fmt: skip
 
@@ -62,7 +67,7 @@ RESULTS = {
     "in place": lambda x: x.add_(1),
     "augmented": lambda x: x.__iadd__(1),
     "zeros_like": lambda x: torch.zeros_like(x),
-    "iteration": lambda x: list(x)[0],
+    "iteration": lambda x: next(iter(x)),
     "einsum": lambda x: torch.einsum("i,i->", x, x),
     "norm": lambda x: torch.linalg.norm(x),
     "std": lambda x: x.std(),
@@ -229,7 +234,7 @@ def test_metadata_tensor():
 
 
 class LoggingTensor(torch.Tensor):
-    seen: list[Any] = []
+    seen: ClassVar[list[Any]] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -10,7 +10,15 @@ import pytest
 import edutorch
 from edutorch import optim
 from tests.optim.problems import (
-    COMPLEX, SETTINGS, STATEFUL, all_close, compare_states, parameters, to_edutorch, to_torch, train,
+    COMPLEX,
+    SETTINGS,
+    STATEFUL,
+    all_close,
+    compare_states,
+    parameters,
+    to_edutorch,
+    to_torch,
+    train,
 )  # fmt: skip
 
 SMALL = 1e-10

@@ -290,7 +290,9 @@ def test_other_refusals():
     _, scheduler = make(edutorch, "CosineAnnealingWarmRestarts", {"T_0": 3})
     with pytest.raises(ValueError, match="non-negative epoch"):
         scheduler.step(-1)
-    optimizer, scheduler = make(edutorch, "ReduceLROnPlateau", {"min_lr": [0.1, 0.1], "patience": 0})
+    optimizer, scheduler = make(
+        edutorch, "ReduceLROnPlateau", {"min_lr": [0.1, 0.1], "patience": 0}
+    )
     optimizer.add_param_group({"params": edutorch.ones(1, requires_grad=True)})
     with pytest.raises(RuntimeError, match="new param group"):
         [scheduler.step(1.0) for _ in range(2)]

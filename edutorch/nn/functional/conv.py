@@ -61,9 +61,11 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
         return "an image needs axes for the batch and for the channels: x[None, None]"
     if input.ndim == 3:
         return "a batch of one image is needed: input.unsqueeze(0)"
+    if input.ndim != 4 or weight.ndim != 4:
+        return None
     if input.shape[0] == weight.shape[1] == 1 and input.shape[1] > 1:
         return "three axes are one image, (c h w); a batch of gray ones is x.unsqueeze(1)"
-    if weight.ndim == 4 and input.ndim == 4 and input.shape[3] == weight.shape[1]:
+    if input.shape[3] == weight.shape[1]:
         return (
             f"the filters expect {weight.shape[1]} input channels; "
             "permute a channels-last image with input.permute(0, 3, 1, 2)"

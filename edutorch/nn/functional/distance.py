@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import ShapeError, refuse_complex
 from ...ops import clamp, index_select, norm, sum, triu_indices
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -19,6 +19,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> nn.functional.cosine_similarity(tensor([3.0, 4.0]), tensor([3.0, 0.0]), dim=0)
     tensor(0.6000)
     """
+    refuse_complex("cosine_similarity", x1=x1, x2=x2)
     lengths = (clamp(norm(each, 2, dim), min=eps) for each in (x1, x2))
     first, second = lengths
     return sum(x1 * x2, dim) / (first * second)
@@ -47,6 +48,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     >>> nn.functional.pdist(tensor([[0.0], [3.0], [7.0]]))
     tensor([3., 7., 4.])
     """
+    refuse_complex("pdist", input=input)
     if input.ndim != 2:
         raise ShapeError(
             "pdist", f"only supports 2D tensors, got: {input.ndim}D", {"input": tuple(input.shape)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...core.tensor import Tensor
-from ...errors import ShapeError, warn
+from ...errors import ShapeError, refuse_complex, warn
 from ...modes import no_grad
 from ...ops import rand, where
 from .activation import SELU_ALPHA, SELU_SCALE
@@ -42,6 +42,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     >>> nn.functional.dropout(ones(3), training=False)
     tensor([1., 1., 1.])
     """
+    if training:
+        refuse_complex("dropout", input=input)
     return masked(input, tuple(input.shape), p, training, inplace)
 
 

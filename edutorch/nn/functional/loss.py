@@ -6,7 +6,7 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...errors import DTypeError, ValueRangeError, warn
+from ...errors import DTypeError, ValueRangeError, refuse_complex, warn
 from ...ops import abs as abs_
 from ...ops import clamp, exp, log, sum, where
 from . import pairs
@@ -155,6 +155,7 @@ def kl_div(
     if size_average is None and reduce is None and reduction == "mean":
         warn(KL_MEAN)
     reduction = reduction_of(size_average, reduce, reduction)
+    refuse_complex("kl_div", input=input, target=target)
     losses = divergences(input, target, log_target)
     if reduction == "batchmean":
         return sum(losses) / (input.shape[0] if input.ndim else 1)

@@ -11,7 +11,7 @@ import ml_dtypes
 from ...backends.numpy import Array
 from ...core.out import takes_out
 from ...core.tensor import Tensor
-from ...errors import ShapeValueError, ShapeError
+from ...errors import ShapeError, ShapeValueError
 from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops.conversion import widened

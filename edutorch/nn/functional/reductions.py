@@ -24,7 +24,9 @@ LOSSES = (
 
 def no_such_reduction(reduction: str) -> SettingError:
     return SettingError(
-        running(LOSSES), f"{reduction} is not a valid value for reduction", hint=f"use one of {REDUCTIONS}"
+        running(LOSSES),
+        f"{reduction} is not a valid value for reduction",
+        hint=f"use one of {REDUCTIONS}",
     )
 
 

@@ -20,6 +20,11 @@ from .embedding import Embedding, EmbeddingBag
 from .fold import Fold, Unfold
 from .flatten import Flatten, Unflatten
 from .gates import GLU, Hardswish, Mish, PReLU
+from .lazy import (
+    LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d, LazyConv1d, LazyConv2d, LazyConv3d,
+    LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d, LazyInstanceNorm1d,
+    LazyInstanceNorm2d, LazyInstanceNorm3d, LazyLinear,
+)  # fmt: skip
 from .likelihoods import CTCLoss, GaussianNLLLoss, PoissonNLLLoss
 from .linear import Bilinear, Identity, Linear
 from .loss import (
@@ -68,6 +73,9 @@ from .unpooling import (
 )  # fmt: skip
 
 __all__ = [
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
+    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+    "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
     "AdaptiveLogSoftmaxWithLoss", "AlphaDropout", "Bilinear", "CELU", "CTCLoss", "Container",
     "CrossMapLRN2d", "DataParallel", "Dropout3d", "EmbeddingBag", "FeatureAlphaDropout",
     "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "LinearCrossEntropyLoss",

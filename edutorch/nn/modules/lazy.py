@@ -15,12 +15,22 @@ from ...errors import EdutorchError, ShapeError, ShapeValueError
 from ...ops import tensor
 from ..uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
 from .conv import (
-    Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
 )  # fmt: skip
 from .linear import Linear
 from .module import Module
 from .norm import (
-    BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d,
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
 )  # fmt: skip
 from .state import own_state
 
@@ -35,7 +45,7 @@ Size = int | Sequence[int]
 
 
 class FeatureError(EdutorchError, AssertionError):
-    """An input has not the features that a loaded weight is for (an AssertionError, as PyTorch's)."""
+    """An input has not the features of a loaded weight (an AssertionError, as PyTorch's)."""
 
 
 class LazyModuleMixin(Module):
@@ -49,7 +59,7 @@ class LazyModuleMixin(Module):
     cls_to_become: ClassVar[type[Any] | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **kwargs)  # of the module that is made lazy
         self.never_called = True
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
@@ -88,9 +98,8 @@ class LazyModuleMixin(Module):
     ) -> None:
         for name, held in own_state(self):
             found = state_dict.get(prefix + name)
-            if isinstance(held, UninitializedParameter | UninitializedBuffer):
-                if isinstance(found, Tensor) and not is_lazy(found):
-                    held.materialize(found.shape)
+            if isinstance(found, Tensor) and not is_lazy(found):
+                grow(held, found.shape)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
@@ -134,7 +143,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.in_features = input.shape[-1]
 
 
-def grow(tensor: Any, shape: tuple[int, ...]) -> None:
+def grow(tensor: Any, shape: Sequence[int]) -> None:
     """Give a parameter or buffer its shape, if it has none yet."""
     if is_lazy(tensor):
         tensor.materialize(shape)
@@ -164,7 +173,8 @@ class LazyConvNd(LazyModuleMixin):
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Make the parameters. Raises: RuntimeError, ValueError: such an input does not fit."""
         if not self.has_uninitialized_params():
-            self.in_channels = self.in_channels or self.weight.shape[0 if self.transposed else 1]
+            rows, columns = self.weight.shape[:2]
+            self.in_channels = rows if self.transposed else columns * self.groups
             return
         if input.ndim not in (self.rank + 1, self.rank + 2):
             raise ShapeError(
@@ -253,4 +263,125 @@ class LazyNorm(LazyModuleMixin):
                 grow(held, (self.num_features,))
             self.reset_parameters()
         elif not self.num_features:
-            self.num_features = next(iter(own_state(self)))[1].shape[0]
+            sizes = [held.shape[0] for _, held in own_state(self) if held.ndim]
+            self.num_features = sizes[0] if sizes else input.shape[1]
+
+
+class LazyConv1d(LazyConv, Conv1d):
+    """A `Conv1d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv1d(8, 3)(zeros(2, 3, 4)).shape
+    torch.Size([2, 8, 2])
+    """
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(LazyConv, Conv2d):
+    """A `Conv2d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv2d(8, 3)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 8, 2, 2])
+    """
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(LazyConv, Conv3d):
+    """A `Conv3d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 8, 2, 2, 2])
+    """
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(LazyConvTranspose, ConvTranspose1d):
+    """A `ConvTranspose1d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose1d(8, 3)(zeros(2, 3, 4)).shape
+    torch.Size([2, 8, 6])
+    """
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(LazyConvTranspose, ConvTranspose2d):
+    """A `ConvTranspose2d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose2d(8, 3)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 8, 6, 6])
+    """
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(LazyConvTranspose, ConvTranspose3d):
+    """A `ConvTranspose3d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 8, 6, 6, 6])
+    """
+
+    cls_to_become = ConvTranspose3d
+
+
+class LazyBatchNorm1d(LazyNorm, BatchNorm1d):
+    """A `BatchNorm1d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm1d()(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(LazyNorm, BatchNorm2d):
+    """A `BatchNorm2d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm2d()(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(LazyNorm, BatchNorm3d):
+    """A `BatchNorm3d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm3d()(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(LazyNorm, InstanceNorm1d):
+    """A `InstanceNorm1d` that learns `num_features` from its first input.
+
+    >>> nn.LazyInstanceNorm1d()(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(LazyNorm, InstanceNorm2d):
+    """A `InstanceNorm2d` that learns `num_features` from its first input.
+
+    >>> nn.LazyInstanceNorm2d()(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(LazyNorm, InstanceNorm3d):
+    """A `InstanceNorm3d` that learns `num_features` from its first input.
+
+    >>> nn.LazyInstanceNorm3d()(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
+    cls_to_become = InstanceNorm3d

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...dtypes import int64
-from ...errors import ShapeValueError, ShapeError
+from ...errors import ShapeError, ShapeValueError
 from ...ops import ones, tensor, zeros
 from .. import functional as F
 from .. import init

@@ -10,6 +10,7 @@ from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...modes import no_grad
 from ..parameter import Parameter
+from ..uninitialized import is_lazy
 
 if TYPE_CHECKING:
     from .module import Module
@@ -119,6 +120,8 @@ def load_own(
         key = prefix + name
         if key not in state:
             missing.append(key)
+            continue
+        if is_lazy(tensor) and is_lazy(state[key]):
             continue
         problem = misfit(key, tensor, state[key])
         if problem:

@@ -44,6 +44,10 @@ def located(error: EdutorchError, module: Module) -> None:
     error.args = (layout(error.op, error.message, error.arguments, error.hint),)
 
 
+class NotATensorError(ArgumentError, AttributeError):
+    """A layer was called with something else. (PyTorch raises either, by the layer.)"""
+
+
 def not_a_tensor(module: Module, args: tuple[object, ...]) -> EdutorchError | None:
     """Make the error for a layer of ours that was called with something else than a tensor."""
     given = args[0] if args else module
@@ -54,7 +58,7 @@ def not_a_tensor(module: Module, args: tuple[object, ...]) -> EdutorchError | No
     if given is None:
         hint = "does `forward` of the layer before end with `return`?"
     name, kind = type(module).__name__, type(given).__name__
-    error = ArgumentError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
+    error = NotATensorError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
     located(error, module)
     return error
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import LRScheduler, _LRScheduler
+from .base import LRScheduler
+from .base import _LRScheduler as _LRScheduler
 from .combined import ChainedScheduler, SequentialLR
 from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from .cycles import CyclicLR, OneCycleLR
@@ -16,5 +17,5 @@ __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
     "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
     "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR",
-    "StepLR", "_LRScheduler",
+    "StepLR",
 ]  # fmt: skip

@@ -37,7 +37,9 @@ class Several(LRScheduler):
         name = type(self).__name__
         for index, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
-                raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
+                raise TypeError(
+                    f"{name} at index {index} should have `optimizer` as its attribute."
+                )
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
                     f"{name} does not support `ReduceLROnPlateau` scheduler as it requires "

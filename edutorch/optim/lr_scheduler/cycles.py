@@ -231,7 +231,7 @@ def count_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
     """Return how many steps there will be, from what was given."""
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    given = {"total_steps": total_steps}
+    given: dict[str, Any] = {"total_steps": total_steps}
     if total_steps is None:
         given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
     for name, value in given.items():

@@ -1,0 +1,129 @@
+"""Keeping gradients from being too large, between `backward` and the optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import ValueRangeError, warn
+from ...linalg import vector_norm
+from ...modes import no_grad
+from ...ops import clamp, isfinite, stack, tensor
+
+__all__ = [
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+    "get_total_norm",
+]  # fmt: skip
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the length of all tensors together, as if they were one vector.
+
+    Args:
+        norm_type: the p of the length; `inf` for the largest number.
+        error_if_nonfinite: refuse a length that is infinite or NaN.
+        foreach: accepted; of PyTorch's implementation.
+
+    Raises: RuntimeError: such a length.
+
+    >>> nn.utils.get_total_norm([tensor([3.0]), tensor([4.0])])
+    tensor(5.)
+    """
+    pieces = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not pieces:
+        return tensor(0.0)
+    device = pieces[0].device
+    lengths = [vector_norm(each, norm_type).to(device) for each in pieces]
+    total = vector_norm(stack(lengths), norm_type)
+    if error_if_nonfinite and not bool(isfinite(total)):
+        raise ValueRangeError(
+            "clip_grad_norm_", f"The total norm of order {float(norm_type)} for gradients from "
+            "`parameters` is non-finite, so it cannot be clipped", {"total norm": total.item()},
+            "error_if_nonfinite=False scales the gradients anyway",
+        )  # fmt: skip
+    return total
+
+
+def with_gradients(parameters: Tensors, op: str) -> list[Tensor]:
+    """Return the parameters that have a gradient."""
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not given:
+        warn(f"`parameters` is an empty generator, no gradient clipping will occur in {op}.")
+    return [each for each in given if each.grad is not None]
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Shorten the gradients, in place, by max_norm / total_norm if that is below 1.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> x.grad = tensor([10.0])
+    >>> nn.utils.clip_grads_with_norm_(x, 2.0, tensor(10.0))
+    >>> x.grad
+    tensor([2.0000])
+    """
+    factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
+    with no_grad():
+        for each in with_gradients(parameters, "clip_grads_with_norm_"):
+            each.grad.mul_(factor.to(each.grad.device))  # type: ignore[union-attr]
+
+
+def clip_grad_norm_(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0,
+    error_if_nonfinite: bool = False, foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Shorten the gradients, in place, so that all together are no longer than `max_norm`.
+
+    Their direction stays. Returns how long they were.
+
+    Args: as for `get_total_norm`.
+
+    Raises: RuntimeError: the length is not finite, with `error_if_nonfinite`.
+
+    Paper: Pascanu, Mikolov and Bengio, On the difficulty of training recurrent networks, 2013.
+
+    >>> x = tensor([1.0, 1.0], requires_grad=True)
+    >>> x.grad = tensor([30.0, 40.0])
+    >>> nn.utils.clip_grad_norm_([x], max_norm=5.0)
+    tensor(50.)
+    >>> x.grad
+    tensor([3.0000, 4.0000])
+    """
+    chosen = with_gradients(parameters, "clip_grad_norm_")
+    gradients: Any = [each.grad for each in chosen]
+    with no_grad():
+        total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
+        if chosen:
+            clip_grads_with_norm_(chosen, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0,
+    error_if_nonfinite: bool = False, foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Do what `clip_grad_norm_` does, under its old name."""
+    warn("torch.nn.utils.clip_grad_norm is now deprecated; use torch.nn.utils.clip_grad_norm_")
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Clip each number of the gradients, in place, to ±clip_value.
+
+    >>> x = tensor([1.0, 1.0], requires_grad=True)
+    >>> x.grad = tensor([3.0, -0.5])
+    >>> nn.utils.clip_grad_value_(x, 1.0)
+    >>> x.grad
+    tensor([ 1.0000, -0.5000])
+    """
+    limit = float(clip_value)
+    with no_grad():
+        for each in with_gradients(parameters, "clip_grad_value_"):
+            each.grad.clamp_(-limit, limit)  # type: ignore[union-attr]

@@ -1,0 +1,56 @@
+"""All parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core.tensor import Tensor
+from ...errors import DeviceError, ShapeError
+from ...ops import cat, reshape
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """Put all numbers of all parameters into one vector.
+
+    Raises: TypeError: they are on different devices.
+
+    >>> nn.utils.parameters_to_vector([tensor([1.0]), tensor([[2.0, 3.0]])])
+    tensor([1., 2., 3.])
+    """
+    pieces = list(parameters)
+    if len({str(each.device) for each in pieces}) > 1:
+        raise DifferentDevicesError(
+            "parameters_to_vector", "Found two parameters on different devices, this is currently "
+            "not supported.",
+        )  # fmt: skip
+    return cat([reshape(each, (-1,)) for each in pieces])
+
+
+class DifferentDevicesError(DeviceError, TypeError):
+    """Parameters are on different devices (a TypeError, as PyTorch's)."""
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write a vector's numbers into the parameters, one after the other.
+
+    Raises: TypeError: not a tensor. ShapeError: it has too few numbers.
+
+    >>> x = nn.Parameter(zeros(2))
+    >>> nn.utils.vector_to_parameters(tensor([1.0, 2.0]), [x])
+    >>> x.data
+    tensor([1., 2.])
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec)}")
+    begin = 0
+    for each in parameters:
+        part = vec[begin : begin + each.numel()]
+        if part.numel() != each.numel():
+            raise ShapeError(
+                "vector_to_parameters", f"the vector ends before the parameters: {vec.numel()} "
+                "numbers are too few", {"vec": tuple(vec.shape)},
+            )  # fmt: skip
+        each.data = reshape(part, each.shape).detach()
+        begin += each.numel()

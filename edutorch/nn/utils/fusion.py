@@ -1,0 +1,112 @@
+"""A layer and the batch norm behind it as one layer: for evaluation only.
+
+In evaluation batch norm is y = (x - mean) / √(var + eps) · w + b, with fixed numbers: a
+linear map. Applied behind another linear map it only changes that one's weight and bias.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import EdutorchError
+from ...ops import ones_like, reshape, rsqrt, unsqueeze, zeros_like
+from ..parameter import Parameter
+
+__all__ = [
+    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+]  # fmt: skip
+
+Pair = tuple[Parameter, Parameter]
+
+
+class FusionError(EdutorchError, AssertionError):
+    """Two layers cannot become one (an AssertionError, as PyTorch's)."""
+
+
+def check(op: str, layer: Any, bn: Any) -> None:
+    if layer.training or bn.training:
+        raise FusionError(op, "Fusion only for eval!", hint="call .eval() on both first")
+    if bn.running_mean is None or bn.running_var is None:
+        raise FusionError(op, "bn.running_mean and bn.running_var must not be None")
+
+
+def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+    """Return a convolution that computes bn(conv(x)); `transpose` for a transposed one.
+
+    Raises: AssertionError: not in evaluation, or no running averages.
+
+    >>> conv, bn = nn.Conv1d(1, 1, 1).eval(), nn.BatchNorm1d(1).eval()
+    >>> x = ones(1, 1, 3)
+    >>> nn.utils.fuse_conv_bn_eval(conv, bn)(x).allclose(bn(conv(x)))
+    True
+    """
+    check("fuse_conv_bn_eval", conv, bn)
+    fused = copy.deepcopy(conv)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
+        transpose,
+    )  # fmt: skip
+    return fused
+
+
+def fuse_conv_bn_weights(
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
+    bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
+) -> Pair:  # fmt: skip
+    """Return weight and bias of the fused convolution."""
+    axis = 1 if transpose else 0
+    shape = [-1 if each == axis else 1 for each in range(conv_w.ndim)]
+    scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
+    weight = (conv_w * reshape(scale, shape)).to(conv_w.dtype)
+    return fused_pair(conv_w, conv_b, weight, bn_rm, scale, bn_b)
+
+
+def fused_pair(
+    old_w: Tensor, old_b: Tensor | None, weight: Tensor, mean: Tensor, scale: Tensor,
+    shift: Tensor | None,
+) -> Pair:  # fmt: skip
+    """Return the parameters: the bias goes through the batch norm, too."""
+    before = zeros_like(mean) if old_b is None else old_b
+    bias = (before - mean) * scale + (zeros_like(mean) if shift is None else shift)
+    kind = old_w.dtype if old_b is None else old_b.dtype
+    wanted = before.requires_grad
+    return (
+        Parameter(weight.detach(), old_w.requires_grad),
+        Parameter(bias.detach().to(kind), wanted),
+    )
+
+
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+    """Return a linear layer that computes bn(linear(x)).
+
+    Raises: AssertionError: not in evaluation, no running averages, or other features.
+
+    >>> layer, bn = nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval()
+    >>> x = ones(1, 2)
+    >>> nn.utils.fuse_linear_bn_eval(layer, bn)(x).allclose(bn(layer(x)))
+    True
+    """
+    check("fuse_linear_bn_eval", linear, bn)
+    if linear.out_features != bn.num_features and bn.num_features != 1:
+        raise FusionError(
+            "fuse_linear_bn_eval", "To fuse, linear.out_features == bn.num_features or "
+            f"bn.num_features == 1, got linear.out_features={linear.out_features} and "
+            f"bn.num_features={bn.num_features}",
+        )  # fmt: skip
+    fused = copy.deepcopy(linear)
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
+    return fused
+
+
+def fuse_linear_bn_weights(
+    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
+    bn_w: Tensor | None, bn_b: Tensor | None,
+) -> Pair:  # fmt: skip
+    """Return weight and bias of the fused linear layer."""
+    scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
+    weight = linear_w * unsqueeze(scale, -1).to(linear_w.dtype)
+    return fused_pair(linear_w, linear_b, weight, bn_rm, scale, bn_b)

@@ -1,0 +1,38 @@
+"""The order in which the weights of convolutions lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...memory_format import memory_format
+from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+
+def convert(module: Any, kinds: tuple[type, ...], memory_format: memory_format) -> Any:
+    for each in module.modules():
+        if isinstance(each, kinds):
+            weight: Any = each.weight
+            weight.data = weight.detach().clone(memory_format=memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module: Any, memory_format: memory_format) -> Any:
+    """Let the weights of all 2d convolutions lie in memory in another order.
+
+    >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 2, 2), channels_last)
+    >>> layer.weight.is_contiguous(memory_format=channels_last)
+    True
+    """
+    return convert(module, (Conv2d, ConvTranspose2d), memory_format)
+
+
+def convert_conv3d_weight_memory_format(module: Any, memory_format: memory_format) -> Any:
+    """Let the weights of all 3d convolutions lie in memory in another order.
+
+    >>> layer = nn.Conv3d(2, 2, 2)
+    >>> nn.utils.convert_conv3d_weight_memory_format(layer, channels_last_3d) is layer
+    True
+    """
+    return convert(module, (Conv3d, ConvTranspose3d), memory_format)

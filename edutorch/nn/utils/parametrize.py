@@ -1,0 +1,340 @@
+"""A parameter that is computed from others, each time it is asked for.
+
+    layer = nn.Linear(3, 3)
+    register_parametrization(layer, "weight", Symmetric())
+    layer.weight            # Symmetric() of layer.parametrizations.weight.original
+
+What is trained is `original`; the layer does not know that its weight is computed. The
+module gets a class of its own, whose attribute `weight` is a property.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import EdutorchError
+from ...modes import no_grad
+from ..modules.container import ModuleDict, ModuleList
+from ..modules.module import Module
+from ..parameter import Parameter
+
+__all__ = [
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
+    "remove_parametrizations", "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]  # fmt: skip
+
+CACHE: ContextVar[dict[tuple[int, str], Tensor] | None] = ContextVar("CACHE", default=None)
+"""What was computed under `cached`, by module and name; None: not under it."""
+
+
+class ParametrizationError(EdutorchError, ValueError):
+    """A parametrization gives back what cannot stand in the parameter's place."""
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Compute each parametrized tensor only once while this is on.
+
+    >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
+    >>> with cached():
+    ...     layer.weight is layer.weight
+    True
+    """
+    if CACHE.get() is not None:
+        yield
+        return
+    token = CACHE.set({})
+    try:
+        yield
+    finally:
+        CACHE.reset(token)
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, applied one after the other to what is trained.
+
+    Args:
+        modules: the parametrizations.
+        original: the tensor to be computed from now on.
+        unsafe: do not check that its shape and type stay.
+
+    Raises: ParametrizationError (a ValueError): they do not.
+    """
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ParametrizationError(None, "ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        shape, kind = original.shape, original.dtype
+        with no_grad():
+            new: Any = original
+            for module in reversed(self):
+                if hasattr(module, "right_inverse"):
+                    new = inverse_or_same(module, new)
+        if not isinstance(new, Tensor | Sequence):
+            raise ParametrizationError(
+                None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
+                f"tuple...). Got {type(new).__name__}",
+            )  # fmt: skip
+        self.is_tensor = isinstance(new, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if isinstance(new, Tensor):
+            if new.dtype is not kind:
+                raise ParametrizationError(
+                    None, "When `right_inverse` outputs one tensor, it may not change the dtype.",
+                    {"original": kind, "right_inverse(original)": new.dtype},
+                )  # fmt: skip
+            original.data = new.detach()
+            hold(self, "original", original)
+        else:
+            for number, each in enumerate(new):
+                self.hold_part(number, each, original)
+        if not unsafe:
+            check_kept(self(), shape, kind, "Registering a parametrization")
+
+    def hold_part(self, number: int, part: Any, original: Tensor) -> None:
+        """Hold one of several tensors that are trained in place of one."""
+        if not isinstance(part, Tensor):
+            raise ParametrizationError(
+                None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
+                f"tuple...). Got element {number} of the sequence with type {type(part).__name__}.",
+            )  # fmt: skip
+        part = part.detach().clone()
+        if isinstance(original, Parameter):
+            part = Parameter(part, original.requires_grad)
+        hold(self, f"original{number}", part)
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set what is trained so that `value` comes out.
+
+        Raises: RuntimeError: a parametrization has no `right_inverse`.
+        """
+        new: Any = value
+        with no_grad():
+            for module in reversed(self):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
+                    )
+                new = module.right_inverse(new)
+            parts = [new] if self.is_tensor else list(new)
+            if len(parts) != self.ntensors:
+                raise ParametrizationError(
+                    None, "'right_inverse' must return a sequence of tensors of length "
+                    f"{self.ntensors}. Got a sequence of length {len(parts)}.",
+                )  # fmt: skip
+            for held, part in zip(self.originals(), parts, strict=True):
+                if held.dtype is not part.dtype:
+                    raise ParametrizationError(
+                        None, f"The tensor returned by `right_inverse` has dtype {part.dtype} "
+                        f"while `original` has dtype {held.dtype}",
+                    )  # fmt: skip
+                held.data = part.detach().clone()
+
+    def originals(self) -> list[Any]:
+        """Return the tensors that are trained."""
+        if self.is_tensor:
+            return [self.original]
+        return [getattr(self, f"original{number}") for number in range(self.ntensors)]
+
+    def forward(self) -> Any:
+        """Compute the tensor."""
+        first, *others = self
+        value = first(*self.originals())
+        for module in others:
+            value = module(value)
+        return value
+
+
+def inverse_or_same(module: Module, value: Any) -> Any:
+    """Return what the module makes `value` of; `value`, if it cannot say."""
+    try:
+        return module.right_inverse(value)
+    except NotImplementedError:
+        return value
+
+
+def check_kept(value: Any, shape: Any, kind: Any, what: str) -> None:
+    """Raise ParametrizationError unless a computed tensor has the old shape and type."""
+    if not isinstance(value, Tensor):
+        raise ParametrizationError(
+            None, f"A parametrization must return a tensor. Got {type(value).__name__}."
+        )
+    for name, old, new in (("dtype", kind, value.dtype), ("shape", shape, value.shape)):
+        if old != new:
+            raise ParametrizationError(
+                None, f"{what} may not change the {name} of the tensor, unless `unsafe` flag is "
+                "enabled.", {f"unparametrized {name}": old, f"parametrized {name}": new},
+            )  # fmt: skip
+
+
+def hold(module: Module, name: str, tensor: Tensor) -> None:
+    """Register a parameter, or a buffer if it is none."""
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+def own_class(module: Module) -> None:
+    """Give a module a class of its own, on which properties can be put."""
+
+    def refuse(self: Module) -> Any:
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict()."
+        )
+
+    def deepcopy(self: Module, memo: dict[int, Any]) -> Module:
+        if id(self) not in memo:
+            twin = memo[id(self)] = object.__new__(type(self))
+            twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return memo[id(self)]
+
+    kind = type(module)
+    members = {"__getstate__": refuse, "__deepcopy__": deepcopy, "__module__": kind.__module__}
+    module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), members)
+
+
+def add_property(module: Module, name: str) -> None:
+    """Let the module's class compute the tensor."""
+
+    def get(self: Module) -> Tensor:
+        computed, key = CACHE.get(), (id(self), name)
+        if computed is None:
+            return self.parametrizations[name]()
+        if key not in computed:
+            computed[key] = self.parametrizations[name]()
+        return computed[key]
+
+    def set(self: Module, value: Tensor) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(get, set))
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Compute a parameter or buffer from now on: its value goes through `parametrization`.
+
+    If that has `right_inverse`, it says what to train so that the value stays at first, and
+    the tensor can be assigned to. Several stand one behind the other.
+
+    Args:
+        unsafe: do not check that shape and type stay.
+
+    Raises: ValueError: there is no such tensor, or shape or type would change.
+
+    >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
+    >>> list(layer.state_dict())
+    ['bias', 'parametrizations.weight.original']
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        if not unsafe:
+            old = getattr(module, tensor_name)
+            new = parametrization(old)
+            check_kept(new, old.shape, old.dtype, "Registering a parametrization")
+            if hasattr(parametrization, "right_inverse"):
+                back = inverse_or_same(parametrization, new)
+                check_kept(back, old.shape, old.dtype, "parametrization.right_inverse")
+        module.parametrizations[tensor_name].append(parametrization)
+        module.parametrizations[tensor_name].unsafe |= unsafe
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        original = getattr(module, tensor_name)
+        found = ParametrizationList([parametrization], original, unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            own_class(module)
+            module.parametrizations = ModuleDict()
+        module.parametrizations[tensor_name] = found
+        add_property(module, tensor_name)
+    else:
+        raise ParametrizationError(
+            None, f"Module '{module}' does not have a parameter, a buffer, or a parametrized "
+            f"element with name '{tensor_name}'",
+        )  # fmt: skip
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Say whether a tensor of a module (or any) is computed by parametrizations.
+
+    >>> is_parametrized(nn.Linear(2, 2))
+    False
+    """
+    found = getattr(module, "parametrizations", None)
+    if not isinstance(found, ModuleDict):
+        return False
+    return len(found) > 0 if tensor_name is None else tensor_name in found
+
+
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
+    """Make a parametrized tensor an ordinary one again.
+
+    Args:
+        leave_parametrized: with the value that is computed now; False: with what was trained.
+
+    Raises: ValueError: it is not parametrized, or was trained as several tensors.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ParametrizationError(
+            None, f"Module {module} does not have a parametrization on {tensor_name}"
+        )
+    found = module.parametrizations[tensor_name]
+    if not found.is_tensor and not leave_parametrized:
+        raise ParametrizationError(
+            None, "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is "
+            "parametrized in terms of a sequence of tensors.",
+        )  # fmt: skip
+    value = getattr(module, tensor_name)
+    if found.is_tensor:
+        original = found.original
+        if leave_parametrized:
+            original.data = value.detach().clone()
+    else:
+        original = Parameter(value.detach().clone()) if value.requires_grad else value
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    if not is_parametrized(module):
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
+    hold(module, tensor_name, original)
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """Return the module's class, without the one that its parametrizations gave it.
+
+    >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
+    >>> type_before_parametrizations(layer) is nn.Linear
+    True
+    """
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give another module the parametrizations of one, and what they train."""
+    if is_parametrized(from_module):
+        names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+        for name in names:
+            found = from_module.parametrizations[name]
+            if not hasattr(to_module, name):
+                value = getattr(from_module, name).detach().clone()
+                setattr(to_module, name, Parameter(value))
+            for each in found:
+                register_parametrization(to_module, name, each)
+            for part, tensor in found._parameters.items():
+                setattr(to_module.parametrizations[name], part, tensor)
+    return to_module

@@ -1,0 +1,294 @@
+"""How pruning chooses what to switch off (see `prune.py`).
+
+A method says in `compute_mask` what to switch off; several are applied one behind the
+other, each to what the ones before it have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ...core.tensor import Tensor
+from ...errors import EdutorchError
+from ...modes import no_grad
+from ...ops import ones_like, rand, reshape, topk, zeros_like
+from ..modules.module import Module
+from .prune_amounts import check_amount, check_matrix, count_of, norm_of
+
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
+    "PruningContainer", "RandomStructured", "RandomUnstructured",
+]  # fmt: skip
+
+
+class PruningError(EdutorchError, AssertionError):
+    """Scores or masks do not fit the parameter (an AssertionError, as PyTorch's)."""
+
+
+class BasePruningMethod:
+    """What pruning methods share. A method of one's own writes `compute_mask`.
+
+    Its `PRUNING_TYPE` says what it looks at when something is pruned already:
+    "unstructured": only the numbers that are left; "structured": only the channels along its
+    `dim` of which something is left; "global": everything.
+    """
+
+    PRUNING_TYPE: ClassVar[str]
+    _tensor_name: str = ""
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return a mask of zeros and ones for the scores `t`, given the mask so far."""
+        raise NotImplementedError(f"{type(self).__name__} has no compute_mask")
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    def apply_mask(self, module: Module) -> Tensor:
+        """Return the parameter with its mask applied."""
+        original = getattr(module, f"{self._tensor_name}_orig")
+        return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
+
+    @classmethod
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None,
+        **kwargs: Any,
+    ) -> BasePruningMethod:  # fmt: skip
+        """Prune a parameter of a module, and go on doing so before each call.
+
+        Raises: AssertionError: the scores have not the parameter's shape.
+        """
+        method = cls(*args, **kwargs)
+        method._tensor_name = name
+        original = getattr(module, name)
+        scores = original if importance_scores is None else importance_scores
+        same_shape(scores, original, name)
+        before = hook_of(module, name)
+        if before is None:
+            with no_grad():
+                mask = method.compute_mask(scores.detach(), ones_like(original.detach()))
+            module.register_parameter(f"{name}_orig", original)
+            del module._parameters[name]
+        else:
+            old: Any = module._forward_pre_hooks[before].function
+            method = (old if isinstance(old, PruningContainer) else PruningContainer(old)).add(
+                method
+            )
+            so_far = getattr(module, f"{name}_mask").detach().clone()
+            with no_grad():
+                mask = method.compute_mask(scores.detach(), so_far)
+            del module._forward_pre_hooks[before]
+        module.register_buffer(f"{name}_mask", mask)
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
+
+    def prune(
+        self, t: Tensor, default_mask: Tensor | None = None,
+        importance_scores: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return a tensor with the mask applied; nothing is registered.
+
+        >>> L1Unstructured(1).prune(tensor([3.0, -1.0]))
+        tensor([3., -0.])
+        """
+        scores = t if importance_scores is None else importance_scores
+        same_shape(scores, t, "t")
+        mask = ones_like(t) if default_mask is None else default_mask
+        return t * self.compute_mask(scores, mask)
+
+    def remove(self, module: Module) -> None:
+        """Make the parameter an ordinary one again; what is off stays 0."""
+        name = self._tensor_name
+        weight = self.apply_mask(module).detach()
+        delattr(module, name)
+        original: Any = module._parameters.pop(f"{name}_orig")
+        original.data = weight
+        del module._buffers[f"{name}_mask"]
+        setattr(module, name, original)
+
+
+def same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
+    """Raise PruningError unless scores fit a tensor."""
+    if scores.shape != tensor.shape:
+        raise PruningError(
+            None, f"importance_scores should have the same shape as parameter {name}, got "
+            f"{scores.shape} vs {tensor.shape}",
+        )  # fmt: skip
+
+
+def hook_of(module: Module, name: str | None = None) -> int | None:
+    """Return the number of the hook that prunes this parameter (or any), None if none does."""
+    for number, hook in module._forward_pre_hooks.items():
+        method = hook.function
+        if isinstance(method, BasePruningMethod) and name in (None, method._tensor_name):
+            return number
+    return None
+
+
+class PruningContainer(BasePruningMethod):
+    """Several methods for one parameter: the last one prunes what the others have left."""
+
+    def __init__(self, *methods: BasePruningMethod) -> None:
+        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        if methods:
+            self._tensor_name = methods[0]._tensor_name
+        for each in methods:
+            self.add_pruning_method(each)
+
+    def add(self, method: BasePruningMethod) -> PruningContainer:
+        """Add a method and return the container."""
+        self.add_pruning_method(method)
+        return self
+
+    def add_pruning_method(self, method: Any) -> None:
+        """Add a method. Raises: TypeError: it is none. ValueError: for another parameter."""
+        if not isinstance(method, BasePruningMethod):
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+        if self._tensor_name != method._tensor_name:
+            raise ValueError(
+                "Can only add pruning methods acting on the parameter named "
+                f"'{self._tensor_name}' to PruningContainer {self}. Found '{method._tensor_name}'"
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[BasePruningMethod]:
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, index: int) -> BasePruningMethod:
+        return self._pruning_methods[index]
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Let the last method prune what is left."""
+        method, mask = self._pruning_methods[-1], default_mask
+        new = mask.to(t.dtype).clone()
+        if method.PRUNING_TYPE == "global":
+            part: Any = ...
+        elif method.PRUNING_TYPE == "unstructured":
+            part = mask == 1
+        elif method.PRUNING_TYPE == "structured":
+            axis = method.dim % t.ndim  # type: ignore[attr-defined]
+            left = mask.sum([each for each in range(t.ndim) if each != axis]) != 0
+            part = (slice(None),) * axis + (left,)
+        else:
+            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        new[part] = method.compute_mask(t[part], mask[part]).to(new.dtype)
+        return new
+
+
+class Identity(BasePruningMethod):
+    """Prunes nothing; the parameter gets its mask."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask so far."""
+        return default_mask
+
+
+class Amount(BasePruningMethod):
+    """What the methods share that switch off a number (int) or a part (float) of something."""
+
+    def __init__(self, amount: float) -> None:
+        self.amount = check_amount(amount)
+
+
+class Unstructured(Amount):
+    """Switches off single numbers: those with the lowest scores."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return a score for each number."""
+        raise NotImplementedError
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Switch off the numbers with the lowest scores."""
+        mask, count = default_mask.clone(), count_of(self.amount, t.numel())
+        if count:
+            flat = reshape(mask, (-1,)).clone()
+            flat[topk(reshape(self.scores(t), (-1,)), count, largest=False)[1]] = 0
+            mask = reshape(flat, mask.shape)
+        return mask
+
+
+class L1Unstructured(Unstructured):
+    """Switches off the numbers that are closest to 0."""
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return absolute values."""
+        return t.abs()
+
+
+class RandomUnstructured(Unstructured):
+    """Switches off numbers at random."""
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return random numbers."""
+        return rand(t.shape, device=t.device)
+
+
+class Structured(Amount):
+    """Switches off whole channels along `dim`: those with the lowest scores."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: float, dim: int = -1) -> None:
+        super().__init__(amount)
+        self.dim = dim
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return a score for each channel."""
+        raise NotImplementedError
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Switch off the channels with the lowest scores."""
+        check_matrix(t, self.dim)
+        channels = t.shape[self.dim]
+        count = count_of(self.amount, channels)
+        if not count:
+            return default_mask
+        kept = topk(self.scores(t), channels - count)[1]
+        mask = zeros_like(t).index_fill(self.dim, kept, 1)
+        return mask * default_mask.to(mask.dtype)
+
+
+class LnStructured(Structured):
+    """Switches off the channels along `dim` whose Lₙ norms are smallest."""
+
+    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+        super().__init__(amount, dim)
+        self.n = n
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return the norms of the channels."""
+        return norm_of(t, self.n, self.dim)
+
+
+class RandomStructured(Structured):
+    """Switches off channels along `dim` at random."""
+
+    def scores(self, t: Tensor) -> Tensor:
+        """Return random numbers."""
+        return rand(t.shape[self.dim], device=t.device)
+
+
+class CustomFromMask(BasePruningMethod):
+    """Switches off what a given mask says."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Put both masks together. Raises: AssertionError: their shapes differ."""
+        if default_mask.shape != self.mask.shape:
+            raise PruningError(
+                None, f"default_mask shape {default_mask.shape} must match self.mask shape "
+                f"{self.mask.shape}",
+            )  # fmt: skip
+        return default_mask * self.mask.to(default_mask.dtype)

@@ -1,0 +1,100 @@
+"""What users hang on an optimizer: functions called around a step, a save or a load."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core.autograd import RemovableHandle
+
+__all__ = [
+    "OptimizerHooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+]  # fmt: skip
+
+Hook = Callable[..., Any]
+
+EVERYWHERE: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
+
+
+class OptimizerHooks:
+    """The part of an optimizer that holds hooks, by when they are called."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, OrderedDict[int, Hook]] = {}
+
+    def hang(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Add a hook behind the others (or before them)."""
+        hooks = self._hooks.setdefault(when, OrderedDict())
+        handle = RemovableHandle(hooks, hook)
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def hung(self, when: str) -> Iterator[Hook]:
+        """Yield the hooks to call now. Those of all optimizers are the outer ones."""
+        own, all_ = self._hooks.get(when, ()), EVERYWHERE.get(when, ())
+        layers = (own, all_) if when == "step_post" else (all_, own)
+        for hooks in layers:
+            yield from tuple(hooks.values()) if hooks else ()
+
+    def changed(self, when: str, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Show a state_dict to the hooks; one may return another."""
+        for hook in self.hung(when):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        return state_dict
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
+        return self.hang("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return self.hang("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict` (before the other hooks: prepend)."""
+        return self.hang("save_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` with what `state_dict` made; it may return another."""
+        return self.hang("save_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before `load_state_dict`; it may return another."""
+        return self.hang("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after `load_state_dict` (before the other hooks: prepend)."""
+        return self.hang("load_post", hook, prepend)
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
+    >>> said = []
+    >>> with optim.optimizer.register_optimizer_step_pre_hook(lambda *given: said.append("now")):
+    ...     optimizer.step()
+    >>> said
+    ['now']
+    """
+    return RemovableHandle(EVERYWHERE["step_pre"], hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
+    >>> said = []
+    >>> with optim.optimizer.register_optimizer_step_post_hook(lambda *given: said.append("now")):
+    ...     optimizer.step()
+    >>> said
+    ['now']
+    """
+    return RemovableHandle(EVERYWHERE["step_post"], hook)

@@ -1,0 +1,84 @@
+"""Let an optimizer step other parameters for a while: a step as a function."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.tensor import Tensor
+from .optimizer import Optimizer
+
+__all__ = ["swap_in_optimizer_params_and_state"]
+
+
+@contextmanager
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
+) -> Iterator[None]:
+    """Give an optimizer other parameters, state and settings inside a `with` block.
+
+    Args:
+        optimizer: that has made a step before.
+        swapin_parameters: other parameters by name, in the order of the optimizer's own.
+        swapin_optim_state: a state_dict for them. Its tensors are changed in place by a step.
+
+    Raises: RuntimeError: they do not fit the optimizer.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optimizer = optim.Adam([x], lr=0.1)
+    >>> optimizer.step()
+    >>> other = tensor(5.0, requires_grad=True)
+    >>> other.square().backward()
+    >>> state = optimizer.state_dict()
+    >>> with optim.swap_in_optimizer_params_and_state(optimizer, {"other": other}, state):
+    ...     optimizer.step()
+    >>> x, other
+    (tensor(0.9000, requires_grad=True), tensor(4.9068, requires_grad=True))
+    """
+    groups = check_fits(optimizer, swapin_parameters, swapin_optim_state)
+    before, state_before = [dict(group) for group in optimizer.param_groups], optimizer.state
+    params = iter(swapin_parameters.values())
+    state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+    try:
+        for live, group in zip(optimizer.param_groups, groups, strict=True):
+            own = [next(params) for _ in group["params"]]
+            live.update({**group, "params": own})
+            for param, number in zip(own, group["params"], strict=True):
+                state[param] = dict(swapin_optim_state["state"].get(number, {}))
+        optimizer.state = state
+        yield
+    finally:
+        for live, kept in zip(optimizer.param_groups, before, strict=True):
+            live.clear()
+            live.update(kept)
+        optimizer.state = state_before
+
+
+def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> list[dict[str, Any]]:
+    """Return the groups of a state_dict that has the form of the optimizer's own."""
+
+    def fits(condition: bool, text: str) -> None:
+        if not condition:
+            raise RuntimeError(f"swap_in_optimizer_params_and_state requires {text}")
+
+    fits(bool(optimizer.state), "initialized optimizer state: make a step first")
+    fits(
+        isinstance(state, dict) and {"state", "param_groups"} <= set(state),
+        "an optimizer state_dict: a dict with 'state' and 'param_groups'",
+    )
+    groups, live = state["param_groups"], optimizer.param_groups
+    fits(len(groups) == len(live), f"{len(live)} parameter groups, got {len(groups)}")
+    for number, (group, own) in enumerate(zip(groups, live, strict=True)):
+        fits(set(group) == set(own), f"the live optimizer's settings in group {number}")
+        fits(
+            len(group["params"]) == len(own["params"]),
+            f"{len(own['params'])} params in group {number}, got {len(group['params'])}",
+        )
+    numbers = {number for group in groups for number in group["params"]}
+    fits(len(params) >= len(numbers), f"{len(numbers)} parameters, got {len(params)}")
+    extra = sorted(set(state["state"]) - numbers, key=str)
+    fits(not extra, f"a state keyed only by the numbers of parameters, got {extra}")
+    return groups

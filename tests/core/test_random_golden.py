@@ -1,0 +1,117 @@
+"""The numbers of a seed, as they are promised in docs/reproducibility.md.
+
+`EDUTORCH_WRITE_GOLDEN=1 pytest tests/core/test_random_golden.py` writes them anew: only for a
+change that is meant, with a line in the changelog.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch import distributions
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "random.json"
+SEED = 20_26
+
+FLOATING = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+REAL = FLOATING[:4]
+WHOLE = ("uint8", "int16", "int64", "float32")
+
+
+def filled(fill: Any) -> Any:
+    return lambda dtype: fill(edutorch.zeros(5, dtype=dtype))
+
+
+def drawn(kind: str, *settings: float) -> Any:
+    """The samples of a distribution."""
+    return lambda dtype: getattr(distributions, kind)(
+        *(edutorch.tensor(each, dtype=dtype) for each in settings)
+    ).sample((5,))
+
+
+CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "rand": (lambda dtype: edutorch.rand(5, dtype=dtype), FLOATING),
+    "randn": (lambda dtype: edutorch.randn(5, dtype=dtype), FLOATING),
+    "randint": (lambda dtype: edutorch.randint(-0, 100, (5,), dtype=dtype), WHOLE),
+    "randperm": (lambda dtype: edutorch.randperm(8, dtype=dtype), ("int32", "int64")),
+    "normal": (lambda dtype: edutorch.normal(1.0, 2.0, (5,), dtype=dtype), REAL),
+    "bernoulli": (lambda dtype: edutorch.full((12,), 0.5, dtype=dtype).bernoulli(), REAL),
+    "multinomial": (
+        lambda dtype: edutorch.multinomial(edutorch.ones(9, dtype=dtype), 5), ("float32",)
+    ),
+    "multinomial with replacement": (
+        lambda dtype: edutorch.multinomial(edutorch.ones(9, dtype=dtype), 5, True), ("float32",)
+    ),
+    "poisson": (
+        lambda dtype: edutorch.poisson(edutorch.tensor([0.5, 3, 30, 300], dtype=dtype)), REAL[2:]
+    ),
+    "binomial": (
+        lambda dtype: edutorch.binomial(
+            edutorch.tensor([5.0, 50, 500], dtype=dtype), edutorch.tensor(0.4, dtype=dtype)
+        ),
+        REAL[2:],
+    ),
+    "uniform_": (filled(lambda x: x.uniform_(-1, 1)), FLOATING),
+    "normal_": (filled(lambda x: x.normal_(1, 2)), FLOATING),
+    "random_": (filled(lambda x: x.random_(100)), WHOLE),
+    "bernoulli_": (filled(lambda x: x.bernoulli_(0.5)), (*REAL, "int64")),
+    "exponential_": (filled(lambda x: x.exponential_()), REAL[2:]),
+    "geometric_": (filled(lambda x: x.geometric_(0.3)), (*REAL[2:], "int64")),
+    "cauchy_": (filled(lambda x: x.cauchy_()), REAL[2:]),
+    "log_normal_": (filled(lambda x: x.log_normal_()), REAL[2:]),
+    "Gamma": (drawn("Gamma", 0.7, 2.0), REAL[2:]),
+    "Beta": (drawn("Beta", 2.0, 3.0), REAL[2:]),
+    "StudentT": (drawn("StudentT", 4.0), REAL[2:]),
+    "VonMises": (drawn("VonMises", 0.0, 2.0), REAL[2:]),
+    "Gumbel": (drawn("Gumbel", 0.0, 1.0), REAL[2:]),
+    "Laplace": (drawn("Laplace", 0.0, 1.0), REAL[2:]),
+}  # fmt: skip
+ALL = [(name, dtype) for name, (_, kinds) in CASES.items() for dtype in kinds]
+
+# Exact: nothing but bits, scaling and rounding. The others go through exp, log and their kind,
+# whose last digit differs from one machine's library to the next.
+EXACT = {"rand", "randint", "randperm", "bernoulli", "uniform_", "random_", "bernoulli_"}
+
+
+def first_numbers(name: str, dtype: str) -> list[float]:
+    edutorch.manual_seed(SEED)
+    found = CASES[name][0](getattr(edutorch, dtype))
+    found = edutorch.view_as_real(found).flatten() if found.is_complex() else found
+    return found.double().tolist()
+
+
+@pytest.mark.skipif("EDUTORCH_WRITE_GOLDEN" not in os.environ, reason="only to write them anew")
+def test_write():
+    lines = [
+        f"  {json.dumps(f'{name} {dtype}')}: {json.dumps(first_numbers(name, dtype))}"
+        for name, dtype in ALL
+    ]
+    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "dtype"), ALL)
+def test_the_numbers_of_a_seed(name, dtype):
+    expected = json.loads(GOLDEN.read_text(encoding="utf-8"))[f"{name} {dtype}"]
+    found = first_numbers(name, dtype)
+    if name in EXACT:
+        assert found == expected
+    else:
+        digits = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-5, "complex64": 1e-5}
+        tolerance = digits.get(dtype, 1e-12)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_the_bits_come_from_philox():
+    """4x64 Philox with 10 rounds, seeded by NumPy's SeedSequence: NumPy keeps both for good."""
+    raw = np.random.Philox(SEED).random_raw(3)
+    edutorch.manual_seed(SEED)
+    assert edutorch.rand(3, dtype=edutorch.float64).tolist() == [
+        int(each >> np.uint64(11)) * 2.0**-53 for each in raw
+    ]

@@ -1,0 +1,215 @@
+"""What all optimizers share: hooks, names, groups added later, states from elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+
+import pytest
+
+import edutorch
+from edutorch import nn, optim
+
+ALL = [name for name in optim.__all__ if name[0].isupper() and name not in ("Optimizer", "LBFGS")]
+STEPPING = [name for name in ALL if name != "SparseAdam"]
+
+
+def matrix():
+    return edutorch.ones(2, 2, requires_grad=True)
+
+
+def with_gradient(x):
+    x.grad = edutorch.full_like(x.detach(), 0.5)
+    return x
+
+
+def test_hooks_around_states(torch):
+    def run(library):
+        optimizer = library.optim.SGD([library.ones(1, requires_grad=True)], lr=1.0)
+        said = []
+        optimizer.register_state_dict_pre_hook(lambda o: said.append("save"))
+        optimizer.register_state_dict_pre_hook(lambda o: said.append("first"), prepend=True)
+        optimizer.register_state_dict_post_hook(lambda o, state: said.append(sorted(state)))
+        optimizer.register_state_dict_post_hook(lambda o, state: {**state, "epoch": 3})
+        state = optimizer.state_dict()
+        assert state["epoch"] == 3
+
+        def faster(optimizer, state):
+            group = {**state["param_groups"][0], "lr": 7.0}
+            return {**state, "param_groups": [group]}
+
+        optimizer.register_load_state_dict_pre_hook(faster)
+        optimizer.register_load_state_dict_post_hook(lambda o: said.append("loaded"))
+        handle = optimizer.register_load_state_dict_post_hook(
+            lambda o: said.append("soon loaded"), prepend=True
+        )
+        optimizer.load_state_dict(state)
+        handle.remove()
+        optimizer.load_state_dict(state)
+        return said, optimizer.param_groups[0]["lr"]
+
+    assert run(edutorch) == run(torch)
+
+
+def test_hooks_of_all_optimizers(torch):
+    def run(library):
+        said = []
+        module = importlib.import_module(f"{library.__name__}.optim.optimizer")
+        optimizer = library.optim.SGD([library.ones(1, requires_grad=True)], lr=1.0)
+        optimizer.register_step_pre_hook(lambda o, args, kwargs: said.append("own before"))
+        optimizer.register_step_post_hook(lambda o, args, kwargs: said.append("own after"))
+        handles = [
+            module.register_optimizer_step_pre_hook(lambda o, args, kwargs: said.append("before")),
+            module.register_optimizer_step_post_hook(lambda o, args, kwargs: said.append("after")),
+        ]
+        optimizer.step()
+        for handle in handles:
+            handle.remove()
+        optimizer.step()
+        return said
+
+    assert run(edutorch) == run(torch)
+
+
+def test_names_of_parameters_are_kept(torch):
+    def run(library):
+        model = library.nn.Linear(2, 1)
+        optimizer = library.optim.Adamax(model.named_parameters(), lr=0.1)
+        state = optimizer.state_dict()
+        assert state["param_groups"][0]["param_names"] == ["weight", "bias"]
+        other = library.optim.Adamax([("a", model.weight), ("b", model.bias)])
+        del state["param_groups"][0]["param_names"]
+        other.load_state_dict(state)
+        with pytest.raises(ValueError, match="Some param names are missing"):
+            library.optim.SGD([("a", model.weight), model.bias], lr=1.0)
+        extra = library.ones(1, requires_grad=True)
+        with pytest.raises(ValueError, match="cannot add param group without names"):
+            other.add_param_group({"params": [extra]})
+        return repr(optimizer), repr(other)
+
+    assert run(edutorch) == run(torch)
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_a_group_can_be_added_and_settings_differ(name):
+    x, y = with_gradient(matrix()), with_gradient(matrix())
+    optimizer = getattr(optim, name)([x], lr=0.1)
+    optimizer.add_param_group({"params": y, "lr": 0.0})
+    optimizer.step()
+    assert x.tolist() != [[1, 1], [1, 1]]
+    assert y[0, 0].item() == pytest.approx(1, abs=2e-6)  # Rprop has a shortest step
+    assert len(optimizer.state_dict()["state"]) == (0 if name == "SGD" else 2)
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_no_gradient_no_step(name):
+    x = matrix()
+    optimizer = getattr(optim, name)([x])
+    optimizer.step()
+    assert x.tolist() == [[1, 1], [1, 1]]
+    assert not x._version
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_a_step_is_seen_by_backward(name):
+    x = edutorch.ones(2, 2, requires_grad=True)
+    loss = (x * x).sum()
+    loss.backward(retain_graph=True)
+    getattr(optim, name)([x]).step()
+    with pytest.raises(RuntimeError, match="inplace"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("name", STEPPING)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_short_numbers_stay_short(name, dtype):
+    dtype = getattr(edutorch, dtype)
+    x = edutorch.ones(2, 2, dtype=dtype, requires_grad=True)
+    optimizer = getattr(optim, name)([x], lr=10.0 if name == "Adadelta" else 0.1)
+    for _ in range(2):
+        with_gradient(x)
+        optimizer.step()
+    assert x.dtype is dtype
+    assert x[0, 0].item() < 1
+    for key, value in optimizer.state[x].items():
+        if key not in ("step", "eta", "mu", "mu_product"):
+            assert value.dtype is dtype
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_gradients_of_any_layout(name):
+    found = []
+    for flipped in (False, True):
+        x = edutorch.arange(6.0).reshape(2, 3).requires_grad_()
+        grad = edutorch.arange(6.0).reshape(2, 3) - 2.5
+        x.grad = grad.T.contiguous().T if flipped else grad
+        getattr(optim, name)([x], lr=0.1).step()
+        found.append(x.tolist())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_copies_step_on_their_own(name):
+    x = with_gradient(matrix())
+    optimizer = getattr(optim, name)([x])
+    optim.lr_scheduler.StepLR(optimizer, 1)
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert repr(other) == repr(optimizer)
+        own = other.param_groups[0]["params"][0]
+        assert own is not x
+        own.grad = edutorch.ones_like(own)
+        if name != "SparseAdam":
+            other.step()
+            assert own.tolist() != x.tolist()
+
+
+def test_an_older_state_lacks_settings():
+    optimizer = optim.NAdam([with_gradient(matrix())])
+    state = optimizer.state_dict()
+    for key in ("decoupled_weight_decay", "capturable", "maximize"):
+        del state["param_groups"][0][key]
+    optimizer.load_state_dict(state)
+    optimizer.step()
+    assert optimizer.param_groups[0]["maximize"] is False
+
+
+def test_states_go_through_a_file(tmp_path):
+    model = nn.Linear(3, 2)
+    for name in ("NAdam", "ASGD", "Adafactor", "Rprop"):
+        optimizer = getattr(optim, name)(model.parameters())
+        model(edutorch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        edutorch.save(optimizer.state_dict(), tmp_path / "state")
+        other = getattr(optim, name)(model.parameters())
+        other.load_state_dict(edutorch.load(tmp_path / "state"))
+        for param in model.parameters():
+            for key, value in optimizer.state[param].items():
+                assert other.state[param][key].tolist() == value.tolist()
+
+
+def test_other_parameters_for_a_while(torch):
+    def run(library):
+        x = library.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = library.optim.Adam([x], lr=0.1)
+        swap = library.optim.swap_in_optimizer_params_and_state
+        with pytest.raises(RuntimeError, match="requires initialized optimizer state"):
+            with swap(optimizer, {"x": x}, optimizer.state_dict()):
+                pass
+        x.grad = library.tensor([0.5, 0.1])
+        optimizer.step()
+        other = library.tensor([3.0, 4.0], requires_grad=True)
+        other.grad = library.tensor([1.0, -1.0])
+        state = copy.deepcopy(optimizer.state_dict())
+        state["param_groups"][0]["lr"] = 0.5
+        with swap(optimizer, {"x": other}, state):
+            optimizer.step()
+        del state["param_groups"][0]["eps"]
+        with pytest.raises(RuntimeError, match="optimizer"):
+            with swap(optimizer, {"x": other}, state):
+                pass
+        assert optimizer.param_groups[0]["lr"] == 0.1
+        assert list(optimizer.state) == [x] or library is torch
+        return x.tolist() + other.tolist() + state["state"][0]["exp_avg"].tolist()
+
+    assert run(edutorch) == pytest.approx(run(torch), rel=1e-5)
