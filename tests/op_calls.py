@@ -122,9 +122,7 @@ def fitting(case: Case, dtype: str) -> Case:
 def compared(op: Op, case: Case, dtype: str) -> bool:
     """Say whether our result of a case is PyTorch's for a type of numbers."""
     floating = "float" in dtype
-    skipped = (op.name, dtype) in OTHER_TYPES or (
-        (op.name, "int") in OTHER_TYPES and not floating
-    )
+    skipped = (op.name, dtype) in OTHER_TYPES or ((op.name, "int") in OTHER_TYPES and not floating)
     return not skipped and (floating or "only_values" not in case)  # infinity is no integer
 
 

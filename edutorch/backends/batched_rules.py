@@ -172,8 +172,9 @@ def reduction(
         flat = values.reshape((values.shape[0], size))
         y = find(name)(flat, axis=1, **settings)
         return level.wrap(y.reshape((-1, *(1,) * ndim)) if keepdims else y)
-    axes = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
-    return level.wrap(find(name)(values, axis=axes if len(axes) > 1 else axes[0], **settings))
+    first, *more = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
+    axis = (first, *more) if more else first
+    return level.wrap(find(name)(values, axis=axis, **settings))
 
 
 @rule("cumsum", "cumprod", "nancumsum", "sort", "argsort", "diff", "flip", "roll", "repeat")

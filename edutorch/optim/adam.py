@@ -9,12 +9,13 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..ops import tensor, view_as_real, zeros_like
-from .optimizer import Optimizer, check
+from .optimizer import check
+from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["Adam"]
 
 
-class Adam(Optimizer):
+class Adam(AlsoRecorded):
     r"""Divide the average gradient by its usual size, so that each number moves about lr.
 
     m ← β₁ · m + (1 - β₁) · g is the average of the gradient, v ← β₂ · v + (1 - β₂) · g²
@@ -54,7 +55,6 @@ class Adam(Optimizer):
         for index, beta in enumerate(betas):
             check(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
         check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
-        check(not differentiable, "differentiable=True is not supported")
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
@@ -110,3 +110,20 @@ class Adam(Optimizer):
         xp.divide(m, t, out=t)
         t *= lr * correction / (1 - beta1**steps)
         xp.subtract(param, t, out=param)
+
+    def rule(
+        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        """Take one step that is recorded."""
+        lr, (beta1, beta2), steps = rate(group), group["betas"], state["step"]
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        grad = decayed(group, lr, param, grad)
+        m += (1 - beta1) * (grad - m)
+        v *= beta2
+        v += (1 - beta2) * grad * grad
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]
+            largest[...] = xp.maximum(largest, v)
+            v = largest
+        usual = xp.sqrt(v / (1 - beta2**steps)) + group["eps"]
+        param -= lr / (1 - beta1**steps) * m / usual

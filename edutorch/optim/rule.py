@@ -8,6 +8,7 @@ come as pairs of real ones, which follow their gradients independently of each o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import backends, ops
@@ -15,7 +16,7 @@ from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..lines import Place
 from ..modes import enable_grad
-from ..ops import tensor, view_as_real
+from ..ops import tensor, view_as_real, zeros_like
 from .optimizer import Optimizer, check
 
 __all__ = ["RuleOptimizer"]
@@ -33,7 +34,7 @@ class RuleOptimizer(Optimizer):
         """Unpack a parameter and what belongs to it, and update it."""
         held = self.remembered(group, param)
         if group.get("differentiable"):
-            self.step_recorded(group, param, held)
+            step_recorded(self.update, group, param, held)
             return
         array = param._array
         state = {key: pairs(value._array) for key, value in held.items()}
@@ -41,17 +42,6 @@ class RuleOptimizer(Optimizer):
             backends.of(array).xp, group, pairs(array), pairs(grad), with_count(state, held)
         )
         param._bump(place)
-
-    def step_recorded(self, group: dict[str, Any], param: Tensor, held: dict[str, Any]) -> None:
-        """Take the step as a part of the graph: gradients can flow through it."""
-        with enable_grad():
-            grad = param.grad
-            assert grad is not None
-            grad = -grad if group.get("maximize") else grad
-            # Earlier steps have saved the old values: they must stay what they were.
-            held.update({key: value.clone() for key, value in held.items()})
-            state = {key: pairs(value) for key, value in held.items()}
-            self.update(ops, group, pairs(param), pairs(grad), with_count(state, held))
 
     def remembered(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return the state of a parameter, which begins with its first step."""
@@ -65,6 +55,43 @@ class RuleOptimizer(Optimizer):
             state = self.init_state(group, param)
             self.state[param] = state
         return state
+
+
+class AlsoRecorded(Optimizer):
+    """The base of optimizers with a fast `update` for arrays, and a plain `rule` for tensors."""
+
+    def rule(
+        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        """Do what `update` does, so that it can be recorded."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule()")
+
+    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+        """Update a parameter: fast, or (differentiable) as a part of the graph."""
+        if not group.get("differentiable"):
+            super().step_one(group, param, grad, place)
+            return
+        if not self.state.get(param) and (state := self.init_state(group, param)):
+            self.state[param] = state
+        step_recorded(self.rule, group, param, self.state.get(param, {}))
+
+
+def step_recorded(
+    update: Callable[..., None], group: dict[str, Any], param: Tensor, held: dict[str, Any]
+) -> None:
+    """Take a step as a part of the graph: gradients can flow through it."""
+    with enable_grad():
+        grad = param.grad
+        assert grad is not None
+        grad = -grad if group.get("maximize") else grad
+        # Earlier steps have saved the old values: they must stay what they were.
+        fresh = None in held.values()
+        held.update({
+            key: zeros_like(param.detach()) if value is None else value.clone()
+            for key, value in held.items()
+        })  # fmt: skip
+        state = {key: pairs(value) for key, value in held.items()} | {"fresh": fresh}
+        update(ops, group, pairs(param), pairs(grad), with_count(state, held))
 
 
 def with_count(state: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
-from .optimizer import Optimizer, check
+from .optimizer import check
+from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["SGD"]
 
 
-class SGD(Optimizer):
+class SGD(AlsoRecorded):
     r"""Walk downhill: θ ← θ - lr · g.
 
     With momentum μ the steps add up, like a ball that rolls:
@@ -46,7 +47,6 @@ class SGD(Optimizer):
         check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
         fits = not nesterov or (momentum > 0 and dampening == 0)
         check(fits, "Nesterov momentum requires a momentum and zero dampening")
-        check(not differentiable, "differentiable=True is not supported")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
@@ -75,3 +75,16 @@ class SGD(Optimizer):
         step = self.scratch(xp, param)
         xp.multiply(grad, float(group["lr"]), out=step)
         xp.subtract(param, step, out=param)
+
+    def rule(
+        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        """Take one step that is recorded."""
+        momentum, lr = group["momentum"], rate(group)
+        grad = decayed(group, lr, param, grad)
+        if momentum:
+            held = state["momentum_buffer"]
+            held *= momentum
+            held += grad if state["fresh"] else (1 - group["dampening"]) * grad
+            grad = grad + momentum * held if group["nesterov"] else held
+        param -= lr * grad

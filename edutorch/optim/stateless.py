@@ -36,7 +36,7 @@ def swap_in_optimizer_params_and_state(
     >>> with optim.swap_in_optimizer_params_and_state(optimizer, {"other": other}, state):
     ...     optimizer.step()
     >>> x, other
-    (tensor(0.9000, requires_grad=True), tensor(4.9068, requires_grad=True))
+    (tensor(0.9000, requires_grad=True), tensor(4.9139, requires_grad=True))
     """
     groups = check_fits(optimizer, swapin_parameters, swapin_optim_state)
     before, state_before = [dict(group) for group in optimizer.param_groups], optimizer.state

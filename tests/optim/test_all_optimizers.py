@@ -201,13 +201,14 @@ def backward(loss):
 
 
 DIFFERENTIABLE = ["NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"]
+DIFFERENTIABLE += ["SGD", "Adam", "AdamW"]
 REFUSED_BY_PYTORCH = ["Adamax", "Rprop"]  # a second step writes over what the first has saved
 
 
-def three_steps(library, name, start, pulls):
+def three_steps(library, name, start, pulls, **settings):
     """Return where three steps lead whose gradients are given."""
     x = start.clone()
-    optimizer = getattr(library.optim, name)([x], lr=0.1, differentiable=True)
+    optimizer = getattr(library.optim, name)([x], lr=0.1, differentiable=True, **settings)
     optimizer.add_param_group({"params": [library.ones(1, requires_grad=True)]})
     for pull in pulls:
         x.grad = pull * 2
@@ -240,6 +241,26 @@ def test_these_gradients_are_pytorchs(name, torch):
         found.append([x, start.grad, pulls.grad])
     for mine, other in zip(*found, strict=True):
         np.testing.assert_allclose(mine.tolist(), other.tolist(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("SGD", {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"weight_decay": 0.1}),
+    ("Adam", {"amsgrad": True, "maximize": True}), ("RMSprop", {"centered": True}),
+], ids=str)  # fmt: skip
+def test_gradients_flow_through_each_option(name, settings):
+    """The recorded steps lead where the others do, and their gradients are right."""
+    start, pulls = recorded(edutorch)
+    assert edutorch.autograd.gradcheck(
+        lambda start, pulls: three_steps(edutorch, name, start, pulls, **settings), (start, pulls)
+    )
+    plain = start.detach().clone().requires_grad_()
+    optimizer = getattr(optim, name)([plain], lr=0.1, **settings)
+    for pull in pulls.detach():
+        plain.grad = pull * 2
+        optimizer.step()
+    found = three_steps(edutorch, name, start, pulls, **settings)
+    np.testing.assert_allclose(found.tolist(), plain.tolist(), rtol=1e-9)
 
 
 def test_gradients_flow_to_the_rate():

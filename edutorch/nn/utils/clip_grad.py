@@ -94,7 +94,7 @@ def clip_grad_norm_(
     >>> nn.utils.clip_grad_norm_([x], max_norm=5.0)
     tensor(50.)
     >>> x.grad
-    tensor([3.0000, 4.0000])
+    tensor([3., 4.])
     """
     chosen = with_gradients(parameters, "clip_grad_norm_")
     gradients: Any = [each.grad for each in chosen]
