@@ -20,6 +20,7 @@ from .backends.numpy import Array
 from .core.out import takes_out
 from .core.shapes import normal_dim
 from .core.tensor import Tensor
+from .core.tensors_only import guard as _guard
 from .errors import DTypeError, ShapeError
 from .ops import conj, roll
 from .ops.creation import creation
@@ -374,3 +375,5 @@ def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     tensor([ 0.,  1.,  2., -2., -1.])
     """
     return _shifted("fft.ifftshift", input, dim, -1)
+
+_guard(globals())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from .core.out import takes_out
 from .core.tensor import Tensor
+from .core.tensors_only import guard as _guard
 from .errors import LinAlgError, ShapeError
 from .ops import cross as _cross
 from .ops import diagonal as _diagonal
@@ -69,3 +70,5 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     tensor([1, 4])
     """
     return _diagonal(A, offset, dim1, dim2)
+
+_guard(globals())

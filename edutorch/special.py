@@ -10,6 +10,7 @@ whatever they are given, and round the result.
 
 from __future__ import annotations
 
+from .core.tensors_only import guard as _guard
 from .ops import (
     digamma,
     erf,
@@ -85,3 +86,5 @@ __all__ = [
     "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy",
     "zeta",
 ]  # fmt: skip
+
+_guard(globals())

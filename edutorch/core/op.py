@@ -75,6 +75,7 @@ class Op:
     half of, for errors. `fast=False` leaves the
     everyday path out, for an op whose result is not an array of NumPy. `takes`
     says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
+    `single`: the first input may leave out its first axis, the batch.
     """
 
     def __init__(
@@ -90,9 +91,10 @@ class Op:
         method: bool = True,
         fast: bool = True,
         takes: str = "bifc",
+        single: bool = False,
         public: str = "",
     ) -> None:
-        self.forward = forward
+        self.forward, self.single = forward, single
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
         self.public = tuple(public.split()) or (self.name,)

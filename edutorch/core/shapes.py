@@ -108,8 +108,6 @@ def hint_for(
     """Recognise the usual mistakes behind a misfit."""
     first, second = (shape_of(array) for array in (*arrays, (), ())[:2])
     images = terms[0] == ["n", "c", "h", "w"]
-    if images and len(first) == 3:
-        return f"a batch of one image is needed: {names[0]}.unsqueeze(0)"
     if images and len(first) == 4 and len(second) == 4 and first[3] == second[1]:
         return (
             f"the filters expect {second[1]} input channels; "

@@ -14,8 +14,8 @@ from .parameter import Buffer, Parameter, adopt
 __all__ = ["UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 ALLOWED = {
-    "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half", "requires_grad_",
-    "to", "to_device",
+    "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half",
+    "requires_grad_", "to", "to_device",
 }  # fmt: skip
 """What may be done before there is a shape: moving, converting, and loading nothing."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from ..core.tensor import Tensor as _Tensor
+from ..core.tensors_only import guard as _guard
 from .creation import (
     arange, empty, empty_permuted, empty_strided, eye, full, linspace, logspace, ones, range,
     scalar_tensor, zeros,
@@ -164,6 +165,8 @@ for _name in (
     "reciprocal round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy"
 ).split():
     globals()[f"{_name}_"] = getattr(_Tensor, f"{_name}_")
+
+_guard(globals())
 
 __all__ = [
     _name

@@ -31,6 +31,7 @@ class Adam(AlsoRecorded):
         amsgrad: use the largest v̂ so far.
         maximize: walk uphill.
         decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
+        differentiable: record the steps, so that gradients flow through them.
 
     Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015.
 
@@ -123,7 +124,7 @@ class Adam(AlsoRecorded):
         v += (1 - beta2) * grad * grad
         if group["amsgrad"]:
             largest = state["max_exp_avg_sq"]
-            largest[...] = xp.maximum(largest, v)
+            largest[...] = xp.maximum(largest.clone(), v)
             v = largest
         usual = xp.sqrt(v / (1 - beta2**steps)) + group["eps"]
         param -= lr / (1 - beta1**steps) * m / usual

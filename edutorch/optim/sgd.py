@@ -27,6 +27,7 @@ class SGD(AlsoRecorded):
         weight_decay: pull towards zero: g ← g + weight_decay · θ.
         nesterov: use Nesterov's momentum.
         maximize: walk uphill.
+        differentiable: record the steps, so that gradients flow through them.
 
     Raises: ValueError: a setting makes no sense.
 

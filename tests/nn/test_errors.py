@@ -56,8 +56,9 @@ def test_a_channels_last_image(device):
 
 
 def test_a_missing_batch(device):
-    text = message(RuntimeError, F.conv2d, ones(3, 8, 8), ones(2, 3, 3, 3))
-    assert "a batch of one image is needed: input.unsqueeze(0)" in text
+    assert F.conv2d(ones(3, 8, 8), ones(2, 3, 3, 3)).shape == (2, 6, 6)  # one image may go alone
+    text = message(RuntimeError, F.conv2d, ones(64, 8, 8), ones(2, 1, 3, 3))
+    assert "three axes are one image, (c h w); a batch of gray ones is x.unsqueeze(1)" in text
 
 
 def test_a_window_larger_than_the_image(device):

@@ -128,7 +128,8 @@ def test_what_cannot_be_done_before_the_first_call():
         weight.shape  # noqa: B018
     for use in (
         lambda: weight + 1, lambda: weight.sum(), lambda: edutorch.exp(weight),
-        lambda: weight.numel(), lambda: len(weight), lambda: weight.ndim, lambda: weight.size(), lambda: weight.dim(),
+        lambda: weight.numel(), lambda: len(weight), lambda: weight.ndim,
+        lambda: weight.size(), lambda: weight.dim(),
         lambda: weight * edutorch.ones(2),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):

@@ -200,7 +200,7 @@ MISTAKES = [
      r"size \(1, 2, 4\), got \[1, 1, 4\]"),
     (lambda: nn.GRU(3, 4)(edutorch.ones(2, 3), edutorch.ones(1, 1, 4)), RuntimeError,
      "hx should also be 2-D"),
-    (lambda: nn.LSTM(3, 4)(edutorch.ones(2, 2, 3), (edutorch.ones(1, 2, 4), edutorch.ones(1, 2, 5))),
+    (lambda: nn.LSTM(3, 4)(edutorch.ones(1, 2, 3), [edutorch.ones(1, 2, n) for n in (4, 5)]),
      RuntimeError, r"hidden\[1\] size \(1, 2, 4\), got \[1, 2, 5\]"),
     (lambda: nn.GRUCell(3, 4)(edutorch.ones(1, 1, 3)), ValueError, "1D or 2D, got 3D instead"),
     (lambda: nn.GRUCell(3, 4)(edutorch.ones(2, 5)), RuntimeError, "got 5 expected 3"),
@@ -231,7 +231,7 @@ def test_packing_and_padding(batch_first, trailing, device, torch):
     mine = ours_of(x, device)
     for lengths in ([3, 2, 2], torch.tensor([2, 1, 2]), [1, 3, 3]):
         settings = {"batch_first": batch_first, "enforce_sorted": False}
-        own = lengths if isinstance(lengths, list) else edutorch.tensor(lengths.numpy(), device="cpu")
+        own = lengths if isinstance(lengths, list) else ours_of(lengths, "cpu")
         expected = theirs.pack_padded_sequence(x, lengths, **settings)
         found = rnn.pack_padded_sequence(mine, own, **settings)
         for a, b in zip(found, expected, strict=True):
@@ -271,8 +271,11 @@ def test_a_packed_sequence_moves(device):
     assert moved.cpu().data.tolist() == packed.data.tolist()
     assert packed.to(edutorch.float32) is packed
     assert not packed.is_cuda
-    for name in ("double", "float", "half", "long"):
+    for name in ("double", "float", "half", "long", "int", "short"):
         assert getattr(packed, name)().data.dtype is getattr(edutorch, name)
+    assert packed.char().data.dtype is edutorch.int8
+    assert packed.byte().data.dtype is edutorch.uint8
+    assert packed.is_pinned() is packed.data.is_pinned()
     pairs = rnn.PackedSequence((packed.data, packed.batch_sizes))
     assert pairs.data is packed.data and pairs.sorted_indices is None
 

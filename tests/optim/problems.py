@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 import edutorch
@@ -59,6 +61,11 @@ STATEFUL = [(name, settings) for name, each in OPTIONS.items() for settings in e
 """(optimizer, settings): two of each optimizer."""
 
 COMPLEX = [(name, settings) for name, settings in SETTINGS if name != "Adafactor"]
+
+
+def label(value):
+    """Name a case by its settings; where a function lies in memory is left out."""
+    return re.sub(r"<function (\S+) at \w+>", r"\1", str(value))
 
 
 def parameters(library, dtype):

@@ -194,8 +194,7 @@ def test_other_parameters_for_a_while(torch):
         optimizer = library.optim.Adam([x], lr=0.1)
         swap = library.optim.swap_in_optimizer_params_and_state
         with pytest.raises(RuntimeError, match="requires initialized optimizer state"):
-            with swap(optimizer, {"x": x}, optimizer.state_dict()):
-                pass
+            swap(optimizer, {"x": x}, optimizer.state_dict()).__enter__()
         x.grad = library.tensor([0.5, 0.1])
         optimizer.step()
         other = library.tensor([3.0, 4.0], requires_grad=True)
@@ -206,8 +205,7 @@ def test_other_parameters_for_a_while(torch):
             optimizer.step()
         del state["param_groups"][0]["eps"]
         with pytest.raises(RuntimeError, match="optimizer"):
-            with swap(optimizer, {"x": other}, state):
-                pass
+            swap(optimizer, {"x": other}, state).__enter__()
         assert optimizer.param_groups[0]["lr"] == 0.1
         assert list(optimizer.state) == [x] or library is torch
         return x.tolist() + other.tolist() + state["state"][0]["exp_avg"].tolist()

@@ -131,8 +131,8 @@ def refuse(torch, settings, name):
 
 
 WRONG = [
-    *((name, {"lr": -1.0}) for name in optim.__all__ if name not in ("Optimizer", "lr_scheduler",
-      "swa_utils")),
+    *((name, {"lr": -1.0}) for name in optim.__all__ if name[0].isupper() and
+      name != "Optimizer"),
     *((name, {"eps": -1.0}) for name in ("NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta",
       "RMSprop", "SparseAdam")),
     *((name, {"betas": (0.1, 1.0)}) for name in ("NAdam", "RAdam", "Adamax", "SparseAdam")),
@@ -240,7 +240,7 @@ def test_these_gradients_are_pytorchs(name, torch):
         (x * x).sum().backward()
         found.append([x, start.grad, pulls.grad])
     for mine, other in zip(*found, strict=True):
-        np.testing.assert_allclose(mine.tolist(), other.tolist(), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(mine.tolist(), other.tolist(), rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "settings"), [

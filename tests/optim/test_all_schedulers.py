@@ -10,6 +10,7 @@ import pytest
 
 import edutorch
 from edutorch import optim
+from tests.optim.problems import label
 
 SETTINGS = [
     ("LambdaLR", {"lr_lambda": lambda step: 1 / (1 + step)}),
@@ -104,7 +105,7 @@ def close(ours, theirs):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # nested schedulers warn in both
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=label)
 def test_sixty_steps_equal_pytorchs(name, settings, kind, torch):
     (mine, ours), (other, theirs) = (make(it, name, settings, kind) for it in (edutorch, torch))
     close(settings_of(mine), settings_of(other))
@@ -114,7 +115,7 @@ def test_sixty_steps_equal_pytorchs(name, settings, kind, torch):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=label)
 def test_a_state_is_continued_also_by_pytorch(name, settings, torch):
     mine, ours = make(edutorch, name, settings)
     go(mine, ours, 25)
@@ -133,14 +134,14 @@ def test_a_state_is_continued_also_by_pytorch(name, settings, torch):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=label)
 def test_states_have_pytorchs_names(name, settings, torch):
     (_, ours), (_, theirs) = (make(it, name, settings) for it in (edutorch, torch))
     assert set(ours.state_dict()) == set(theirs.state_dict())
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("name", "settings"), SETTINGS[:29], ids=str)
+@pytest.mark.parametrize(("name", "settings"), SETTINGS[:29], ids=label)
 def test_a_given_epoch_is_gone_to(name, settings, torch):
     found = []
     for library in (edutorch, torch):
@@ -164,7 +165,7 @@ PLATEAUS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", PLATEAUS, ids=str)
+@pytest.mark.parametrize("settings", PLATEAUS, ids=label)
 def test_a_plateau_is_seen_as_by_pytorch(settings, torch):
     found = []
     for library in (edutorch, torch):
@@ -248,7 +249,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "settings"), WRONG, ids=str)
+@pytest.mark.parametrize(("name", "settings"), WRONG, ids=label)
 def test_what_makes_no_sense_is_refused_as_by_pytorch(name, settings, torch):
     said = []
     for library in (edutorch, torch):

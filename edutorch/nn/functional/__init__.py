@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...core.tensors_only import guard as _guard
+
 from .activation import (
     elu, gelu, glu, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu, relu, relu6, selu,
     sigmoid, silu, softplus, softsign, tanh,
@@ -91,3 +93,5 @@ __all__ = [
     "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
     "softplus", "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
+
+_guard(globals())

@@ -59,8 +59,6 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
     """Say what to do about an image that does not fit the filters."""
     if input.ndim == 2:
         return "an image needs axes for the batch and for the channels: x[None, None]"
-    if input.ndim == 3:
-        return "a batch of one image is needed: input.unsqueeze(0)"
     if input.ndim != 4 or weight.ndim != 4:
         return None
     if input.shape[0] == weight.shape[1] == 1 and input.shape[1] > 1:
@@ -76,7 +74,7 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
 # The three faces ---------------------------------------------------------------------------
 
 
-@layer("n c h w, o c/groups i j, o -> n o p q", hint=channels_hint, takes="ifc")
+@layer("n c h w, o c/groups i j, o -> n o p q", hint=channels_hint, takes="ifc", single=True)
 def conv2d(
     xp: Any,
     input: Array,

@@ -119,6 +119,26 @@ class PackedSequence(PackedParts):
         """Return it in int64."""
         return PackedSequence(self.data.long(), *self[1:])
 
+    def int(self) -> PackedSequence:
+        """Return it in int32."""
+        return PackedSequence(self.data.int(), *self[1:])
+
+    def short(self) -> PackedSequence:
+        """Return it in int16."""
+        return PackedSequence(self.data.short(), *self[1:])
+
+    def char(self) -> PackedSequence:
+        """Return it in int8."""
+        return PackedSequence(self.data.char(), *self[1:])
+
+    def byte(self) -> PackedSequence:
+        """Return it in uint8."""
+        return PackedSequence(self.data.byte(), *self[1:])
+
+    def is_pinned(self) -> bool:
+        """Say whether the numbers are in memory from which a GPU can read fast."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self) -> bool:
         """Whether the data are on a GPU."""
