@@ -376,4 +376,5 @@ def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     """
     return _shifted("fft.ifftshift", input, dim, -1)
 
+
 _guard(globals())

@@ -71,4 +71,5 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     """
     return _diagonal(A, offset, dim1, dim2)
 
+
 _guard(globals())

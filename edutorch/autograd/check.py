@@ -252,11 +252,10 @@ def gradgradcheck(
 ) -> bool:
     """Compare second derivatives with differences of the first: `gradcheck` of the gradient.
 
-    Args:
+    Args: as for `gradcheck`, and
         grad_outputs: what the first backward starts with; fixed random numbers without it.
         check_fwd_over_rev: check forward mode over backward too.
         gen_non_contig_grad_outputs: let what backward starts with have gaps in memory.
-        The others are as for `gradcheck`.
 
     Raises: GradientError: they do not agree.
 

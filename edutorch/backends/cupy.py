@@ -131,6 +131,11 @@ class CupyBackend(Backend):
     def __init__(self) -> None:
         self.xp = import_cupy()
         self.array_type = self.xp.ndarray
+        import cupyx
+
+        # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
+        # one per thread, and without it the numbers are NaN).
+        cupyx.seterr(linalg="raise")
 
     def from_numpy(self, array: np.ndarray) -> Array:
         return self.xp.asarray(array, blocking=True)

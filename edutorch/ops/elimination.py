@@ -15,7 +15,8 @@ from .matrices import adjoint_of, need_matrix, turned
 
 
 @op(
-    outputs=("LU", "pivots", "info"), method=False,
+    outputs=("LU", "pivots", "info"),
+    method=False,
     public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
 )
 def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:

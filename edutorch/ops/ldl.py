@@ -76,7 +76,8 @@ def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]
 
 
 @op(
-    outputs=("LD", "pivots", "info"), method=False,
+    outputs=("LD", "pivots", "info"),
+    method=False,
     public="linalg.ldl_factor linalg.ldl_factor_ex",
 )
 def ldl_of(xp: Any, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:

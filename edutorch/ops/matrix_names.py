@@ -246,7 +246,10 @@ def removed(name: str) -> Callable[..., NoReturn]:
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Removed from PyTorch: calling it says what to use.\n\n{ADVICE[name]}"
+    function.__doc__ = (
+        f"Removed from PyTorch: calling it says what to use.\n\n{ADVICE[name]}\n\n"
+        f">>> {name}()\nTraceback (most recent call last):\nRuntimeError: This function was ..."
+    )
     return function
 
 

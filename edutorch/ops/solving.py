@@ -211,7 +211,8 @@ det.vjp(
 
 
 @op(
-    outputs=("logarithm", "sign"), method=False,
+    outputs=("logarithm", "sign"),
+    method=False,
     public="linalg.slogdet linalg.det logdet det slogdet",
 )
 def log_det(xp: Any, input: Array) -> tuple[Array, Array]:

@@ -15,7 +15,8 @@ from .matrices import need_matrix, turned
 
 
 @op(
-    method=False, promotion="same",
+    method=False,
+    promotion="same",
     public="linalg.solve_triangular triangular_solve cholesky_solve",
 )
 def solve_rows(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:

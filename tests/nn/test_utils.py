@@ -64,9 +64,7 @@ def test_clip_value_and_total(device, torch):
 def test_gradients_that_are_not_finite():
     x = edutorch.zeros(2, requires_grad=True)
     x.grad = edutorch.tensor([math.nan, 1.0])
-    with pytest.raises(
-        RuntimeError, match=r"order 2\.0 for gradients from `parameters` is non"
-    ):
+    with pytest.raises(RuntimeError, match=r"order 2\.0 for gradients from `parameters` is non"):
         utils.clip_grad_norm_(x, 1.0, error_if_nonfinite=True)
     assert math.isnan(utils.clip_grad_norm_(x, 1.0).item())
     with pytest.warns(UserWarning, match="empty generator"):

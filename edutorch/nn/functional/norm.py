@@ -22,7 +22,9 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize
 
 
 @layer(
-    promotion="float", outputs=("y", "mean", "variance"), takes="f",
+    promotion="float",
+    outputs=("y", "mean", "variance"),
+    takes="f",
     public="batch_norm layer_norm group_norm instance_norm",
 )
 def standardize(
