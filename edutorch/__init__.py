@@ -40,6 +40,7 @@ from .memory_format import (
 )  # fmt: skip
 from .nn.torch_level import *  # before ops: a name of both is the op
 from .ops import *
+from .old_types import *
 from .serialization import load, save
 from .settings import *
 from .signal.spectrogram import istft, stft

@@ -54,6 +54,7 @@ LAYERS = (
         "autograd",
         "cuda",
         "distributions",
+        "old_types",
         "overrides",
         "random",
         "serialization",

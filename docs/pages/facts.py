@@ -80,7 +80,8 @@ def types(op: Op) -> str:
         said = inspect.getdoc(op.promotion) or ""
         text = "The settings decide how types are promoted. " + plain(said.partition("\n\n")[0])
     else:
-        text = PROMOTIONS[op.promotion]
+        whole_numbers_refused = op.promotion == "float" and not set("bi") & set(op.takes)
+        text = PROMOTIONS["promote" if whole_numbers_refused else op.promotion]
     if op.keep:
         kept = ", ".join(f"`{name}`" for name in op.keep)
         text += f" {kept} {'keeps its' if len(op.keep) == 1 else 'keep their'} type."

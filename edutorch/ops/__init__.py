@@ -166,6 +166,18 @@ for _name in (
 ).split():
     globals()[f"{_name}_"] = getattr(_Tensor, f"{_name}_")
 
+# Names of operators that PyTorch keeps from Python 2, and the tensor read backwards.
+for _name in ("__div__", "__rdiv__", "__idiv__"):
+    setattr(_Tensor, _name, getattr(_Tensor, _name.replace("div", "truediv")))
+
+
+def _reversed(self: _Tensor) -> _Tensor:
+    """The tensor with its first axis in reverse order."""
+    return flip(self, (0,)) if self.ndim else self
+
+
+_Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
+
 _guard(globals())
 
 __all__ = [

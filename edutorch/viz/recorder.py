@@ -142,7 +142,7 @@ class Recorder:
         known = self._leaves.get(id(tensor))
         if known is not None and known[0]() is tensor:  # an id is reused once its owner is gone
             return known[1]
-        key = ("leaf", len(self._leaves), id(tensor))
+        key = ("leaf", len(self._vertices), id(tensor))
         self._leaves[id(tensor)] = weakref.ref(tensor), key
         kind, module, label = self.names.of(tensor)
         self._vertices[key] = Vertex(
