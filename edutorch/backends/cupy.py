@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ def import_cupy() -> Any:
     if found:
         raise DeviceError("cuda", "; ".join(found), hint=_HINT)
     try:
-        import cupy
+        cupy: Any = importlib.import_module("cupy")
     except ImportError as error:
         raise DeviceError("cuda", f"CuPy cannot be imported ({error})", hint=_HINT) from error
     try:
@@ -131,11 +132,9 @@ class CupyBackend(Backend):
     def __init__(self) -> None:
         self.xp = import_cupy()
         self.array_type = self.xp.ndarray
-        import cupyx
-
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
         # one per thread, and without it the numbers are NaN).
-        cupyx.seterr(linalg="raise")
+        importlib.import_module("cupyx").seterr(linalg="raise")
 
     def from_numpy(self, array: np.ndarray) -> Array:
         return self.xp.asarray(array, blocking=True)

@@ -72,7 +72,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         asked = overriding(special)
         if asked:
             return ask_about(op, asked, inputs, settings, out)
-    if op.single and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1:
+    if op.single and op.contract and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1:
         batch = public("unsqueeze")(given[0], 0)
         return public("squeeze")(op.function(batch, *given[1:], **settings), 0)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
