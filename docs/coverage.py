@@ -30,16 +30,17 @@ NAMESPACES = (
 # Names that are not about dense tensors in eager Python, by what they are about. A name
 # belongs to the first line whose pattern is found in it.
 ELSEWHERE = {
-    "sparse tensors": r"sparse|coalesce|_indices|crow_|ccol|^hspmm|^hsmm|^dsmm|^smm$|^spmm$|"
-    r"^saddmm|^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
+    "sparse tensors": r"sparse|coalesce|^_indices|col_indices|row_indices|crow_|ccol|^hspmm|"
+    r"^hsmm|^dsmm|^smm$|^spmm$|^saddmm|^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
     "quantized tensors": r"quant|qparams|^q_|^qscheme|^int_repr|^fbgemm|^fused_moving_avg",
     "one maker's hardware": r"mkldnn|cudnn|miopen|vulkan|ipu$|^xpu|^mtia|mps|^hpu|nested_tensor|"
     r"^is_(xpu|mtia|maia|mps|xla|vulkan|ipu)$",
     "compilers and their parts": r"^jit|^import_ir|^parse_|^merge_type|^unify_type|^sym_|^compile$|"
     r"^cond$|^fork$|^wait$|^export|^while_loop|^scan$|^AliasDb|_script|^profiler_|^classproperty|"
     r"^thread_safe_generator|^init_num_threads|^set_vital|^read_vitals|^vitals|^dynamo|"
-    r"^handle_torch|^has_torch_function|^boolean_dispatch|^assert_int_or_pair|^grouped_mm|"
-    r"^scaled_|^ScalingType|^SwizzleType|^get_file_path|^prepare_multiprocessing",
+    r"^handle_torch|^has_torch_function|^boolean_dispatch|^assert_int_or_pair|"
+    r"^get_file_path|^prepare_multiprocessing",
+    "8-bit and grouped products of GPUs": r"grouped_mm|^scaled_mm|^ScalingType|^SwizzleType",
     "halves of a GPU's batch norm": r"^batch_norm_(back|elem|gath|stat|upd)",
     "mixed precision, a namespace of its own": r"autocast",
     "type hints": r"^(Callable|DType|Optional|Tensor|Any|Union|List|Dict)$",

@@ -21,6 +21,9 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .autograd.anomaly import (
+    is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled,
+)  # fmt: skip
 from .core.printing import set_printoptions
 from .core.shapes import Size, broadcast_shapes
 from .core.tensor import Tensor

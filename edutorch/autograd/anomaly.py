@@ -100,5 +100,29 @@ class set_detect_anomaly(detect_anomaly):
 
 
 def is_anomaly_enabled() -> bool:
-    """Say whether anomaly mode is on in this thread."""
+    """Say whether anomaly mode is on in this thread.
+
+    >>> is_anomaly_enabled()
+    False
+    """
     return any(isinstance(each, Watch) for each in current().listeners)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Say whether anomaly mode is on in this thread and looks for NaN.
+
+    >>> is_anomaly_check_nan_enabled()
+    False
+    """
+    return any(isinstance(each, Watch) and each.check_nan for each in current().listeners)
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off in this thread, from now on.
+
+    >>> set_anomaly_enabled(True); is_anomaly_enabled()
+    True
+    >>> set_anomaly_enabled(False); is_anomaly_enabled()
+    False
+    """
+    set_detect_anomaly(mode, check_nan)

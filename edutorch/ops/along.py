@@ -51,8 +51,10 @@ def check_range(name: str, index: Array, size: int) -> None:
 
 
 @op(out=True)
-def gather(xp: Any, input: Array, dim: int, index: Index) -> Array:
+def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool = False) -> Array:
     """Pick along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
+
+    (`sparse_grad` is accepted; every gradient is dense here.)
 
     >>> gather(tensor([[1, 2], [3, 4]]), 1, tensor([[0], [1]]))
     tensor([[1],
