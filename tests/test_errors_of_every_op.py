@@ -122,6 +122,7 @@ ACCEPTED: dict[str, str] = {
     "l1_loss target is bool": "True counts 1 beside numbers",
     "softplus threshold is text": "it is compared only where PyTorch's formula needs it",
     "isclose equal_nan": "anything true or false will do",
+    "gather sparse_grad": "it changes nothing: every gradient is dense here",
     "argm": "keepdim: anything true or false will do",
     "scatter_reduce include_self": "anything true or false will do",
     "round input is int32": "whole numbers are round",
