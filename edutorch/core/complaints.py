@@ -181,9 +181,8 @@ def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -
 # Operands ----------------------------------------------------------------------------
 
 
-def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
+def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> ArgumentError:
     """Make the error for what is given in place of a tensor."""
-    wanted = "a Tensor or a number" if op.takes_numbers else "a Tensor"
     hint = None
     if isinstance(value, list | tuple):
         tensors = bool(value) and all(hasattr(each, "_array") for each in value)
@@ -192,17 +191,23 @@ def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
         hint = "a function without `return` gives None"
     elif isinstance(value, int | float | complex):
         hint = "write torch.tensor(…) around the number"
-    return ArgumentError(
-        op.title, f"argument `{name}` must be {wanted}, not {type(value).__name__}", hint=hint
+    elif hasattr(value, "__array__"):
+        hint = "torch.from_numpy(…) makes a tensor of a NumPy array"
+    kind = type(value).__name__
+    return ArgumentError(title, f"argument `{name}` must be {wanted}, not {kind}", hint=hint)
+
+
+def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
+    """Make the error for an operand of an op, which may take numbers as well."""
+    return no_tensor(
+        op.title, name, value, "a Tensor or a number" if op.takes_numbers else "a Tensor"
     )
 
 
 def need_tensor(op: str, name: str, value: Any) -> None:
     """Raise ArgumentError for what is no tensor, where a composed function looks at one."""
     if not hasattr(value, "dtype"):
-        hint = "write torch.tensor(…)" if isinstance(value, list | tuple) else None
-        kind = type(value).__name__
-        raise ArgumentError(op, f"argument `{name}` must be a Tensor, not {kind}", hint=hint)
+        raise no_tensor(op, name, value)
 
 
 def operand_names(op: Op, given: Sequence[Any]) -> Sequence[str]:

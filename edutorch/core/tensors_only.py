@@ -14,7 +14,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from ..errors import ArgumentError, EdutorchError
+from ..errors import EdutorchError
+from .complaints import no_tensor
 from .tensor import Tensor
 
 TENSOR = ("Tensor", "Tensor | None")
@@ -23,26 +24,14 @@ TENSOR = ("Tensor", "Tensor | None")
 def complain(name: str, parameters: list[inspect.Parameter], args: Any, named: Any) -> None:
     """Raise ArgumentError if an argument that has to be a tensor is none."""
     given = dict(zip((each.name for each in parameters), args, strict=False)) | named
-    for position, parameter in enumerate(parameters, 1):
+    for parameter in parameters:
         if parameter.name not in given or str(parameter.annotation) not in TENSOR:
             continue
         value = given[parameter.name]
-        if isinstance(value, Tensor) or (value is None and parameter.annotation != "Tensor"):
-            continue
-        raise ArgumentError(
-            name,
-            f"argument '{parameter.name}' (position {position}) must be Tensor, "
-            f"not {type(value).__name__}",
-            hint=hint_for(value),
-        )
-
-
-def hint_for(value: Any) -> str | None:
-    if isinstance(value, list | tuple | int | float):
-        return "make a tensor of it: torch.tensor(…)"
-    if hasattr(value, "__array__"):
-        return "torch.from_numpy(…) makes a tensor of a NumPy array"
-    return None
+        if not isinstance(value, Tensor) and (
+            value is not None or parameter.annotation == "Tensor"
+        ):
+            raise no_tensor(name, parameter.name, value)
 
 
 def tensors_only(function: Callable[..., Any]) -> Callable[..., Any]:
