@@ -43,7 +43,7 @@ def tensors_only(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
-        except (AttributeError, TypeError, IndexError) as error:
+        except (AttributeError, TypeError, LookupError) as error:
             if not isinstance(error, EdutorchError):
                 complain(name, parameters, args, named)
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .. import fft
 from ..core.methods import as_method
 from ..core.tensor import Tensor
+from ..core.tensors_only import tensors_only
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from ..nn.functional import pad
 from ..ops import arange, ones, view_as_real, zeros
@@ -80,6 +81,7 @@ def _continued(input: Tensor, width: int, mode: str) -> Tensor:
     return padded.reshape(padded.shape[-input.ndim :])
 
 
+@tensors_only
 @as_method
 def stft(
     input: Tensor,
@@ -176,6 +178,7 @@ def _added_up(pieces: Tensor, hop_length: int) -> Tensor:
     return y.index_add(1, positions, pieces.flatten(1))
 
 
+@tensors_only
 @as_method
 def istft(
     input: Tensor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.tensors_only import guard
 from . import bends, layers, losses, recurrent, tables
 from .bends import *
 from .layers import *
@@ -15,3 +16,5 @@ __all__ += layers.__all__
 __all__ += losses.__all__
 __all__ += recurrent.__all__
 __all__ += tables.__all__
+
+guard(globals())
