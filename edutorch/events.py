@@ -24,8 +24,12 @@ __all__ = [
     "ModuleLeft",
     "OpApplied",
     "Stepped",
+    "TensorMade",
+    "WorkEnded",
+    "WorkStarted",
     "emit",
     "listening",
+    "work",
 ]
 
 
@@ -81,6 +85,66 @@ class Stepped:
     """An optimizer has updated its parameters."""
 
     optimizer: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorMade:
+    """`tensor` was made out of nothing: by `zeros`, `tensor`, `randn`, …"""
+
+    tensor: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkStarted:
+    """Something that takes time begins; a `WorkEnded` of the same subject follows, whatever
+    happens. By `kind`, the `subject` is
+
+        "op"         an Op (or a `Function`), about to compute with `inputs`;
+        "node"       a recorded Node, about to turn the gradient that came into others;
+        "backward"   a whole backward pass, from the given gradients;
+        "optimizer"  an optimizer, `detail` being the method: "step" or "zero_grad";
+        "data"       a data loader, asked for its next batch;
+        "range"      text: a stretch of the user's program, named by `record_function`.
+    """
+
+    kind: str
+    subject: Any
+    inputs: tuple[Any, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkEnded:
+    """It is over, with a `result`: what an op made (None: it wrote into `out=`), or the
+    gradients that left a node; None for the other kinds. `failed`: it raised."""
+
+    kind: str
+    subject: Any
+    result: Any = None
+    failed: bool = False
+
+
+class work:
+    """Tells the listeners when a piece of work begins and ends: `with work("data", loader):`.
+
+    For places that know already that somebody listens. Set `result` inside the block.
+    """
+
+    __slots__ = ("event", "result")
+
+    def __init__(
+        self, kind: str, subject: Any, inputs: tuple[Any, ...] = (), detail: str = ""
+    ) -> None:
+        self.event = WorkStarted(kind, subject, inputs, detail)
+        self.result: Any = None
+
+    def __enter__(self) -> work:
+        emit(self.event)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        failed = exception[0] is not None
+        emit(WorkEnded(self.event.kind, self.event.subject, self.result, failed))
 
 
 def emit(event: Any) -> None:

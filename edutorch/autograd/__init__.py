@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 from ..core.autograd import Node
 from ..core.backward import backward, grad
-from ..core.tensor import Tensor
 from ..modes import (
     enable_grad,
     inference_mode,
@@ -17,8 +18,7 @@ from . import anomaly, forward_ad, function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .check import gradcheck, gradgradcheck
 from .function import Function
-
-Variable = Tensor  # its name in old code
+from .variable import Variable
 
 __all__ = [
     "Function",
@@ -43,3 +43,12 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Load `autograd.profiler` when it is first asked for."""
+    if name == "profiler":
+        from importlib import import_module
+
+        return import_module(".profiler", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from ..core.forward import fitted, set_tangent, tangent_of, zeros_as
 from ..core.methods import refuse_leaf
 from ..core.tensor import Tensor
 from ..errors import GradientError
+from ..events import work
 from ..modes import changed, current, is_grad_enabled
 from .context import Context, identities
 from .function_node import FunctionNode, record
@@ -128,10 +129,11 @@ class Function:
         recording = is_grad_enabled() and any(ctx.needs_input_grad)
         edges = tuple(edge_of(each) for each in tensors)
         separate = cls.setup_context is not Function.setup_context
-        with changed(grad=False, levels=()):
-            result = cls.forward(*args) if separate else cls.forward(ctx, *args)
-            if separate:
-                cls.setup_context(ctx, args, result)
+        if current().listeners:
+            with work("op", cls, args) as around:
+                result = around.result = run_forward(cls, ctx, args, separate)
+        else:
+            result = run_forward(cls, ctx, args, separate)
         outputs = result if isinstance(result, tuple) else (result,)
         for each in ctx._dirty:
             refuse_dirty(cls, each, tensors, outputs)
@@ -143,6 +145,15 @@ class Function:
         if current().levels:
             push_tangents(cls, ctx, args, outputs)
         return outputs if isinstance(result, tuple) else outputs[0]
+
+
+def run_forward(cls: type[Function], ctx: Context, args: tuple[Any, ...], separate: bool) -> Any:
+    """Compute, unrecorded, and keep in `ctx` what backward needs."""
+    with changed(grad=False, levels=()):
+        result = cls.forward(*args) if separate else cls.forward(ctx, *args)
+        if separate:
+            cls.setup_context(ctx, args, result)
+    return result
 
 
 def push_tangents(

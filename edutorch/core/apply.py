@@ -15,7 +15,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.shared import Shared, plain
 from ..errors import DeviceError, DTypeError, GradientError, NotForTypesError, ShapeError
-from ..events import OpApplied
+from ..events import OpApplied, emit, work
 from ..lines import Place, users_place
 from ..modes import current
 from .autograd import Writes, second_backward, stale_value
@@ -62,6 +62,9 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
 
     Given only arrays it just computes: this is how derivative rules run.
     """
+    autocast = current().autocast
+    if autocast is not None and out is None:
+        inputs = autocast.operands(op.name, inputs, settings)
     given = sequence_of(op, inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
     special = [
@@ -83,6 +86,29 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         tensors = [each for each in given if isinstance(each, Tensor)]
     for each in tensors:
         settle(each)
+    if not tensors or not current().listeners:
+        return carry_out(op, backend, tuple(given), settings, out, tensors, special)
+    given = tuple(given)
+    with work("op", op, given) as around:
+        result = carry_out(op, backend, given, settings, out, tensors, special)
+        around.result = result if out is None else None
+    node = (result[0] if isinstance(result, tuple) else result)._node
+    if node is not None:
+        node.notes["place"] = users_place()
+    emit(OpApplied(op, given, settings, result, node))
+    return result
+
+
+def carry_out(
+    op: Op,
+    backend: backends.Backend,
+    given: tuple[Any, ...],
+    settings: dict[str, Any],
+    out: Any,
+    tensors: Sequence[Tensor],
+    special: Sequence[Any],
+) -> Any:
+    """Compute, and record if asked to: what is left once the operands are on one device."""
     names = operand_names(op, given)
     operands = [as_operand(op, *each, backend) for each in zip(names, given, strict=True)]
     arrays = promote(op, operands, settings, backend)
@@ -108,14 +134,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     kind = result_class(tensors) if special else None
     if kind is not None:
         turned_into(kind, outputs, tensors)
-    result = outputs if len(op.outputs) > 1 else write_out(op, out, output)
-    if modes.listeners:
-        if output._node is not None:
-            output._node.notes["place"] = users_place()
-        event = OpApplied(op, given, settings, result, output._node)
-        for listener in modes.listeners:
-            listener(event)
-    return result
+    return outputs if len(op.outputs) > 1 else write_out(op, out, output)
 
 
 def record(

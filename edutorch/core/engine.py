@@ -21,7 +21,7 @@ from weakref import ref
 
 from .. import dtypes
 from ..errors import GradientError
-from ..events import GradientAccumulated, GradientFlowed, emit
+from ..events import GradientAccumulated, GradientFlowed, emit, work
 from ..modes import changed, current
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
@@ -116,7 +116,8 @@ class Engine:
         These two loops are what backward costs on small tensors. So they are in one
         function, and the next node waits in `youngest`: a chain never needs the heap.
         """
-        waiting, recording, listeners = self.waiting, self.recording, current().listeners
+        waiting, recording = self.waiting, self.recording
+        watched = bool(current().listeners) or self.wanted is not None
         youngest, older = None, []  # all nodes that wait; `older` is a heap
         summed = set()  # edges whose sum is a large array of our own
         node, g = None, None
@@ -157,14 +158,22 @@ class Engine:
                 node, youngest = youngest, None
             g = waiting.pop(node)
             edges = node.edges
-            if node.hooks or self.wanted is not None:
-                g, edges, partials = self.step(node, g, edges)
+            if watched or node.hooks:
+                g, edges, partials = self.watched_step(node, g, edges)
             else:
                 partials = node.backward(g, edges, recording)
-            if listeners:
-                self.tell(node, partials)
             if node.holds and not self.retain:
                 node.saved = None
+
+    def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Run a node that somebody wants to hear of, or to touch the gradients of."""
+        if not current().listeners:
+            return self.step(node, g, edges)
+        with work("node", node, (g,)) as around:
+            g, edges, partials = self.step(node, g, edges)
+            around.result = partials
+        self.tell(node, partials)
+        return g, edges, partials
 
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
@@ -321,8 +330,23 @@ def run_backward(
     captured = dict.fromkeys(targets or ())
     recording = create_graph or bool(current().levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
+    if current().listeners:
+        with work("backward", engine, tuple(gradients)):
+            return complete(engine, edges, gradients, create_graph, targets)
+    return complete(engine, edges, gradients, create_graph, targets)
+
+
+def complete(
+    engine: Engine,
+    edges: tuple[Any, ...],
+    gradients: Sequence[Any],
+    create_graph: bool,
+    targets: list[Any] | None,
+) -> dict[Any, Any]:
+    """Let the engine run, and hand each leaf its gradient."""
+    recording, captured = engine.recording, engine.captured
     if recording:
-        with changed(grad=create_graph):
+        with changed(grad=create_graph, autocast=None):  # the types are chosen already
             engine.run(edges, each_conjugated(gradients, True))
     else:
         engine.run(edges, each_conjugated([each._array for each in gradients], False))

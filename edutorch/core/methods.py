@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
-from ..modes import current
+from ..modes import changed, current
 from .apply import understood
 from .autograd import LEAF
 from .follow import same_past, set_history
@@ -89,6 +89,8 @@ def reflect(op: Op) -> Callable[..., Any]:
     def reflected(self: Tensor, other: Any) -> Any:
         if not understood(other):
             return NotImplemented
+        if op.name == "div" and current().autocast is not None:  # as PyTorch's 2 / x does
+            return public("reciprocal")(self) * other
         if not isinstance(other, Tensor):
             array = self._array
             if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
@@ -150,6 +152,9 @@ def in_place(op: Op) -> Callable[..., Tensor]:
             asked = overriding((self, *args))
             if asked:
                 return ask(twin, asked, (self, *args), kwargs)
+        if current().autocast is not None:  # what is written into has a type already
+            with changed(autocast=None):
+                return twin(self, *args, **kwargs)
         refuse_leaf(self, name)
         before = same_past(self)
         args = tuple(before if each is self else each for each in args)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from ..modes import current
+from ..modes import changed, current
 from .apply import write_out
 from .methods import overwrite, refuse_leaf, same_past
 from .tensor import Tensor
@@ -54,6 +54,9 @@ def with_twin(function: F) -> F:
     name = f"{function.__name__}_"
 
     def twin(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        if current().autocast is not None:  # what is written into has a type already
+            with changed(autocast=None):
+                return twin(self, *args, **named)
         refuse_leaf(self, name)
         before = same_past(self)
         if current().grad:  # the ops inside may have saved the numbers as they were

@@ -4,6 +4,7 @@ An op looks at its operands itself. A function that is composed of ops would beg
 `input.shape`, and Python would complain that None has no shape. So the functions of a
 module's face are wrapped: where one fails for such a reason, its arguments are compared
 with its signature. A call that succeeds pays for one more Python call and nothing else.
+The same wrapper lets autocast convert the arguments of such a function as a whole.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import EdutorchError
+from ..modes import current
 from .complaints import no_tensor
 from .tensor import Tensor
 
@@ -41,7 +43,10 @@ def tensors_only(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*args: Any, **named: Any) -> Any:
+        autocast = current().autocast
         try:
+            if autocast is not None:
+                return autocast.call(function, name, args, named)
             return function(*args, **named)
         except (AttributeError, TypeError, LookupError) as error:
             if not isinstance(error, EdutorchError):
@@ -59,3 +64,4 @@ def guard(face: dict[str, Any]) -> None:
         parameters = inspect.signature(value).parameters.values()
         if any(str(each.annotation) in TENSOR for each in parameters):
             face[name] = tensors_only(value)
+            face[name].__module__ = face["__name__"]  # where pickle finds it again

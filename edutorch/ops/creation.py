@@ -24,6 +24,7 @@ from ..core.room import check_room, is_too_large, no_room
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
 from ..errors import ArgumentError, DTypeError, ShapeError, refuse_complex
+from ..events import TensorMade, emit
 from ..memory_format import laid_out, strided
 from ..modes import current
 
@@ -36,9 +37,11 @@ CREATIONS: dict[str, Callable[..., Tensor]] = {}
 
 def created(array: Array, requires_grad: bool = False) -> Tensor:
     """Wrap a new array; in inference mode it stays outside every graph."""
-    output = wrap(array)
-    if current().inference:
+    output, modes = wrap(array), current()
+    if modes.inference:
         output._writes = InferenceWrites()
+    if modes.listeners:
+        emit(TensorMade(output))
     return output.requires_grad_() if requires_grad else output
 
 

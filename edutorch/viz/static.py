@@ -110,7 +110,7 @@ class Drawing:
                 f"cannot tell the format of {path.name!r}",
                 hint="use a name that ends in .svg, .png or .dot",
             )
-        _write_whole(path, contents[path.suffix.lower()]())
+        write_whole(path, contents[path.suffix.lower()]())
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Drawing:
         return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write beside the target and rename: nobody ever sees half a file."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

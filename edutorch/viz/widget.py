@@ -5,23 +5,17 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
+from .browser import folder
+
 MODULES = (
     "numbers", "colours", "formula", "picture", "curve", "controls", "details", "viewport", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
-
-
-def folder() -> Path:
-    """Return where the browser code lies: in an installed package, or in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "_widgets"
-    return installed if installed.is_dir() else package.parent / "widgets"
 
 
 @functools.cache

@@ -1,0 +1,19 @@
+"""Where the time and the memory go: per op, module, and step (see README.md)."""
+
+from .averages import EventList, FunctionEvent, FunctionEventAvg
+from .profile import profile, supported_activities, tensorboard_trace_handler
+from .ranges import record_function
+from .schedule import ProfilerAction, ProfilerActivity, schedule
+
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]

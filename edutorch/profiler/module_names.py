@@ -1,0 +1,24 @@
+"""What a module is called: by its path in the model that was called first."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+class ModuleNames:
+    """Names of modules, found when one is first entered. No module is kept alive."""
+
+    def __init__(self) -> None:
+        self._paths: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+    def name(self, module: Any) -> str:
+        """Return such as 'features.0 (Conv2d)', or 'Net' for the outermost."""
+        path = self._paths.get(module)
+        if path is None:
+            for below, each in module.named_modules():
+                if not self._paths.get(each):
+                    self._paths[each] = below
+            path = self._paths[module]
+        kind = type(module).__name__
+        return f"{path} ({kind})" if path else kind

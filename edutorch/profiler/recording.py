@@ -1,0 +1,357 @@
+"""The listener behind a profile: it turns events into spans.
+
+Each thread has a stack of the spans that are open. The time that the listener itself
+takes is measured at each event and left out of every span that is open then (`aside`).
+What remains inside the spans is the cost of making an event and of calling us, some
+tenths of a microsecond per event; `cost_per_span` measures it on this machine.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import dtypes
+from ..core.autograd import LEAF, Node
+from ..core.tensor import Tensor
+from ..events import (
+    GradientAccumulated,
+    ModuleEntered,
+    ModuleLeft,
+    TensorMade,
+    WorkEnded,
+    WorkStarted,
+)
+from ..lines import users_frame
+from ..modes import current, listening, switch
+from .flops import flops_of, multiplies
+from .memory import Memory
+from .module_names import ModuleNames
+from .spans import Span
+
+now = time.perf_counter_ns
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is recorded besides times (see `profile`)."""
+
+    shapes: bool = False
+    memory: bool = False
+    stack: bool = False
+    flops: bool = False
+
+
+class Thread:
+    """What is open in one thread, innermost last: (what it belongs to, its span)."""
+
+    __slots__ = ("aside", "modules", "number", "open")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.open: list[tuple[Any, Span]] = []
+        self.modules: tuple[str, ...] = ()
+        self.aside = 0  # nanoseconds ever spent here
+
+
+class Recording:
+    """Listens from `start` to `stop`, and has then `roots`, the outermost spans.
+
+    Args:
+        options: what to record.
+        device: the clock of a GPU (see `device.py`), None for the host's time only.
+        counted: says of an op whether its operations count, None for all.
+    """
+
+    def __init__(
+        self, options: Options, device: Any = None, counted: Callable[[Any], bool] | None = None
+    ) -> None:
+        self.options, self.device, self.counted = options, device, counted
+        self.roots: list[Span] = []
+        self.events = 0
+        self.began = self.ended = now()
+        self.memory = Memory(self._freed) if options.memory else None
+        self._names = ModuleNames()
+        self._threads: dict[int, Thread] = {}
+        self._makers: dict[int, Span] = {}  # number of a node -> the span of its op
+        self._stopped = False
+        self._handlers: dict[type, Callable[[Thread, Any, int], Span | None]] = {
+            WorkStarted: self._work_started,
+            WorkEnded: self._work_ended,
+            ModuleEntered: self._module_entered,
+            ModuleLeft: self._module_left,
+            TensorMade: self._tensor_made,
+            GradientAccumulated: self._gradient_accumulated,
+        }
+
+    # On and off -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen in this thread, and in what runs in a copy of its context."""
+        self.resume()
+        self.began = now()
+
+    def resume(self) -> None:
+        """Listen again, if a block that has ended took the modes back to before `start`."""
+        modes = current()
+        if self not in modes.listeners:
+            switch(modes, listeners=(*modes.listeners, self))
+
+    @property
+    def spent(self) -> int:
+        """Nanoseconds that the listener itself took."""
+        return sum(thread.aside for thread in self._threads.values())
+
+    def stop(self) -> None:
+        """Listen no longer. What is still open ends now."""
+        at = self.ended = now()
+        self._stopped = True
+        self._leave()
+        for thread in self._threads.values():
+            while thread.open:
+                self._finish(thread, thread.open[-1][0], at)
+        if self.memory is not None:
+            self.memory.close()
+        if self.device is not None:
+            self._read_marks(self.roots)
+        self._makers.clear()
+
+    def _leave(self) -> None:
+        modes = current()
+        if self in modes.listeners:
+            others = tuple(each for each in modes.listeners if each is not self)
+            switch(modes, listeners=others)
+
+    def _read_marks(self, spans: list[Span]) -> None:
+        for span in spans:
+            if span.marks is not None:
+                span.device_ns = self.device.between(*span.marks)
+                span.marks = None
+            self._read_marks(span.children)
+
+    # Events -----------------------------------------------------------------------------
+
+    def __call__(self, event: Any) -> None:
+        """Take one event."""
+        at = now()
+        if self._stopped:  # a block that was open when we stopped has brought us back
+            self._leave()
+            return
+        handler = self._handlers.get(event.__class__)
+        if handler is None:
+            return
+        thread = self._thread()
+        self.events += 1
+        span = handler(thread, event, at)
+        done = now()
+        thread.aside += done - at
+        if span is not None:
+            span.start, span.aside = done, -thread.aside
+
+    def _thread(self) -> Thread:
+        number = threading.get_ident()
+        thread = self._threads.get(number)
+        if thread is None:
+            thread = self._threads[number] = Thread(number)
+        return thread
+
+    def begin(self, kind: str, name: str) -> None:
+        """Open a span by hand: its name is what `end` knows it by."""
+        thread = self._thread()
+        span = self._open(thread, kind, name, name)
+        span.start, span.aside = now(), -thread.aside
+
+    def end(self, name: str) -> None:
+        """Close a span that `begin` opened, and all that is still open in it."""
+        self._finish(self._thread(), name, now())
+
+    def _open(self, thread: Thread, kind: str, name: str, key: Any) -> Span:
+        parent = thread.open[-1][1] if thread.open else None
+        span = Span(kind, name, thread.number, parent)
+        span.module = thread.modules
+        thread.open.append((key, span))
+        if self.device is not None:
+            span.marks = (self.device.mark(), None)
+        return span
+
+    def _finish(self, thread: Thread, key: Any, at: int) -> Span | None:
+        """Close the innermost span of `key`, and what an exception left open inside it."""
+        for depth in range(len(thread.open) - 1, -1, -1):
+            if thread.open[depth][0] is key:
+                break
+        else:
+            return None  # it began before we listened
+        span = None
+        while len(thread.open) > depth:
+            span = thread.open.pop()[1]
+            span.end = max(at, span.start)
+            span.aside = min(span.aside + thread.aside, span.end - span.start)
+            if span.marks is not None:
+                span.marks = (span.marks[0], self.device.mark())
+            siblings = self.roots if span.parent is None else span.parent.children
+            siblings.append(span)
+            if span.kind == "module":
+                thread.modules = span.module
+        return span
+
+    # What each event means --------------------------------------------------------------
+
+    def _work_started(self, thread: Thread, event: WorkStarted, at: int) -> Span:
+        kind, subject = event.kind, event.subject
+        span = self._open(thread, kind, name_of(event), subject)
+        options = self.options
+        if kind == "op" and (options.shapes or options.flops):
+            span.shapes = [shape_of(each) for each in event.inputs]
+            span.dtypes = [dtype_of(each) for each in event.inputs]
+        if kind == "node":
+            span.sequence = subject._order
+            maker = self._makers.get(subject._order)
+            span.module = maker.module if maker is not None else ()
+        if options.stack:
+            span.stack = stack()
+        if self.memory is not None:
+            if kind == "node" and len(thread.open) > 1:  # sums and fits of the engine
+                thread.open[-2][1].made += self.memory.came(event.inputs)
+            else:
+                self.memory.seen(event.inputs)
+            if kind == "optimizer":
+                self.memory.seen(state_of(subject))
+        return span
+
+    def _work_ended(self, thread: Thread, event: WorkEnded, at: int) -> None:
+        span = self._finish(thread, event.subject, at)
+        if span is None:
+            return
+        result = event.result
+        span.failed = event.failed
+        if event.kind == "op" and result is not None:
+            self._op_ended(span, event.subject, result)
+        elif event.kind == "node" and self.options.flops:
+            maker = self._makers.get(span.sequence or 0)
+            if maker is not None and multiplies(event.subject.op):
+                wanted = [each is not None for each in (result or ())[:2]]  # a bias is only a sum
+                span.flops = maker.flops * sum(wanted)
+        if self.memory is not None:
+            if event.kind == "optimizer":
+                span.made += self.memory.came(state_of(event.subject))
+            elif result is not None:
+                span.made += self.memory.came(result)
+                if event.kind == "op":
+                    span.kept = self._kept(result)
+
+    def _op_ended(self, span: Span, op: Any, result: Any) -> None:
+        first = result[0] if isinstance(result, tuple) else result
+        node = getattr(first, "_node", None)
+        if node is not None and node is not LEAF:
+            span.sequence = node._order
+            self._makers[node._order] = span
+        if self.options.flops and (self.counted is None or self.counted(op)):
+            span.flops = flops_of(op, span.shapes, shape_of(first))
+
+    def _kept(self, result: Any) -> int:
+        node = getattr(result[0] if isinstance(result, tuple) else result, "_node", None)
+        saved = node.saved if isinstance(node, Node) else None
+        return self.memory.kept(saved) if self.memory and saved.__class__ is tuple else 0
+
+    def _module_entered(self, thread: Thread, event: ModuleEntered, at: int) -> Span:
+        name = self._names.name(event.module)
+        span = self._open(thread, "module", f"nn.Module: {name}", event.module)
+        thread.modules = (*thread.modules, name)
+        if self.options.shapes:
+            span.shapes = [shape_of(each) for each in event.inputs]
+        if self.options.stack:
+            span.stack = stack()
+        return span
+
+    def _module_left(self, thread: Thread, event: ModuleLeft, at: int) -> None:
+        self._finish(thread, event.module, at)
+
+    def _tensor_made(self, thread: Thread, event: TensorMade, at: int) -> None:
+        if self.memory is not None:
+            self._charge(thread, self.memory.came(event.tensor))
+
+    def _gradient_accumulated(self, thread: Thread, event: GradientAccumulated, at: int) -> None:
+        if self.memory is not None:
+            self._charge(thread, self.memory.came((event.gradient, event.tensor.grad)))
+
+    def _charge(self, thread: Thread, made: int) -> None:
+        if thread.open:
+            thread.open[-1][1].made += made
+
+    def _freed(self, size: int) -> None:
+        """Count memory that is gone where the program is now."""
+        thread = self._threads.get(threading.get_ident())
+        if thread is not None and thread.open:
+            thread.open[-1][1].freed += size
+
+
+# Plain data out of live objects ----------------------------------------------------------
+
+
+def name_of(event: WorkStarted) -> str:
+    subject = event.subject
+    if event.kind == "node":
+        return subject.name()
+    if event.kind == "optimizer":
+        return f"Optimizer.{event.detail}#{type(subject).__name__}.{event.detail}"
+    if event.kind == "data":
+        return f"enumerate({type(subject).__name__})#__next__"
+    if event.kind == "range":
+        return str(subject)
+    if event.kind == "backward":
+        return "backward"
+    return subject.__name__ if isinstance(subject, type) else subject.name
+
+
+def shape_of(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [shape_of(each) for each in value]
+    return tuple(value._array.shape) if isinstance(value, Tensor) else ()
+
+
+def dtype_of(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return dtypes.of(value._array.dtype).name
+    return "" if value is None else type(value).__name__
+
+
+def state_of(optimizer: Any) -> list[Any]:
+    """Return every tensor and array that an optimizer remembers."""
+    return [each for held in list(optimizer.state.values()) for each in held.values()]
+
+
+def stack() -> list[str]:
+    """Return the user's calls that led here, the innermost first."""
+    lines, frame = [], users_frame(2)
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith("edutorch."):
+            code = frame.f_code
+            lines.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
+        frame = frame.f_back
+    return lines
+
+
+def cost_per_span(repeat: int = 200) -> float:
+    """Measure how much time recording adds to a program, in seconds per span.
+
+    That part of it which happens inside the listener is kept out of the spans.
+
+    >>> 0 < cost_per_span(20) < 1
+    True
+    """
+    from ..events import work
+
+    best = sys.maxsize
+    for _ in range(3):
+        recording = Recording(Options())
+        with listening(recording):
+            began = now()
+            for _ in range(repeat):
+                with work("range", "x"):
+                    pass
+            best = min(best, now() - began)
+    return best / repeat / 1e9

@@ -1,0 +1,181 @@
+"""A profile as a tree: all calls of one thing at one place together, widest first to be seen.
+
+    profile ─ Net ─ features.0 (Conv2d) ─ conv2d
+            ─ backward ─ Net ─ features.0 (Conv2d) ─ Conv2dBackward0
+            ─ Optimizer.step#Adam.step
+
+A node of backward stands under the modules whose op it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .spans import Span
+from .table import bytes_text, time_text
+
+
+class Frame:
+    """Calls of one thing at one place.
+
+    Attributes:
+        within: the path of the module around it, with a dot.
+        ns: nanoseconds of all calls together, with what is inside.
+        calls: how many.
+        children: by (kind, name), in the order in which they were first seen.
+        shapes: the shapes of the inputs that occurred, as text.
+        made, kept, flops: bytes made and saved for backward, operations; sums.
+    """
+
+    __slots__ = (
+        "calls", "children", "flops", "kept", "kind", "made", "name", "ns", "shapes", "within",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, name: str, within: str = "") -> None:
+        self.kind, self.name, self.within = kind, name, within
+        self.ns = self.calls = self.made = self.kept = self.flops = 0
+        self.children: dict[tuple[str, str], Frame] = {}
+        self.shapes: dict[str, None] = {}
+
+    def child(self, kind: str, name: str) -> Frame:
+        """Return the frame of something inside of this one; it is made if it is new."""
+        found = self.children.get((kind, name))
+        if found is None:
+            within = self.within
+            if self.kind == "module" and "(" in self.name:
+                within = self.name.partition(" (")[0] + "."
+            found = self.children[kind, name] = Frame(kind, name, within)
+        return found
+
+    @property
+    def label(self) -> str:
+        """A short name: of a module only what the module around it does not say."""
+        if self.kind != "module":
+            return self.name.removeprefix("Optimizer.").partition("#")[0] + self._of()
+        return self.name.removeprefix(self.within)
+
+    def _of(self) -> str:
+        return f" {self.name.partition('#')[2].partition('.')[0]}" if "#" in self.name else ""
+
+    @property
+    def own(self) -> int:
+        """Nanoseconds that no child accounts for."""
+        return self.ns - sum(child.ns for child in self.children.values())
+
+    def depth(self) -> int:
+        """Return how many frames lie above one another, this one included."""
+        return 1 + max((child.depth() for child in self.children.values()), default=0)
+
+    def add(self, span: Span) -> None:
+        """Add one call of this frame, and what was inside it."""
+        self.ns += span.duration
+        self.calls += 1
+        self.made, self.kept, self.flops = (
+            self.made + span.made, self.kept + span.kept, self.flops + span.flops,
+        )  # fmt: skip
+        if span.shapes and len(self.shapes) < 4:
+            self.shapes[shapes_text(span.shapes)] = None
+        counted = set()  # modules that this call has gone through already
+        for below in sorted(span.children, key=lambda each: each.start):
+            place = self
+            if below.kind == "node":
+                for module in below.module:
+                    place = place.child("module", module)
+                    place.ns += below.duration
+                    place.calls += place not in counted
+                    counted.add(place)
+            place.child(below.kind, plain_name(below)).add(below)
+
+
+def plain_name(span: Span) -> str:
+    """Return the name without what makes each call different."""
+    if span.kind == "step":
+        return span.name.partition("#")[0]
+    return span.name.removeprefix("nn.Module: ")
+
+
+def shapes_text(shapes: list[Any]) -> str:
+    return ", ".join(
+        "×".join(map(str, each)) if each and isinstance(each, tuple) else "scalar"
+        for each in shapes
+    )
+
+
+def tree(roots: list[Span], name: str = "profile") -> Frame:
+    """Return the tree of all that was recorded."""
+    top = Frame("profile", name)
+    top.calls = 1
+    for span in sorted(roots, key=lambda each: each.start):
+        top.ns += span.duration
+        top.child(span.kind, plain_name(span)).add(span)
+    return top
+
+
+def describe(frame: Frame, whole: int) -> list[str]:
+    """Return what there is to say about a frame, line by line: for a title, or a voice."""
+    lines = [
+        f"{KINDS[frame.kind]} {frame.name}",
+        f"{time_text(frame.ns / 1000)}, {100 * frame.ns / max(whole, 1):.1f} % of all",
+        f"{frame.calls} call{'s' * (frame.calls != 1)}, own time {time_text(frame.own / 1000)}",
+    ]
+    if frame.shapes:
+        lines.append(f"inputs {'; '.join(frame.shapes)}")
+    if frame.flops:
+        lines.append(f"{frame.flops:.3g} operations")
+    if frame.made:
+        kept = f", {bytes_text(frame.kept)} kept for backward" if frame.kept else ""
+        lines.append(f"{bytes_text(frame.made)} made{kept}")
+    return lines
+
+
+KINDS = {
+    "profile": "all of", "module": "module", "op": "op", "node": "backward of op",
+    "backward": "pass", "optimizer": "optimizer", "data": "data", "range": "range", "step": "steps",
+}  # fmt: skip
+
+
+# As text -----------------------------------------------------------------------------------
+
+
+def text(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
+    """Return the tree as text, one line per frame: time, share of all, calls, name.
+
+    Args:
+        limit: so many lines at most.
+        smallest: leave out what is less than this share of all, and say how many those are.
+    """
+    lines = [f"{'time':>10}  {'share':>6}  {'calls':>5}"]
+    for prefix, frame, left_out in shown(top, "", "", top.ns * smallest):
+        if len(lines) > limit:
+            lines.append("… (limit= shows more)")
+            break
+        if frame is None:
+            lines.append(f"{'':>10}  {'':>6}  {'':>5}  {prefix}… {left_out} smaller")
+            continue
+        share = 100 * frame.ns / max(top.ns, 1)
+        lines.append(
+            f"{time_text(frame.ns / 1000):>10}  {share:5.1f}%  {frame.calls:>5}  "
+            f"{prefix}{printable(frame.label)}"
+        )
+    return "\n".join(lines)
+
+
+def shown(
+    frame: Frame, here: str, below: str, smallest: float
+) -> Iterator[tuple[str, Frame | None, int]]:
+    """Yield the lines of a frame and of all in it that is large enough."""
+    yield here, frame, 0
+    large = [child for child in frame.children.values() if child.ns >= smallest]
+    left_out = len(frame.children) - len(large)
+    for number, child in enumerate(large):
+        last = number == len(large) - 1 and not left_out
+        mark, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from shown(child, below + mark, below + rest, smallest)
+    if left_out:
+        yield below + "└─ ", None, left_out
+
+
+def printable(name: str) -> str:
+    """Return a name that cannot move the cursor of a terminal."""
+    return "".join(each if each.isprintable() else "�" for each in name)

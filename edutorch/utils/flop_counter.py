@@ -1,0 +1,96 @@
+"""Count the arithmetic of a program: products and convolutions, forward and backward."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ..profiler.flops import multiplies
+from ..profiler.recording import Options, Recording
+from ..profiler.spans import Span, walk
+
+__all__ = ["FlopCounterMode"]
+
+
+class FlopCounterMode:
+    """Count the operations of products and convolutions inside a block, per module.
+
+    What is counted: see `edutorch/profiler/flops.py`. As in PyTorch, what computes each
+    number by itself is left out: next to the products it is nothing.
+
+    Args:
+        mods: accepted, without effect: modules are found by themselves.
+        depth: how many levels of modules the table shows.
+        display: print the table at the end of the block.
+        custom_mapping: accepted, without effect.
+
+    >>> from edutorch.utils.flop_counter import FlopCounterMode
+    >>> with FlopCounterMode(display=False) as counter:
+    ...     y = ones(3, 4) @ ones(4, 5)
+    >>> counter.get_total_flops()
+    120
+    """
+
+    def __init__(
+        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
+    ) -> None:
+        self.depth, self.display = depth, display
+        self.flop_counts: dict[str, dict[str, int]] = {}
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> FlopCounterMode:
+        self._recording = Recording(Options(flops=True), counted=multiplies)
+        self._recording.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._recording is None:
+            return
+        self._recording.stop()
+        counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for span in walk(self._recording.roots):
+            if span.flops:
+                for place in places(span):
+                    counts[place][span.name] += span.flops
+        self.flop_counts = {place: dict(found) for place, found in counts.items()}
+        self._recording = None
+        if self.display:
+            print(self.get_table())
+
+    def get_total_flops(self) -> int:
+        """Return the number of operations of the last block."""
+        return sum(self.flop_counts.get("Global", {}).values())
+
+    def get_flop_counts(self) -> dict[str, dict[str, int]]:
+        """Return the operations by module ('Global' for all), and by op."""
+        return self.flop_counts
+
+    def get_table(self, depth: int | None = None) -> str:
+        """Return the operations as a table, modules down to `depth` levels."""
+        depth = self.depth if depth is None else depth
+        total = max(self.get_total_flops(), 1)
+        rows = [("Module", "FLOP", "% Total")]
+        for place, counts in self.flop_counts.items():
+            level = 0 if place == "Global" else place.count(".") + 1
+            if level > depth:
+                continue
+            found = [(place, sum(counts.values())), *((f" - {op}", n) for op, n in counts.items())]
+            rows += [
+                (" " * level + name, str(count), f"{100 * count / total:.2f}%")
+                for name, count in found
+            ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            f"{name.ljust(widths[0])}  {count.rjust(widths[1])}  {share.rjust(widths[2])}"
+            for name, count, share in rows
+        ]
+        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def places(span: Span) -> list[str]:
+    """Return 'Global' and the path of each module around a span: 'Net', 'Net.features.0'."""
+    found = ["Global"]
+    for module in span.module:
+        path, _, kind = module.partition(" (")
+        found.append(f"{span.module[0]}.{path}" if kind else path)
+    return found

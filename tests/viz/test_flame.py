@@ -1,0 +1,134 @@
+"""The flame: what it shows, and that names from the user's code stay text."""
+
+from __future__ import annotations
+
+import base64
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+import edutorch
+from edutorch import nn, optim, viz
+from edutorch.profiler import profile, record_function
+from edutorch.viz.static import SVG
+
+NASTY = '<script>alert("x")</script>&\x00"\'\n--></style>'
+
+
+@pytest.fixture
+def recorded():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = optim.Adam(net.parameters())
+    with profile(record_shapes=True, profile_memory=True) as prof:
+        for _ in range(2):
+            with record_function("loss"):
+                loss = net(edutorch.ones(3, 4)).sum()
+            loss.backward()
+            optimizer.step()
+    return prof
+
+
+def frames(svg):
+    root = ElementTree.fromstring(svg)
+    return [group for group in root.iter(f"{{{SVG}}}g") if "frame" in group.get("class", "")]
+
+
+def test_the_tree_has_forward_backward_and_optimizer(recorded):
+    tree = recorded.tree()
+    assert [(each.kind, each.label, each.calls) for each in tree.children.values()] == [
+        ("range", "loss", 2), ("backward", "backward", 2), ("optimizer", "step Adam", 2),
+    ]  # fmt: skip
+    net = tree.children["backward", "backward"].children["module", "Sequential"]
+    labels = [each.label for each in net.children.values()]
+    assert labels == ["2 (Linear)", "1 (ReLU)", "0 (Linear)"]
+    assert net.calls == 2
+    (node,) = net.children["module", "2 (Linear)"].children.values()
+    assert (node.kind, node.name) == ("node", "LinearBackward0")
+    linear = tree.children["range", "loss"].children["module", "Sequential"].children
+    op = linear["module", "0 (Linear)"].children["op", "linear"]
+    assert list(op.shapes) == ["3×4, 8×4, 8"]
+    assert op.made == 2 * 3 * 8 * 4
+
+
+def test_widths_are_times(recorded):
+    tree = recorded.tree()
+    groups = frames(viz.flame(recorded).svg)
+    assert float(groups[0].get("data-width")) == 1
+    for group in groups:
+        rect = group.find(f"{{{SVG}}}rect")
+        width, left = float(group.get("data-width")), float(group.get("data-left"))
+        assert float(rect.get("width")) == pytest.approx(max(944 * width - 1, 0.3), abs=0.02)
+        assert 0 <= left <= left + width <= 1 + 1e-5
+    top = [float(group.get("data-width")) for group in groups if group.get("data-depth") == "1"]
+    assert sum(top) == pytest.approx(1, abs=1e-5)
+    assert top == pytest.approx([each.ns / tree.ns for each in tree.children.values()], abs=1e-6)
+
+
+def test_each_frame_has_a_title_to_read(recorded):
+    titles = [group.find(f"{{{SVG}}}title").text for group in frames(viz.flame(recorded).svg)]
+    linear = next(each for each in titles if each.startswith("op linear"))
+    assert re.search(r"\d+\.\d %", linear)
+    assert "2 calls" in linear
+    assert "inputs 3×4, 8×4, 8" in linear
+    assert "made" in linear
+
+
+def test_a_notebook_gets_html_svg_and_text(recorded):
+    bundle = recorded._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "image/svg+xml", "text/plain"}
+    html = bundle["text/html"]
+    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
+    assert ElementTree.fromstring(base64.b64decode(image)).tag == f"{{{SVG}}}svg"
+    assert 'alt="Flame of ' in html
+    assert not re.search(r"https?://(?!www\.w3\.org)", html)
+    assert "├─ loss" in bundle["text/plain"]
+    assert profile()._repr_mimebundle_() == {"text/plain": "<profile, nothing recorded>"}
+    assert re.fullmatch(r"<profile of \d+ spans, \d+\.\d+ ms>", repr(recorded))
+
+
+def test_names_stay_text(tmp_path):
+    kind = type(NASTY.replace("\x00", ""), (nn.Identity,), {})
+    with profile() as prof, record_function(NASTY):
+        kind()(edutorch.ones(1).exp())
+    flame = viz.flame(prof)
+    root = ElementTree.fromstring(flame.svg)
+    assert not [each for each in root.iter() if each.tag.endswith("script")]
+    assert any("<script>" in (each.text or "") for each in root.iter(f"{{{SVG}}}title"))
+    assert flame.html.count("<script") == 1
+    assert "<script>alert" not in flame.html
+    assert "\x00" not in flame.html
+    assert all(line.isprintable() for line in prof.text().splitlines())
+    flame.save(tmp_path / "nasty.html")
+
+
+def test_it_can_be_saved(recorded, tmp_path):
+    flame = viz.flame(recorded)
+    assert flame.save(tmp_path / "a.svg").read_text().startswith("<svg")
+    assert flame.save(tmp_path / "a.html").read_text().startswith("<!doctype html>")
+    with pytest.raises(ValueError, match=r"save: cannot tell the format of 'a.gif'"):
+        flame.save(tmp_path / "a.gif")
+
+
+def test_the_text_leaves_out_what_is_small(recorded):
+    tree = recorded.tree()
+    whole = edutorch.profiler.tree.text(tree, smallest=0)
+    assert len(whole.splitlines()) == 1 + 1 + sum(1 for _ in all_of(tree)) - 1
+    assert edutorch.profiler.tree.text(tree, limit=3).endswith("… (limit= shows more)")
+    assert "smaller" in edutorch.profiler.tree.text(tree, smallest=0.9)
+
+
+def all_of(frame):
+    yield frame
+    for child in frame.children.values():
+        yield from all_of(child)
+
+
+def test_a_large_profile_stays_a_small_picture():
+    with profile() as prof:
+        for number in range(5000):
+            with record_function(f"part {number}"):
+                pass
+    flame = viz.flame(prof)
+    assert len(frames(flame.svg)) <= 3000
+    assert len(flame.svg) < 2_000_000
