@@ -22,6 +22,13 @@ GUIDES = {
         ("edutorch.autograd", "edutorch.func", "edutorch.utils.checkpoint"),
     ),
     "data": ("Data", ("edutorch.utils.data",)),
+    "training": (
+        "Training without the loop",
+        (
+            "edutorch.train", "edutorch.train.callbacks", "edutorch.train.metrics",
+            "edutorch.utils.tensorboard",
+        ),
+    ),
     "distributions": ("Distributions", ("edutorch.distributions",)),
 }
 """A page for each: its address, its title, the packages whose files it shows."""

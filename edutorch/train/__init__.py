@@ -1,0 +1,27 @@
+"""Training without writing the loop: a Trainer, callbacks, loggers, metrics (see README.md)."""
+
+from __future__ import annotations
+
+from . import callbacks, metrics
+from .callbacks import (
+    Callback, EarlyStopping, GradientAccumulationScheduler, LambdaCallback, LearningRateMonitor,
+    ModelCheckpoint, ProgressBar, StochasticWeightAveraging, Timer,
+)  # fmt: skip
+from .errors import MonitorError, SettingError, StepOutputError, TrainError
+from .loggers import CSVLogger, Logger, TensorBoardLogger
+from .module import DataModule, TrainModule
+from .simple import fit
+from .trainer import Trainer
+
+# Their names in Lightning, for scripts that were written for it.
+LightningModule = TrainModule
+LightningDataModule = DataModule
+TQDMProgressBar = ProgressBar
+
+__all__ = [
+    "CSVLogger", "Callback", "DataModule", "EarlyStopping", "GradientAccumulationScheduler",
+    "LambdaCallback", "LearningRateMonitor", "LightningDataModule", "LightningModule", "Logger",
+    "ModelCheckpoint", "MonitorError", "ProgressBar", "SettingError", "StepOutputError",
+    "StochasticWeightAveraging", "TQDMProgressBar", "TensorBoardLogger", "Timer", "TrainError",
+    "TrainModule", "Trainer", "callbacks", "fit", "metrics",
+]  # fmt: skip

@@ -1,0 +1,148 @@
+"""What the trainer asks of a loader: how long it is, its batches, and the same batches again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..utils._pytree import tree_leaves, tree_map
+from ..utils.data import DataLoader, RandomSampler
+from .errors import SettingError, TrainError
+from .random_state import RandomState
+
+__all__ = ["batch_size_of", "limited_length", "moved"]
+
+
+def moved(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return a batch with `change` done to each of its tensors, in whatever containers they are."""
+    return tree_map(lambda part: change(part) if isinstance(part, Tensor) else part, batch)
+
+
+def batch_size_of(batch: Any) -> int:
+    """Return how many samples a batch has: the first axis of its first tensor.
+
+    >>> batch_size_of((zeros(8, 3), zeros(8)))
+    8
+    """
+    for part in tree_leaves(batch):
+        if isinstance(part, Tensor) and part.ndim:
+            return int(part.shape[0])
+    return 1
+
+
+def length_of(loader: Any) -> int | None:
+    """Return the number of batches, or None if the loader does not know."""
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def limited_length(loader: Any, limit: int | float | None, name: str) -> int | None:
+    """Return how many batches are used: `limit` is a number of them, or a part between 0 and 1."""
+    length = length_of(loader)
+    if limit is None or (isinstance(limit, float) and limit == 1.0):
+        return length
+    if isinstance(limit, int):
+        return limit if length is None else min(limit, length)
+    if length is None:
+        raise SettingError(
+            "Trainer", f"{name}={limit} is a part of a loader whose length is not known",
+            hint="give a whole number of batches",
+        )  # fmt: skip
+    return int(length * limit)
+
+
+def check_loader(loader: Any, name: str) -> None:
+    """Raise TrainError if batches cannot be taken from it."""
+    if isinstance(loader, Tensor | str) or not isinstance(loader, Iterable):
+        raise TrainError(
+            "Trainer", f"{name} must be a loader that gives batches, not {type(loader).__name__}",
+            hint="DataLoader(TensorDataset(inputs, targets), batch_size=32)",
+        )  # fmt: skip
+
+
+def one_loader(loader: Any) -> Any:
+    """Return the only loader of a list of one; training takes its batches from one."""
+    if isinstance(loader, list | tuple) and any(isinstance(each, DataLoader) for each in loader):
+        if len(loader) > 1:
+            raise TrainError(
+                "fit", f"training takes batches from one loader, got {len(loader)}",
+                hint="ConcatDataset puts datasets behind each other, StackDataset side by side",
+            )  # fmt: skip
+        return next(iter(loader))
+    return loader
+
+
+def several_loaders(loaders: Any) -> list[Any]:
+    """Return loaders as a list. A list of batches is one loader, a list of loaders is several."""
+    if loaders is None:
+        return []
+    if isinstance(loaders, list | tuple) and loaders and isinstance(loaders[0], DataLoader):
+        return list(loaders)
+    return [loaders]
+
+
+def unshuffled(loader: Any) -> Any:
+    """Return a loader of the same batches in order, if this one shuffles."""
+    if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
+        return loader
+    return DataLoader(
+        loader.dataset, batch_size=loader.batch_size, drop_last=loader.drop_last,
+        collate_fn=loader.collate_fn, num_workers=loader.num_workers,
+    )  # fmt: skip
+
+
+class Replay:
+    """The batches of one epoch, which can be begun again in its middle.
+
+    Only the random state at the beginning is kept. To continue, that moment is restored,
+    the batches that were used are drawn once more and dropped, and the generators go on
+    from where they stood when training was left.
+
+    Args:
+        loader: what gives the batches.
+        length: how many are used; None for all.
+        device: whose generator belongs to the random state too.
+    """
+
+    def __init__(self, loader: Any, length: int | None, device: str) -> None:
+        self.loader, self.length, self.device = loader, length, device
+        self.start: RandomState | None = None
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """Return all batches of a new epoch."""
+        tell_epoch(self.loader, epoch)
+        self.start = RandomState.now(self.loader, self.device)
+        return itertools.islice(iter(self.loader), self.length)
+
+    def batches_after(
+        self, done: int, epoch: int, start: RandomState, now: RandomState
+    ) -> Iterator[Any]:
+        """Return the batches behind the first `done` of the epoch that began at `start`.
+
+        From there on, the generators go on from `now`.
+        """
+        tell_epoch(self.loader, epoch)
+        self.start = start
+        start.restore(self.loader, self.device)
+        found = itertools.islice(iter(self.loader), self.length)
+        dropped = sum(1 for _ in itertools.islice(found, done))
+        if dropped < done:
+            raise TrainError(
+                "fit", f"the checkpoint was made after {done} batches of an epoch, but the loader "
+                f"has only {dropped}", hint="resume with the data that it was trained on",
+            )  # fmt: skip
+        now.restore(self.loader, self.device)
+        return found
+
+
+def tell_epoch(loader: Any, epoch: int) -> None:
+    """Tell samplers with an order of their own for each epoch which one it is."""
+    sampler = getattr(loader, "sampler", None)
+    for holder in (sampler, getattr(loader, "batch_sampler", None)):
+        set_epoch = getattr(holder, "set_epoch", None)
+        if callable(set_epoch):
+            set_epoch(epoch)

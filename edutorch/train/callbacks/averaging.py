@@ -1,0 +1,113 @@
+"""Stochastic weight averaging: train on at a constant rate, and keep the mean of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...optim.swa_utils import SWALR, AveragedModel, update_bn
+from ..batches import moved
+from ..errors import SettingError
+from ..optimizing import LRSchedulerConfig
+from .base import Callback
+
+__all__ = ["StochasticWeightAveraging"]
+
+
+class StochasticWeightAveraging(Callback):
+    """Averages the weights of the last epochs, and gives the module the average at the end.
+
+    From `swa_epoch_start` on, the scheduler is replaced by one that goes to the rate
+    `swa_lrs` and stays there. Batch norm is measured anew at the end.
+
+    Args:
+        swa_lrs: the rate that stays, or one for each group.
+        swa_epoch_start: the epoch from which on it averages, or which part of them (0.8).
+        annealing_epochs: how long the rate is on its way.
+        annealing_strategy: "cos" or "linear".
+        avg_fn: how weights are averaged; the plain mean by default.
+        device: where the average is kept; by default where the module is.
+
+    Paper: Izmailov et al., Averaging weights leads to wider optima and better
+    generalization, 2018.
+    """
+
+    def __init__(
+        self, swa_lrs: float | list[float], swa_epoch_start: int | float = 0.8,
+        annealing_epochs: int = 10, annealing_strategy: Any = "cos",
+        avg_fn: Callable[[Tensor, Tensor, Any], Tensor] | None = None, device: Any = None,
+    ) -> None:  # fmt: skip
+        whole = isinstance(swa_epoch_start, int) and swa_epoch_start >= 1
+        if not whole and not (isinstance(swa_epoch_start, float) and 0 <= swa_epoch_start <= 1):
+            raise SettingError(
+                "StochasticWeightAveraging", "swa_epoch_start must be an epoch of at least 1, or a "
+                f"part between 0.0 and 1.0, got {swa_epoch_start!r}",
+            )  # fmt: skip
+        rates = swa_lrs if isinstance(swa_lrs, list) else [swa_lrs]
+        if not all(isinstance(rate, float | int) and rate > 0 for rate in rates):
+            raise SettingError("StochasticWeightAveraging", f"swa_lrs={swa_lrs!r} is not positive")
+        self.swa_lrs, self.swa_epoch_start = swa_lrs, swa_epoch_start
+        self.annealing_epochs, self.annealing_strategy = annealing_epochs, annealing_strategy
+        self.avg_fn, self.device = avg_fn, device
+        self.average: AveragedModel | None = None
+        self._saved: dict[str, Any] | None = None
+
+    def start_epoch(self, trainer: Any) -> int:
+        """Return the epoch from which on weights are averaged."""
+        if isinstance(self.swa_epoch_start, int):
+            return self.swa_epoch_start
+        if trainer.max_epochs is None or trainer.max_epochs < 0:
+            raise SettingError(
+                "StochasticWeightAveraging", "a part of the epochs, but there is no max_epochs",
+                hint="swa_epoch_start=10",
+            )  # fmt: skip
+        return int(trainer.max_epochs * self.swa_epoch_start)
+
+    def begin(self, trainer: Any, pl_module: Any) -> None:
+        """Make the average, and replace the scheduler."""
+        pl_module._trainer = None  # it is not a part of the module, and is not copied
+        try:
+            self.average = AveragedModel(pl_module, self.device, self.avg_fn)
+        finally:
+            pl_module._trainer = trainer
+        schedulers = [
+            SWALR(optimizer, self.swa_lrs, self.annealing_epochs, self.annealing_strategy)
+            for optimizer in trainer.optimizers
+        ]
+        trainer.lr_scheduler_configs = [LRSchedulerConfig(each) for each in schedulers]
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin when it is time."""
+        if self.average is None and trainer.current_epoch >= self.start_epoch(trainer):
+            self.begin(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Take the weights of this epoch into the average."""
+        if self.average is not None:
+            self.average.update_parameters(pl_module)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Give the module the average."""
+        if self.average is None or not int(self.average.n_averaged):
+            return
+        pl_module.load_state_dict(self.average.module.state_dict())
+        if trainer.train_loader is not None:
+            batches = (moved(batch, trainer.placed) for batch in trainer.train_loader)
+            update_bn(batches, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the average so far."""
+        return {"average": None if self.average is None else self.average.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep it until the module is known."""
+        self._saved = state_dict["average"]
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Begin again where averaging had begun."""
+        if self._saved is not None:
+            self.begin(trainer, pl_module)
+            assert self.average is not None
+            self.average.load_state_dict(self._saved)
+            self._saved = None

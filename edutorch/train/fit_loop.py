@@ -1,0 +1,261 @@
+"""Training itself: epochs of batches, a step for each, and a look at other data in between."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..core.tensor import Tensor
+from ..errors import warn
+from ..utils.interrupts import uninterrupted
+from .batches import Replay, limited_length
+from .errors import StepOutputError
+from .optimizing import update_schedulers
+from .random_state import RandomState
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+__all__ = ["FitLoop"]
+
+COUNTS = ("epoch", "batches", "batches_seen", "batches_stepped", "global_step", "pending", "stage")
+
+
+class FitLoop:
+    """Where a training stands, and how it goes on from there.
+
+    `stage` says what was done last: "start" of an epoch, "batch", "validated" behind one, or
+    "epoch_end". A checkpoint keeps it, so that nothing is done twice or left out.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.epoch = 0
+        self.batches = 0  # that this epoch is through with
+        self.batches_seen = 0  # in all epochs
+        self.batches_stepped = 0  # behind which the parameters have moved
+        self.global_step = 0  # how often they have moved
+        self.pending = 0  # batches whose gradients wait for a step
+        self.stage = "start"
+        self.length: int | None = None  # batches in an epoch, if that is known
+        self.replay: Replay | None = None
+        self.resumed: tuple[RandomState, RandomState] | None = None
+        self.told_of_nan = False
+        self.whole = contextlib.ExitStack()
+
+    # Epochs -------------------------------------------------------------------------------
+
+    def run(self, loader: Any) -> None:
+        """Train until enough steps or epochs are done."""
+        trainer = self.trainer
+        self.length = limited_length(loader, trainer.limit_train_batches, "limit_train_batches")
+        if self.replay is not None and self.replay.start is not None and self.stage != "start":
+            # `fit` is called again behind one that stopped in the middle of an epoch
+            now = RandomState.now(loader, trainer.device_type)
+            self.resumed = self.resumed or (self.replay.start, now)
+        self.replay = Replay(loader, self.length, trainer.device_type)
+        if self.length == 0:
+            warn("fit: there is no batch to train on: the loader is empty, or its limit is 0")
+            return
+        trainer.call("on_train_start")
+        while not self.over():
+            if not self.run_epoch():
+                break
+        trainer.call("on_train_end")
+
+    def over(self) -> bool:
+        """Say whether training ends here."""
+        trainer = self.trainer
+        if 0 <= trainer.max_steps <= self.global_step:
+            return True
+        if trainer.max_epochs is not None and 0 <= trainer.max_epochs <= self.epoch:
+            return True
+        enough = self.epoch >= (trainer.min_epochs or 0)
+        return trainer.should_stop and enough and self.global_step >= (trainer.min_steps or 0)
+
+    def run_epoch(self) -> bool:
+        """Train on what is left of an epoch. Return whether its end was reached.
+
+        Where training stops in the middle, the epoch is not ended: it can be continued.
+        """
+        trainer = self.trainer
+        if self.stage == "epoch_end":
+            self.remaining()  # none; but the random numbers go on from where they were
+        else:
+            trainer.call("on_train_epoch_start")
+            batches = self.remaining()
+            if self.stage == "batch":  # the checkpoint was made between a batch and its validation
+                self.validate_if_due()
+            for batch in trainer.fetched(batches, "train_dataloaders", self.batches):
+                if self.run_batch(batch) == -1:
+                    break
+                self.validate_if_due()
+                if self.over() and self.batches != self.length:
+                    return False
+            if self.pending:  # the loader did not say that it ends here
+                self.step_now(self.trainer.optimizers[0])
+                self.batches_stepped += 1
+            if self.length is None or self.batches < self.length:
+                self.validate_if_due(last=True)
+        self.end_epoch()
+        return True
+
+    def remaining(self) -> Iterator[Any]:
+        """Return the batches of this epoch that are still to come."""
+        resumed, self.resumed = self.resumed, None
+        assert self.replay is not None
+        if resumed is None:
+            return self.replay.batches(self.epoch)
+        if self.batches == self.length or self.stage == "epoch_end":
+            resumed[1].restore(self.replay.loader, self.trainer.device_type)
+            return iter(())
+        return self.replay.batches_after(self.batches, self.epoch, *resumed)
+
+    def end_epoch(self) -> None:
+        """Tell everyone, let schedulers step, and count the epoch."""
+        trainer = self.trainer
+        if self.stage != "epoch_end":
+            self.stage = "epoch_end"
+            trainer.call(
+                "on_train_epoch_end", then=lambda: trainer.publish(trainer.book.epoch_values())
+            )
+        trainer.book.clear()
+        if trainer.module.automatic_optimization:
+            update_schedulers(trainer, "epoch", self.epoch + 1)
+        self.epoch, self.batches, self.stage = self.epoch + 1, 0, "start"
+
+    # Batches ------------------------------------------------------------------------------
+
+    def run_batch(self, batch: Any) -> int | None:
+        """Train on one batch. Return -1 if a hook wants the rest of the epoch left out."""
+        trainer, batch_idx = self.trainer, self.batches
+        if -1 in trainer.call("on_train_batch_start", batch, batch_idx):
+            return -1
+        steps_before = self.global_step
+        with contextlib.ExitStack() as self.whole:
+            if trainer.module.automatic_optimization and trainer.optimizers:
+                output = self.optimize(batch, batch_idx)
+            else:
+                output = trainer.step("training_step", batch, batch_idx)
+            self.batches, self.stage = batch_idx + 1, "batch"
+            self.batches_seen += 1
+            stepped = self.global_step > steps_before
+            if stepped:
+                self.batches_stepped += 1
+                if trainer.module.automatic_optimization:
+                    update_schedulers(trainer, "step", self.batches_stepped)
+        due = stepped and self.batches_stepped % trainer.log_every_n_steps == 0
+        trainer.call(
+            "on_train_batch_end", output, batch, batch_idx,
+            then=lambda: trainer.publish(trainer.book.step_values(), to_logger=due),
+        )  # fmt: skip
+        return None
+
+    def optimize(self, batch: Any, batch_idx: int) -> Any:
+        """Compute the loss and its gradients, and step when enough batches have been seen."""
+        trainer = self.trainer
+        optimizer, every = trainer.optimizers[0], trainer.accumulate_grad_batches
+        outputs: list[Any] = []
+
+        def closure() -> Any:
+            outputs.append(trainer.step("training_step", batch, batch_idx))
+            loss = self.loss_of(outputs[-1], batch_idx)
+            if loss is None:
+                return None
+            if not self.pending:
+                trainer.call("on_before_zero_grad", optimizer)
+                optimizer.zero_grad()
+            loss = loss if every == 1 else loss / every
+            trainer.call("on_before_backward", loss)
+            with trainer.noted("backward", batch_idx):
+                trainer.precision.backward(loss)
+            trainer.call("on_after_backward")
+            return loss.detach()
+
+        if self.pending + 1 < every and batch_idx + 1 != self.length:
+            if closure() is not None:
+                self.pending += 1
+        elif id(optimizer) in trainer.asking:
+            self.step_now(optimizer, closure)
+        elif closure() is not None:
+            # An interrupt waits until the step has been counted too.
+            self.whole.enter_context(uninterrupted())
+            self.step_now(optimizer)
+        return outputs[-1]
+
+    def step_now(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
+        """Let the optimizer move, and count it."""
+        self.trainer.optimizer_step(optimizer, closure)
+        self.pending = 0
+
+    def loss_of(self, output: Any, batch_idx: int) -> Tensor | None:
+        """Return the loss in what `training_step` returned.
+
+        Raises: StepOutputError: there is none.
+        """
+        name = f"{type(self.trainer.module).__name__}.training_step"
+        loss = output.get("loss") if isinstance(output, dict) else output
+        if loss is None and not isinstance(output, dict):
+            return None
+        if not isinstance(loss, Tensor):
+            keys = f" with the keys {list(output)}" if isinstance(output, dict) else ""
+            raise StepOutputError(
+                name, "has to return the loss: a tensor, a dict with the key 'loss', or None to "
+                f"leave the batch out; got {type(output).__name__}{keys}", {"batch_idx": batch_idx},
+            )  # fmt: skip
+        if loss.numel() != 1 or not loss.requires_grad:
+            told = {"loss": f"shape {tuple(loss.shape)}, requires_grad={loss.requires_grad}"}
+            hint = "loss.mean()" if loss.numel() != 1 else "was it detached, or under no_grad?"
+            raise StepOutputError(name, "the loss has to be one number with a gradient", told, hint)
+        if not self.told_of_nan and not math.isfinite(loss.item()):
+            self.told_of_nan = True
+            warn(
+                f"{name}: the loss is {loss.item()} at epoch {self.epoch}, batch {batch_idx} (step "
+                f"{self.global_step}): look at the inputs, lower the learning rate, or set "
+                "gradient_clip_val; Trainer(detect_anomaly=True) names the op that made a NaN"
+            )
+        return loss
+
+    # Validation ---------------------------------------------------------------------------
+
+    def validate_if_due(self, last: bool = False) -> None:
+        """Validate if it is time: behind a part of the batches, in each n-th epoch."""
+        trainer = self.trainer
+        if self.stage == "validated" or not trainer.can_validate():
+            return
+        every, epochs = trainer.val_check_interval, trainer.check_val_every_n_epoch
+        if epochs is None:
+            due = self.batches_seen % every == 0
+        elif (self.epoch + 1) % epochs:
+            due = False
+        elif isinstance(every, int):
+            due = self.batches % every == 0
+        elif self.length is None:
+            due = last
+        else:
+            due = self.batches % max(1, int(self.length * every)) == 0
+        if due:
+            trainer.validate_inside_fit()
+
+    def validated(self) -> None:
+        """Note that the batch has been followed by its validation."""
+        if not self.trainer.sanity_checking:
+            self.stage = "validated"
+
+    # State --------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where training stands, with the random numbers of this epoch's beginning."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
+        start = None if self.replay is None else self.replay.start
+        return {**state, "epoch_start": None if start is None else start.parts}
+
+    def load_state_dict(self, state: dict[str, Any], now: RandomState) -> None:
+        """Go on from what `state_dict` returned, with the random numbers from `now` on."""
+        for name in COUNTS:
+            setattr(self, name, state[name])
+        start: dict[str, Any] | None = state["epoch_start"]
+        inside = self.stage != "start"
+        self.resumed = (RandomState(start), now) if inside and start is not None else None

@@ -1,0 +1,155 @@
+"""Where the logged numbers go: a table of comma-separated values, or TensorBoard's event files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
+
+
+class Logger:
+    """Takes numbers by name, with the step at which they were logged."""
+
+    @property
+    def log_dir(self) -> str | None:
+        """The folder that it writes into, if there is one."""
+        return None
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Take values of one step."""
+
+    def log_hyperparams(self, params: dict[str, Any]) -> None:
+        """Take the settings of the whole run."""
+
+    def save(self) -> None:
+        """Write what has been taken so far."""
+
+    def finalize(self, status: str) -> None:
+        """Write the rest; `status` is "success", "failed" or "interrupted"."""
+        self.save()
+
+
+class FolderLogger(Logger):
+    """Writes into save_dir/name/version_N, with a number N that is still free."""
+
+    def __init__(
+        self, save_dir: str | os.PathLike[str] = ".", name: str = "train_logs",
+        version: int | str | None = None,
+    ) -> None:  # fmt: skip
+        self.save_dir, self.name = os.fspath(save_dir), name
+        self._version = version
+
+    @property
+    def version(self) -> int | str:
+        """The number of this run, or the name that was given."""
+        if self._version is None:
+            folder = Path(self.save_dir, self.name)
+            found = [re.fullmatch(r"version_(\d+)", each.name) for each in folder.glob("version_*")]
+            self._version = max((int(each[1]) for each in found if each), default=-1) + 1
+        return self._version
+
+    @property
+    def log_dir(self) -> str:
+        """The folder of this run."""
+        last = self.version if isinstance(self.version, str) else f"version_{self.version}"
+        return str(Path(self.save_dir, self.name, last))
+
+
+class CSVLogger(FolderLogger):
+    """Writes `metrics.csv`, a row for each logged step, and `hparams.json`.
+
+    Args:
+        save_dir, name, version: the folder save_dir/name/version_N; N is the next free number.
+        flush_logs_every_n_steps: how many rows are collected before the file is written.
+    """
+
+    def __init__(
+        self, save_dir: str | os.PathLike[str] = ".", name: str = "train_logs",
+        version: int | str | None = None, flush_logs_every_n_steps: int = 100,
+    ) -> None:  # fmt: skip
+        super().__init__(save_dir, name, version)
+        self.every = flush_logs_every_n_steps
+        self.rows: list[dict[str, Any]] = []
+        self._unsaved = 0
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Add a row, or complete the one of the same step."""
+        row = {**metrics, "step": len(self.rows) if step is None else step}
+        last = self.rows[-1] if self.rows else {"step": None}
+        if last["step"] == row["step"]:
+            last.update(row)
+        else:
+            self.rows.append(row)
+        self._unsaved += 1
+        if self._unsaved >= self.every:
+            self.save()
+
+    def log_hyperparams(self, params: dict[str, Any]) -> None:
+        """Write the settings."""
+        os.makedirs(self.log_dir, exist_ok=True)
+        text = json.dumps(params, indent=2, default=repr)
+        Path(self.log_dir, "hparams.json").write_text(text + "\n", encoding="utf-8")
+
+    def save(self) -> None:
+        """Write all rows; a column for every name that was ever logged."""
+        self._unsaved = 0
+        if not self.rows:
+            return
+        os.makedirs(self.log_dir, exist_ok=True)
+        names = dict.fromkeys(["epoch", "step", *(name for row in self.rows for name in row)])
+        with open(Path(self.log_dir, "metrics.csv"), "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(names))
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+
+class TensorBoardLogger(FolderLogger):
+    """Writes event files for TensorBoard. Needs the extra `logging`.
+
+    Args:
+        save_dir, name, version: the folder save_dir/name/version_N; N is the next free number.
+        settings: handed to `utils.tensorboard.SummaryWriter`.
+    """
+
+    def __init__(
+        self, save_dir: str | os.PathLike[str] = ".", name: str = "train_logs",
+        version: int | str | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(save_dir, name, version)
+        self._settings = settings
+        self._writer: Any = None
+
+    @property
+    def experiment(self) -> Any:
+        """The SummaryWriter, for pictures and whatever else is to be logged."""
+        if self._writer is None:
+            from ..utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(self.log_dir, **self._settings)
+        return self._writer
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Add a point to the curve of each name."""
+        for name, value in metrics.items():
+            self.experiment.add_scalar(name, value, step)
+
+    def log_hyperparams(self, params: dict[str, Any]) -> None:
+        """Write the settings as text."""
+        text = json.dumps(params, indent=2, default=repr)
+        self.experiment.add_text("hparams", f"    {text}".replace("\n", "\n    "))
+
+    def save(self) -> None:
+        """Write what has been taken so far."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def finalize(self, status: str) -> None:
+        """Write the rest and close the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

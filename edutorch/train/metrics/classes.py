@@ -1,0 +1,217 @@
+"""How well classes are told apart: all of it is worked out of the confusion matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..errors import check_at_least, check_choice
+from .base import Metric, array_from, result, same_shape
+
+__all__ = ["Accuracy", "ConfusionMatrix", "F1Score", "Precision", "Recall"]
+
+
+class OfClasses(Metric):
+    """Counts how often each class was taken for each class: `counts[true, predicted]`.
+
+    Args:
+        task: "binary": a probability (or a logit, or 0 and 1) for each sample; "multiclass":
+            scores of shape (samples, classes, …), or the number of a class for each sample.
+        num_classes: how many classes there are, for "multiclass".
+        threshold: from which probability on a sample counts as positive.
+        average: "micro" counts samples alike, "macro" classes alike, "weighted" classes by
+            their samples; None gives a value for each class. For "multiclass".
+        top_k: the target may be among the k best scores.
+
+    Shape:
+        preds: (n, …) or (n, classes, …). target: (n, …), whole numbers.
+
+    Raises: MetricError (a ValueError), ShapeError: the batch does not fit the task.
+    """
+
+    counts: np.ndarray
+    default_average: str | None = "micro"
+
+    def __init__(
+        self, task: str, num_classes: int | None = None, threshold: float = 0.5,
+        average: str | None = "default", top_k: int = 1,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name = type(self).__name__
+        average = self.default_average if average == "default" else average
+        check_choice(name, "task", task, ("binary", "multiclass"))
+        check_choice(name, "average", average, ("micro", "macro", "weighted", None))
+        if task == "multiclass":
+            check_at_least(name, "num_classes", num_classes, 2)
+        check_at_least(name, "top_k", top_k, 1)
+        self.task, self.threshold, self.average, self.top_k = task, threshold, average, top_k
+        self.num_classes = 2 if num_classes is None else num_classes
+        self.add_state("counts", np.zeros((self.num_classes, self.num_classes), np.int64))
+
+    def update(self, preds: Any, target: Any) -> None:
+        """Count a batch."""
+        chosen, true = self.labels(array_from(preds), array_from(target))
+        pairs = true.ravel() * self.num_classes + chosen.ravel()
+        found = np.bincount(pairs, minlength=self.num_classes**2)
+        self.counts = self.counts + found.reshape(self.num_classes, self.num_classes)
+        self.counted()
+
+    def labels(self, preds: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return predicted and true classes as whole numbers."""
+        if target.dtype.kind not in "biu":
+            raise self.error("targets must be whole numbers: the classes", "target.long()",
+                             target=target)  # fmt: skip
+        true = target.astype(np.int64)
+        if self.task == "binary":
+            same_shape(self, preds, target)
+            chosen = positive(preds, self.threshold)
+        elif preds.ndim == target.ndim + 1 and preds.shape[1] == self.num_classes:
+            chosen = best_of(preds, true, self.top_k)
+        else:
+            if preds.ndim != target.ndim or preds.dtype.kind == "f":
+                raise self.error(
+                    f"preds must be scores of shape (n, {self.num_classes}, …) or whole numbers "
+                    "like target", preds=preds, target=target,
+                )  # fmt: skip
+            same_shape(self, preds, target)
+            chosen = preds.astype(np.int64)
+        for name, classes in (("preds", chosen), ("target", true)):
+            if classes.size and not 0 <= classes.min() <= classes.max() < self.num_classes:
+                raise self.error(
+                    f"{name} has classes from {classes.min()} to {classes.max()}, and there are "
+                    f"{self.num_classes}", f"num_classes={int(classes.max()) + 1}?",
+                )  # fmt: skip
+        return chosen, true
+
+    def rates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return for each class: rightly chosen, chosen, and there."""
+        self.needs_batches()
+        return np.diag(self.counts), self.counts.sum(0), self.counts.sum(1)
+
+    def averaged(self, top: np.ndarray, bottom: np.ndarray) -> Tensor:
+        """Return top / bottom for each class, averaged as was asked for."""
+        _, chosen, there = self.rates()
+        if self.task == "binary":
+            return result(divided(top, bottom)[1])
+        if self.average == "micro":
+            return result(divided(top.sum(), bottom.sum())[()])
+        each = divided(top, bottom)
+        if self.average is None:
+            return result(each)
+        if self.average == "weighted":
+            return result((each * there).sum() / there.sum())
+        return result(each[(chosen + there) > 0].mean())
+
+
+class Accuracy(OfClasses):
+    """Which part of the samples was told right (with "macro": of each class, and the mean).
+
+    >>> Accuracy(task="multiclass", num_classes=3)(tensor([0, 2, 1, 1]), tensor([0, 1, 1, 1]))
+    tensor(0.7500)
+    """
+
+    def compute(self) -> Tensor:
+        """Return right / all."""
+        right, _, there = self.rates()
+        if self.task == "binary":
+            return result(right.sum() / there.sum())
+        return self.averaged(right, there)
+
+
+class Precision(OfClasses):
+    """Of those taken for a class, which part is of it: right / chosen.
+
+    >>> Precision(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
+    tensor(0.5000)
+    """
+
+    def compute(self) -> Tensor:
+        """Return right / chosen."""
+        right, chosen, _ = self.rates()
+        return self.averaged(right, chosen)
+
+
+class Recall(OfClasses):
+    """Of those of a class, which part was found: right / there.
+
+    >>> Recall(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
+    tensor(0.5000)
+    """
+
+    def compute(self) -> Tensor:
+        """Return right / there."""
+        right, _, there = self.rates()
+        return self.averaged(right, there)
+
+
+class F1Score(OfClasses):
+    """The harmonic mean of precision and recall: 2 · right / (chosen + there).
+
+    >>> F1Score(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
+    tensor(0.5000)
+    """
+
+    def compute(self) -> Tensor:
+        """Return 2 · right / (chosen + there)."""
+        right, chosen, there = self.rates()
+        return self.averaged(2 * right, chosen + there)
+
+
+class ConfusionMatrix(OfClasses):
+    """How often each class (row) was taken for each class (column).
+
+    Args:
+        normalize: "true": each row adds up to 1; "pred": each column; "all": everything.
+
+    >>> ConfusionMatrix(task="binary")(tensor([1, 1, 0]), tensor([1, 0, 0]))
+    tensor([[1, 1],
+            [0, 1]])
+    """
+
+    def __init__(
+        self, task: str, num_classes: int | None = None, threshold: float = 0.5,
+        normalize: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(task, num_classes, threshold)
+        check_choice("ConfusionMatrix", "normalize", normalize, (None, "true", "pred", "all"))
+        self.normalize = normalize
+
+    def compute(self) -> Tensor:
+        """Return the matrix."""
+        self.needs_batches()
+        if self.normalize is None:
+            return result(self.counts)
+        axis = {"true": 1, "pred": 0, "all": None}[self.normalize]
+        return result(divided(self.counts, self.counts.sum(axis, keepdims=True)))
+
+
+def divided(top: Any, bottom: Any) -> np.ndarray:
+    """Return top / bottom, and 0 where there is nothing to divide by."""
+    top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
+    return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)
+
+
+def positive(preds: np.ndarray, threshold: float) -> np.ndarray:
+    """Return 1 for the samples that count as positive."""
+    if preds.dtype.kind in "biu":
+        return preds.astype(np.int64)
+    return (probabilities(preds) > threshold).astype(np.int64)
+
+
+def probabilities(preds: np.ndarray) -> np.ndarray:
+    """Return probabilities; numbers outside of [0, 1] are logits: 1 / (1 + exp(-x))."""
+    if preds.size and not (preds.min() >= 0 and preds.max() <= 1):
+        return 1 / (1 + np.exp(-preds.astype(np.float64)))
+    return preds
+
+
+def best_of(preds: np.ndarray, true: np.ndarray, top_k: int) -> np.ndarray:
+    """Return the class with the best score; the true one, if it is among the best k."""
+    best = preds.argmax(1)
+    if top_k == 1:
+        return best
+    own = np.take_along_axis(preds, np.expand_dims(true, 1), 1)
+    better = (preds > own).sum(1)
+    return np.where(better < top_k, true, best)

@@ -1,0 +1,161 @@
+"""Optimizers and schedulers: what `configure_optimizers` returned, and when they step."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..optim import Optimizer
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from .errors import StepOutputError, check_at_least, check_choice, never_logged
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+__all__ = ["LRSchedulerConfig", "SteppingOptimizer", "sort_out", "update_schedulers"]
+
+WHO = "configure_optimizers"
+
+
+@dataclass
+class LRSchedulerConfig:
+    """A scheduler and when it steps: every `frequency`-th "epoch" or optimizer "step".
+
+    `monitor` names the logged value that ReduceLROnPlateau looks at; without `strict` it may
+    be missing.
+    """
+
+    scheduler: Any
+    interval: str = "epoch"
+    frequency: int = 1
+    monitor: str | None = None
+    strict: bool = True
+    name: str | None = None
+    reduce_on_plateau: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(WHO, "interval", self.interval, ("epoch", "step"))
+        check_at_least(WHO, "frequency", self.frequency, 1)
+        self.reduce_on_plateau = isinstance(self.scheduler, ReduceLROnPlateau)
+        if not isinstance(self.scheduler, LRScheduler) and not hasattr(self.scheduler, "step"):
+            raise StepOutputError(WHO, f"{type(self.scheduler).__name__} is not a scheduler")
+        if self.reduce_on_plateau and self.monitor is None:
+            raise StepOutputError(
+                WHO, "ReduceLROnPlateau has to know what to look at",
+                hint='{"scheduler": scheduler, "monitor": "val_loss"}',
+            )  # fmt: skip
+
+
+def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+    """Return the optimizers and schedulers, in whatever form they were given.
+
+    Raises: StepOutputError: it is none of the forms.
+    """
+    if returned is None:  # no optimizer: the steps only look
+        return [], []
+    if isinstance(returned, Optimizer):
+        return [returned], []
+    if isinstance(returned, dict):
+        return from_dict(returned)
+    if isinstance(returned, list | tuple) and returned:
+        if all(isinstance(each, Optimizer) for each in returned):
+            return list(returned), []
+        if all(isinstance(each, dict) for each in returned):
+            pairs = [from_dict(each) for each in returned]
+            return [pair[0][0] for pair in pairs], [each for pair in pairs for each in pair[1]]
+        if len(returned) == 2 and isinstance(returned[0], list | tuple):
+            optimizers = [checked(each) for each in returned[0]]
+            schedulers = returned[1] if isinstance(returned[1], list | tuple) else [returned[1]]
+            return optimizers, [config_of(each) for each in schedulers]
+    raise StepOutputError(
+        WHO, f"returned {type(returned).__name__}, of which no optimizer can be taken",
+        {"returned": shortened(returned)},
+        'return optimizer, or [optimizer], [scheduler], or {"optimizer": …, "lr_scheduler": …}',
+    )  # fmt: skip
+
+
+def from_dict(given: dict[str, Any]) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+    unknown = set(given) - {"optimizer", "lr_scheduler", "monitor"}
+    if "optimizer" not in given or unknown:
+        raise StepOutputError(
+            WHO, 'the dict needs "optimizer", and may have "lr_scheduler" and "monitor"',
+            {"keys": ", ".join(map(repr, given))},
+        )  # fmt: skip
+    scheduler = given.get("lr_scheduler")
+    if scheduler is None:
+        return [checked(given["optimizer"])], []
+    return [checked(given["optimizer"])], [config_of(scheduler, given.get("monitor"))]
+
+
+def config_of(given: Any, monitor: str | None = None) -> LRSchedulerConfig:
+    if isinstance(given, LRSchedulerConfig):
+        return given
+    if not isinstance(given, dict):
+        return LRSchedulerConfig(given, monitor=monitor)
+    known = set(LRSchedulerConfig.__dataclass_fields__)
+    if "scheduler" not in given or set(given) - known:
+        raise StepOutputError(
+            WHO, 'the dict of a scheduler needs "scheduler", and may have '
+            + ", ".join(repr(each) for each in sorted(known - {"scheduler"})),
+            {"keys": ", ".join(map(repr, given))},
+        )  # fmt: skip
+    return LRSchedulerConfig(**{"monitor": monitor, **given})
+
+
+def checked(optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise StepOutputError(
+            WHO, f"{type(optimizer).__name__} is not an optimizer",
+            hint="edutorch.optim.Adam(self.parameters())",
+        )  # fmt: skip
+    return optimizer
+
+
+def shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "…"
+
+
+def needs_closure(optimizer: Any) -> bool:
+    """Say whether its step asks for the loss again, as LBFGS does."""
+    parameter = inspect.signature(optimizer.step).parameters.get("closure")
+    return parameter is not None and parameter.default is inspect.Parameter.empty
+
+
+class SteppingOptimizer:
+    """An optimizer as a module gets it in manual optimization: the trainer counts its steps."""
+
+    def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
+        self.optimizer, self._trainer = optimizer, trainer
+
+    def step(self, closure: Callable[[], Any] | None = None) -> None:
+        """Take a step, with the gradients scaled back if they were scaled."""
+        if closure is not None:
+            closure()
+        self._trainer.optimizer_step(self.optimizer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.optimizer, name)
+
+    def __repr__(self) -> str:
+        return repr(self.optimizer)
+
+
+def update_schedulers(trainer: Trainer, interval: str, count: int) -> None:
+    """Let the schedulers of an interval step, when it is the `count`-th.
+
+    Raises: MonitorError: a value that one looks at was never logged.
+    """
+    for config in trainer.lr_scheduler_configs:
+        if config.interval != interval or count % config.frequency:
+            continue
+        if not config.reduce_on_plateau:
+            config.scheduler.step()
+            continue
+        value = trainer.values.get(config.monitor or "")
+        if value is not None:
+            config.scheduler.step(value)
+        elif config.strict:
+            raise never_logged("ReduceLROnPlateau", config.monitor, trainer.values)

@@ -1,0 +1,244 @@
+"""The trainer: everything around the steps of a module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from .. import cuda
+from ..errors import warn
+from ..ops import tensor
+from ..serialization import save
+from ..settings import use_deterministic_algorithms
+from . import checkpoint as checkpoints
+from .batches import unshuffled
+from .callbacks.base import Callback
+from .callbacks.model_checkpoint import ModelCheckpoint
+from .callbacks.progress import ProgressBar
+from .loggers import CSVLogger, Logger
+from .module import TrainModule
+from .precision import Precision
+from .settings import check_settings, device_type_of
+from .stages import Stages
+
+__all__ = ["Trainer"]
+
+
+class Trainer(Stages):
+    """Runs the steps of a `TrainModule` over the batches of a loader.
+
+    Args:
+        max_epochs, max_steps: where training ends; -1 is never. By default 1000 epochs.
+        min_epochs, min_steps: how far it goes even if a callback wants to stop.
+        callbacks: `Callback`s; without a ModelCheckpoint one is added.
+        logger: a `Logger`, several, True for a CSVLogger, False for none.
+        accumulate_grad_batches: batches whose gradients are added up for one step.
+        gradient_clip_val, gradient_clip_algorithm: the largest gradient: its "norm" or "value".
+        precision: "32", "64", "bf16-mixed" or "16-mixed".
+        limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches: how many
+            batches are used (1), or which part of them (0.1).
+        val_check_interval: validate behind so many batches, or behind this part of an epoch.
+        check_val_every_n_epoch: validate only in each n-th epoch; None counts through epochs.
+        num_sanity_val_steps: batches of validation before training, so that its errors show early.
+        fast_dev_run: a few batches of everything, leaving no files: does it run at all?
+        overfit_batches: train and validate on the same few batches: can it learn at all?
+        log_every_n_steps: how often a logger gets the values of steps.
+        enable_progress_bar, enable_checkpointing: add these callbacks.
+        default_root_dir: the folder for logs and checkpoints.
+        deterministic: ask for algorithms that give the same bits each time.
+        detect_anomaly: stop where a NaN is made.
+        accelerator, devices: "auto", "cpu", "gpu"; one device.
+
+    Raises: SettingError (a ValueError): a setting makes no sense.
+    """
+
+    def __init__(
+        self, *, accelerator: str = "auto", devices: Any = "auto", precision: str | int = "32",
+        logger: Any = True, callbacks: Callback | Sequence[Callback] | None = None,
+        fast_dev_run: bool | int = False, max_epochs: int | None = None,
+        min_epochs: int | None = None, max_steps: int = -1, min_steps: int | None = None,
+        limit_train_batches: int | float | None = None,
+        limit_val_batches: int | float | None = None, limit_test_batches: int | float | None = None,
+        limit_predict_batches: int | float | None = None, overfit_batches: int | float = 0,
+        val_check_interval: int | float = 1.0, check_val_every_n_epoch: int | None = 1,
+        num_sanity_val_steps: int = 2, log_every_n_steps: int = 50,
+        enable_checkpointing: bool = True, enable_progress_bar: bool = True,
+        accumulate_grad_batches: int = 1, gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None, deterministic: bool = False,
+        detect_anomaly: bool = False, default_root_dir: str | os.PathLike[str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.max_steps, self.min_epochs, self.min_steps = max_steps, min_epochs, min_steps
+        self.max_epochs = 1000 if max_epochs is None and max_steps == -1 else max_epochs
+        self.limit_train_batches, self.limit_val_batches = limit_train_batches, limit_val_batches
+        self.limit_test_batches = limit_test_batches
+        self.limit_predict_batches = limit_predict_batches
+        self.overfit_batches = overfit_batches
+        self.val_check_interval = val_check_interval
+        self.check_val_every_n_epoch = check_val_every_n_epoch
+        self.num_sanity_val_steps = num_sanity_val_steps
+        self.log_every_n_steps = log_every_n_steps
+        self.accumulate_grad_batches = accumulate_grad_batches
+        self.gradient_clip_val = gradient_clip_val
+        self.gradient_clip_algorithm = gradient_clip_algorithm
+        self.detect_anomaly = detect_anomaly
+        self.fast_dev_run = fast_dev_run
+        self.default_root_dir = os.fspath(default_root_dir or ".")
+        self.device_type = device_type_of(accelerator, devices, cuda.is_available())
+        check_settings(self)
+        self.precision = Precision(precision, self.device_type)
+        self.should_stop = self.interrupted = False
+        self.state = "waiting"
+        self._val_loaders: list[Any] = []
+        if deterministic:
+            use_deterministic_algorithms(True)
+        given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks or ())
+        self._choose_parts(given, logger, enable_checkpointing, enable_progress_bar)
+
+    def _choose_parts(self, given: list[Callback], logger: Any, saves: bool, bar: bool) -> None:
+        """Add the callbacks and loggers that were not given; a trial run leaves no files."""
+        if self.fast_dev_run:
+            few = int(self.fast_dev_run)
+            self.max_epochs, self.max_steps, self.num_sanity_val_steps = 1, few, 0
+            self.limit_train_batches = self.limit_val_batches = few
+            self.limit_test_batches = self.limit_predict_batches = few
+            given = [each for each in given if not isinstance(each, ModelCheckpoint)]
+            logger = saves = False
+        if bar and not any(isinstance(each, ProgressBar) for each in given):
+            given.append(ProgressBar())
+        if saves and not any(isinstance(each, ModelCheckpoint) for each in given):
+            given.append(ModelCheckpoint())
+        self.callbacks = sorted(given, key=lambda each: isinstance(each, ModelCheckpoint))
+        loggers = list(logger) if isinstance(logger, list | tuple) else [logger]
+        self.loggers: list[Logger] = [
+            CSVLogger(self.default_root_dir) if each is True else each
+            for each in loggers if each not in (False, None)
+        ]  # fmt: skip
+
+    # What a user calls --------------------------------------------------------------------
+
+    def fit(
+        self, model: TrainModule, train_dataloaders: Any = None, val_dataloaders: Any = None,
+        datamodule: Any = None, ckpt_path: Any = None,
+    ) -> None:  # fmt: skip
+        """Train a module.
+
+        Args:
+            model: its `training_step` is run on each batch.
+            train_dataloaders: the loader; by default `model.train_dataloader()`.
+            val_dataloaders: one or several loaders for `validation_step`.
+            datamodule: an object with the methods of `DataModule`, instead of loaders.
+            ckpt_path: a checkpoint to go on from, exactly where it was saved.
+
+        Raises: TrainError: something is missing. Errors of steps say in which batch they were.
+        """
+        with self._running(model, datamodule, "fit") as source:
+            self.train_loader = self._train_loader(source, train_dataloaders, datamodule)
+            self._val_loaders = self._loaders(source, "val", val_dataloaders)
+            if self.overfit_batches:
+                self.train_loader = unshuffled(self.train_loader)
+                self.limit_train_batches = self.limit_val_batches = self.overfit_batches
+                self._val_loaders = [self.train_loader] if self._val_loaders else []
+            self._check_steps(model)
+            self._make_optimizers(model)
+            if ckpt_path is not None:
+                checkpoints.restore(self, checkpoints.read(ckpt_path))
+                if self.loop.over():
+                    warn(
+                        f"fit: the checkpoint is at epoch {self.loop.epoch}, step "
+                        f"{self.global_step}, and max_epochs={self.max_epochs}, "
+                        f"max_steps={self.max_steps}: there is nothing left to train"
+                    )
+            for logger in self.loggers:
+                if model.hparams:
+                    logger.log_hyperparams(model.hparams)
+            self.call("on_fit_start")
+            if ckpt_path is None:
+                self._sanity_check()
+            model.train()
+            self.loop.run(self.train_loader)
+            self.call("on_fit_end")
+
+    def validate(
+        self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
+        verbose: bool = True, datamodule: Any = None,
+    ) -> list[dict[str, float]]:  # fmt: skip
+        """Run `validation_step` on every batch; return what was logged, for each loader."""
+        return self._evaluate("validate", model, dataloaders, ckpt_path, datamodule, verbose)[0]
+
+    def test(
+        self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
+        verbose: bool = True, datamodule: Any = None,
+    ) -> list[dict[str, float]]:  # fmt: skip
+        """Run `test_step` on every batch; return what was logged, for each loader.
+
+        Args:
+            ckpt_path: a file, "best" or "last": whose weights are tested.
+        """
+        return self._evaluate("test", model, dataloaders, ckpt_path, datamodule, verbose)[0]
+
+    def predict(
+        self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
+        datamodule: Any = None,
+    ) -> list[Any]:  # fmt: skip
+        """Return what `predict_step` returns for every batch (for several loaders a list each)."""
+        outputs = self._evaluate("predict", model, dataloaders, ckpt_path, datamodule, False)[1]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def save_checkpoint(self, filepath: Any, weights_only: bool = False) -> None:
+        """Save everything that `fit(..., ckpt_path=...)` needs to go on exactly.
+
+        Exactly between two batches: in `on_train_batch_end`, `on_validation_end`,
+        `on_train_epoch_end`, or when `fit` has returned.
+        """
+        save(checkpoints.dump(self, weights_only), filepath)
+
+    # What can be read ---------------------------------------------------------------------
+
+    @property
+    def current_epoch(self) -> int:
+        """How many epochs have ended."""
+        return self.loop.epoch
+
+    @property
+    def global_step(self) -> int:
+        """How many steps the optimizers have taken."""
+        return self.loop.global_step
+
+    @property
+    def callback_metrics(self) -> dict[str, Any]:
+        """The newest value of every logged name, as tensors."""
+        return {name: tensor(value) for name, value in self.values.items()}
+
+    @property
+    def progress_bar_metrics(self) -> dict[str, float]:
+        """The newest values logged with `prog_bar=True`."""
+        return dict(self.bar_values)
+
+    @property
+    def logged_metrics(self) -> dict[str, float]:
+        """The newest values that the loggers got."""
+        return dict(self.logged_values)
+
+    @property
+    def logger(self) -> Logger | None:
+        """The first logger."""
+        return self.loggers[0] if self.loggers else None
+
+    @property
+    def log_dir(self) -> str:
+        """Where the first logger that writes files writes them."""
+        folders = [each.log_dir for each in self.loggers if each.log_dir]
+        return folders[0] if folders else self.default_root_dir
+
+    @property
+    def num_training_batches(self) -> int | None:
+        """How many batches an epoch has, or None if the loader does not say."""
+        return self.loop.length
+
+    @property
+    def checkpoint_callback(self) -> ModelCheckpoint | None:
+        """The first ModelCheckpoint."""
+        found = (each for each in self.callbacks if isinstance(each, ModelCheckpoint))
+        return next(found, None)

@@ -1,0 +1,22 @@
+"""TensorBoard's messages, out of tensorboardX, imported when they are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ...errors import missing_extra
+
+__all__ = ["message"]
+
+
+def message(name: str) -> Any:
+    """Return a kind of message: "summary.Summary" is `tensorboardX.proto.summary_pb2.Summary`.
+
+    Raises: MissingExtraError: tensorboardX is not installed.
+    """
+    module, _, kind = name.partition(".")
+    try:
+        return getattr(import_module(f"tensorboardX.proto.{module}_pb2"), kind)
+    except ModuleNotFoundError as error:
+        raise missing_extra("logging", "SummaryWriter", f"{error.name} is not installed") from error
