@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings as _warnings
+from math import e, inf, nan, pi
 from typing import Any as _Any
 
-__version__ = "0.1.0"
+from .version import OWN as __version__
 
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
 from . import (
-    autograd, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special, utils,
+    amp, autograd, cpu, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special,
+    utils,
 )  # fmt: skip
+from .amp import autocast
+from .amp.state import *
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -24,6 +28,7 @@ from .autograd import (
 from .autograd.anomaly import (
     is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled,
 )  # fmt: skip
+from .compiler import compile
 from .core.printing import set_printoptions
 from .core.shapes import Size, broadcast_shapes
 from .core.tensor import Tensor
@@ -48,10 +53,17 @@ from .serialization import load, save
 from .settings import *
 from .signal.spectrogram import istft, stft
 
+newaxis = None
+
+_LATER = (
+    "__config__", "accelerator", "distributions", "jit", "mps", "multiprocessing", "profiler",
+    "testing", "torch_version", "train", "types", "viz", "xpu",
+)  # fmt: skip
+
 
 def __getattr__(name: str) -> _Any:
     """Load what few need when it is first asked for: `edutorch.viz`, `edutorch.distributions`."""
-    if name in ("viz", "distributions"):
+    if name in _LATER:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)

@@ -15,6 +15,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a script that says `import torch`, unmodified")
+    run.add_argument("-m", action="store_true", help="SCRIPT is the name of a module or package")
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
 
@@ -39,9 +40,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"unknown arguments: {' '.join(others)}")
 
     if options.command == "run":
-        from .cli.run import run
+        from .cli.run import run, run_module
 
-        return run(options.script, options.arguments)
+        return (run_module if options.m else run)(options.script, options.arguments)
     if options.command == "doctor":
         from .doctor import doctor
 

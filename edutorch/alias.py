@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from . import version
 from .errors import EdutorchError
 
 _OURS = __name__.partition(".")[0]
@@ -35,6 +36,35 @@ def install() -> None:
             hint="install the alias before anything says `import torch`",
         )
     sys.meta_path.insert(0, _Finder())
+    # A script asks `torch.__version__ >= "2.0"`: it is told whose behaviour it gets.
+    vars(sys.modules[_OURS])["__version__"] = version.__version__
+    _install_in_children()
+
+
+def _install_in_children() -> None:
+    """Let processes that start afresh (not by fork) know the alias before they run the script.
+
+    Such a process reads what to prepare from its parent, then imports the parent's script.
+    What it reads gets one more entry, which is the call of `install`.
+    """
+    import multiprocessing
+    from multiprocessing import spawn
+
+    usual = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        return {**usual(name), "edutorch": _CallOfInstall()}
+
+    spawn.get_preparation_data = get_preparation_data
+    # A fork server would import the script before it has been told.
+    multiprocessing.set_forkserver_preload([])
+
+
+class _CallOfInstall:
+    """Unpickled, this is a call of `install`."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return install, ()
 
 
 def our_name(name: str) -> str:

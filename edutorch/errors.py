@@ -48,12 +48,12 @@ def layout(
     return "\n".join(lines)
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn the user, at the line of the user's own code that led here."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 class EdutorchError(Exception):
@@ -184,6 +184,10 @@ class OutOfMemory(EdutorchError, MemoryError, RuntimeError):
 
 class LinAlgError(EdutorchError, RuntimeError):
     """A matrix has not what was asked for: no inverse, no Cholesky factor."""
+
+
+class NotHereError(EdutorchError, NotImplementedError):
+    """PyTorch has it and edutorch has not; the hint says what does the same work."""
 
 
 class MissingExtraError(EdutorchError, ImportError):

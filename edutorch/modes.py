@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from _signal import SIGINT, default_int_handler  # `signal` itself converts, which takes 3 µs
+from _signal import getsignal as _getsignal
+from _signal import signal as _signal
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from threading import current_thread, main_thread
 from typing import Any
 
 
@@ -22,7 +26,8 @@ class Modes:
     `listeners`: callables that receive every event (see `events.py`); `levels`: open
     levels of forward mode, the outermost first (see `core/forward.py`); `saving`: what
     is done to values saved for backward, or why nothing may be (see `core/saving.py`);
-    `batches`: open levels of `vmap`, the outermost first (see `backends/batched.py`)."""
+    `batches`: open levels of `vmap`, the outermost first (see `backends/batched.py`);
+    `autocast`: what converts the operands of ops, if anything does (see `amp/`)."""
 
     grad: bool = True
     inference: bool = False
@@ -30,6 +35,7 @@ class Modes:
     levels: tuple[Any, ...] = ()
     saving: Any = None
     batches: tuple[Any, ...] = ()
+    autocast: Any = None
 
 
 PLAIN = Modes()
@@ -42,7 +48,7 @@ def _normal(modes: Modes) -> Modes:
     """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
     if modes.inference or modes.listeners or modes.levels or modes.saving is not None:
         return modes
-    if modes.batches:
+    if modes.batches or modes.autocast is not None:
         return modes
     return PLAIN if modes.grad else QUIET
 
@@ -52,6 +58,42 @@ def switch(before: Modes, **changes: Any) -> None:
     _CURRENT.set(_normal(replace(before, **changes)))
 
 
+# Ctrl-C can strike between any two instructions, also where a mode is about to be left: it
+# would then stay in force. So inside a block another handler waits until that is done.
+
+
+_LATE: list[int] = []  # interrupts that have come while a mode was being entered or left
+
+
+def patient(number: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt, but not while a mode is being entered or left: right after."""
+    inner = frame
+    while inner is not None:
+        if inner.f_code in _SWITCHING:
+            _LATE.append(number)
+            return
+        inner = inner.f_back
+    default_int_handler(number, frame)
+
+
+def raise_late() -> None:
+    """Raise the KeyboardInterrupt that had to wait. It belongs to the main thread."""
+    if current_thread() is main_thread():
+        _LATE.clear()
+        default_int_handler(SIGINT, None)
+
+
+def be_patient() -> bool:
+    """Put `patient` in the place of Python's own handler, and say whether it was that."""
+    if _getsignal(SIGINT) is not default_int_handler or current_thread() is not main_thread():
+        return False
+    try:
+        _signal(SIGINT, patient)
+    except ValueError:  # the main thread of an interpreter that is not the main one
+        return False
+    return True
+
+
 class ModeContext:
     """Changes some modes inside a `with` block or a decorated function.
 
@@ -59,21 +101,35 @@ class ModeContext:
     entered several times, also inside itself: each entry remembers its own past.
     """
 
+    _outer: Modes | None = None  # what to go back to, if not to what was in force on entry
+
     def __init__(self) -> None:
-        self._before: list[Modes] = []
+        self._before: list[tuple[Modes, bool]] = []
 
     def changes(self, modes: Modes) -> dict[str, Any]:
         """Return the fields of `modes` that are different inside, with their values."""
         raise NotImplementedError
 
+    def after(self, before: Modes) -> Modes:
+        """Return the modes inside, given those outside."""
+        return _normal(replace(before, **self.changes(before)))
+
     def __enter__(self) -> Any:
+        replaced = be_patient()
         before = current()
-        self._before.append(before)
-        switch(before, **self.changes(before))
+        self._before.append((self._outer or before, replaced))
+        _CURRENT.set(self.after(before))
+        if _LATE:
+            self.__exit__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _CURRENT.set(self._before.pop())
+        before, replaced = self._before.pop()
+        _CURRENT.set(before)
+        if replaced and _getsignal(SIGINT) is patient:
+            _signal(SIGINT, default_int_handler)
+        if _LATE:
+            raise_late()
 
     def clone(self) -> ModeContext:
         """Return a fresh context of the same kind, for one call of a decorated function."""
@@ -111,6 +167,9 @@ class ModeContext:
         return wrapped
 
 
+_SWITCHING = {ModeContext.__enter__.__code__, ModeContext.__exit__.__code__, be_patient.__code__}
+
+
 class no_grad(ModeContext):
     """Stop recording: results inside the block do not require gradients.
 
@@ -131,6 +190,14 @@ class no_grad(ModeContext):
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__()
 
+    plain = QUIET
+
+    def after(self, before: Modes) -> Modes:
+        """Return the modes inside, quickly for the usual ones outside."""
+        if before is PLAIN or before is QUIET:
+            return self.plain
+        return super().after(before)
+
     def changes(self, modes: Modes) -> dict[str, Any]:
         return {"grad": False}
 
@@ -144,6 +211,8 @@ class enable_grad(no_grad):
     >>> y.requires_grad
     True
     """
+
+    plain = PLAIN
 
     def changes(self, modes: Modes) -> dict[str, Any]:
         return {"grad": not modes.inference}
@@ -167,16 +236,12 @@ class set_grad_enabled(ModeContext):
     def changes(self, modes: Modes) -> dict[str, Any]:
         return {"grad": self.mode}
 
-    def __exit__(self, *exception: object) -> None:
-        self._before.pop()
-        _CURRENT.set(self._outer)
-
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        _CURRENT.set(self._outer)  # used as a decorator: the switch belongs to the calls
+        _CURRENT.set(self._outer or PLAIN)  # used as a decorator: the switch belongs to the calls
         return super().__call__(function)
 
 

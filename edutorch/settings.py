@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from . import dtypes
+from .backends.cuda import matmul
 from .device import set_default_device
 
 __all__ = [
@@ -28,7 +29,6 @@ class Kept:
     interop_threads: int | None = None
     deterministic = False
     warn_only = False
-    matmul_precision = "highest"
     warn_always = False
 
 
@@ -156,7 +156,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"precision must be highest, high or medium, got {precision!r}")
-    Kept.matmul_precision = precision
+    matmul.precision = precision
 
 
 def get_float32_matmul_precision() -> str:
@@ -165,7 +165,7 @@ def get_float32_matmul_precision() -> str:
     >>> get_float32_matmul_precision()
     'highest'
     """
-    return Kept.matmul_precision
+    return matmul.precision
 
 
 def set_flush_denormal(mode: bool) -> bool:

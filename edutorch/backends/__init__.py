@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
+from . import cuda, cudnn, mkl, mkldnn, mps, openmp  # switches that scripts set, kept
 from . import numpy as _numpy
 from .numpy import Backend
 

@@ -1,8 +1,9 @@
 """`python -m edutorch run SCRIPT`: a PyTorch script on edutorch, unmodified.
 
 The script sees what plain `python SCRIPT` would show it: its own folder first
-on the path, its arguments, `__name__ == "__main__"`. An error it does not
-catch is reported with its own lines only.
+on the path, its arguments, `__name__ == "__main__"`. So does a module that is
+named with `-m`, as `python -m MODULE` would run it. An error that is not
+caught is reported with the script's own lines only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from importlib.machinery import SourceFileLoader
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, TracebackType
 
@@ -37,6 +40,41 @@ def run(script: str, arguments: list[str]) -> int:
     sys.modules["__main__"] = main
     exec(compile(Path(path).read_bytes(), path, "exec", dont_inherit=True), vars(main))
     return 0
+
+
+def run_module(name: str, arguments: list[str]) -> int:
+    """Run the module `name`, or the `__main__` of a package, as `python -m name` would."""
+    alias.install()
+    sys.argv = ["-m", *arguments]
+    sys.path[0] = os.getcwd()
+    spec = _spec_of(name)
+    if spec is None or spec.origin is None or not isinstance(spec.loader, InspectLoader):
+        print(f"edutorch run: there is no module {name!r}", file=sys.stderr)
+        return 2
+    sys.argv[0] = spec.origin
+    sys.excepthook = _report_for(spec.origin)
+
+    main = ModuleType("__main__")
+    main.__file__, main.__loader__ = spec.origin, spec.loader
+    main.__spec__, main.__package__ = spec, spec.parent
+    sys.modules["__main__"] = main
+    code = spec.loader.get_code(spec.name)
+    assert code is not None
+    exec(code, vars(main))
+    return 0
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Find a module that can be run; a package is run by its `__main__`."""
+    try:
+        spec = find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as error:
+        if not name.startswith(f"{error.name}"):
+            raise
+        return None
+    return spec
 
 
 def _report_for(path: str) -> Callable[..., None]:

@@ -12,15 +12,18 @@ from .. import backends
 from ..backends.cupy import problems
 from ..errors import OutOfMemory as OutOfMemoryError
 from ..ops.random import default_generator
+from . import amp
 
 __all__ = [
     "OutOfMemoryError",
+    "amp",
     "current_device",
     "device_count",
     "empty_cache",
     "get_device_capability",
     "get_device_name",
     "is_available",
+    "is_bf16_supported",
     "manual_seed",
     "manual_seed_all",
     "mem_get_info",
@@ -38,6 +41,14 @@ def is_available() -> bool:
     True
     """
     return not problems()
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Say whether the GPU computes in bfloat16: False where there is none.
+
+    Before compute capability 8.0 it is emulated, which counts unless it is excluded.
+    """
+    return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
 def device_count() -> int:
@@ -88,19 +99,27 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for later tensors, but not in use, back to the GPU."""
-    _cupy().get_default_memory_pool().free_all_blocks()
+    """Give memory that is kept for later tensors, but not in use, back to the GPU, if there is one.
+
+    >>> cuda.empty_cache()
+    """
+    if is_available():
+        _cupy().get_default_memory_pool().free_all_blocks()
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return how many bytes tensors use on the GPU."""
+    """Return how many bytes tensors use on the GPU: 0 where there is none."""
+    if not is_available():
+        return 0
     cupy = _cupy()
     with cupy.cuda.Device(_number(device)):
         return cupy.get_default_memory_pool().used_bytes()
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Return how many bytes are used by tensors or kept for later ones."""
+    """Return how many bytes are used by tensors or kept for later ones: 0 without a GPU."""
+    if not is_available():
+        return 0
     cupy = _cupy()
     with cupy.cuda.Device(_number(device)):
         return cupy.get_default_memory_pool().total_bytes()

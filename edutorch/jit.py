@@ -1,0 +1,157 @@
+"""`torch.jit`: what is scripted or traced runs as Python.
+
+Decorated functions and modules give the same results as undecorated ones. What TorchScript
+would add, a program that runs without Python, is not here, and asking for it says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from .core.tensor import Tensor
+from .errors import NotHereError
+
+__all__ = [
+    "Final", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing",
+    "isinstance", "load", "optimize_for_inference", "optimized_execution", "save", "script",
+    "script_if_tracing", "script_method", "trace", "unused", "wait",
+]  # fmt: skip
+
+T = TypeVar("T")
+_isinstance = isinstance
+
+
+@functools.cache
+def _say_once(name: str) -> None:
+    warnings.warn(
+        f"torch.jit.{name}: there is no TorchScript here; the function runs as Python, "
+        "with the same results",
+        stacklevel=3,
+    )
+
+
+def script(
+    obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> T:
+    """Return the function, class or module itself, and say once that it stays Python.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     edutorch.jit.script(lambda x: x + 1)(tensor([1.0]))
+    tensor([2.])
+    """
+    _say_once("script")
+    return obj
+
+
+def trace(func: T, example_inputs: Any = None, *others: Any, **settings: Any) -> T:
+    """Return the function or module itself: it need not be traced in order to run.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     edutorch.jit.trace(lambda x: x + 1, tensor([0.0]))(tensor([1.0]))
+    tensor([2.])
+    """
+    _say_once("trace")
+    return func
+
+
+def script_method(fn: T) -> T:
+    """Return the method unchanged."""
+    return fn
+
+
+def script_if_tracing(fn: T) -> T:
+    """Return the function unchanged."""
+    return fn
+
+
+def export(fn: T) -> T:
+    """Return the method unchanged: every method can be called."""
+    return fn
+
+
+def ignore(drop: Any = False, **settings: Any) -> Any:
+    """Leave a method as Python, as all are: used as `@ignore` or `@ignore(drop=…)`."""
+    return drop if callable(drop) else script_method
+
+
+def unused(fn: T) -> T:
+    """Return the method unchanged."""
+    return fn
+
+
+def annotate(the_type: Any, the_value: T) -> T:
+    """Return the value; its type is a remark for TorchScript."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Say whether `obj` is of that class, or of one of a tuple of them."""
+    return _isinstance(obj, target_type)
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call the function at once; `wait` hands out the result."""
+    return func(*args, **kwargs)
+
+
+def wait(future: T) -> T:
+    """Return what `fork` has computed."""
+    return future
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """Return the module, which has to be in eval mode."""
+    if mod.training:
+        raise RuntimeError("freeze: the module is in training mode; call module.eval() first")
+    return mod
+
+
+def optimize_for_inference(mod: T, other_methods: Any = None) -> T:
+    """Return the module unchanged."""
+    return mod
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Accept the wish: nothing is done about it."""
+    yield
+
+
+def is_scripting() -> bool:
+    """Say whether the code that asks runs as TorchScript: never."""
+    return False
+
+
+def is_tracing() -> bool:
+    """Say whether the code that asks is being traced: never."""
+    return False
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Refuse: there is no TorchScript to be saved.
+
+    Raises: NotHereError: always.
+    """
+    raise NotHereError(
+        "jit.save",
+        "there is no TorchScript here, so nothing that runs without Python can be saved",
+        hint="save the weights: torch.save(model.state_dict(), path)",
+    )
+
+
+def load(f: Any, map_location: Any = None, *others: Any, **settings: Any) -> Tensor:
+    """Refuse: a TorchScript file holds a program that cannot be run here.
+
+    Raises: NotHereError: always.
+    """
+    raise NotHereError(
+        "jit.load",
+        "a TorchScript file holds a program, and there is nothing here to run it",
+        hint="build the module in Python and load its weights with load_state_dict",
+    )

@@ -1,0 +1,57 @@
+"""A version that is compared by its numbers: "2.13" is later than "2.9"."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+PYTORCH = "2.13.0"
+"""The PyTorch whose names and behaviour are followed."""
+
+
+class TorchVersion(str):
+    """A text such as "2.13.0+cpu" that is ordered by its numbers.
+
+    It is compared with another version, a text or a tuple of numbers; what stands behind
+    the numbers does not count.
+
+    >>> TorchVersion("2.13.0+cpu") >= "2.9", TorchVersion("2.13.0") >= (3, 0)
+    (True, False)
+    """
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __lt__(self, other: Any) -> bool:
+        return _numbers(self) < _numbers(other)
+
+    def __le__(self, other: Any) -> bool:
+        return _numbers(self) <= _numbers(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return _numbers(self) > _numbers(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return _numbers(self) >= _numbers(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str | tuple | list):
+            return NotImplemented
+        return str(self) == other if isinstance(other, str) else _numbers(self) == _numbers(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _numbers(version: Any) -> list[int]:
+    """Return the leading numbers, without zeros at their end: 2.0 is 2."""
+    if isinstance(version, str):
+        found = re.match(r"v?(\d+(?:\.\d+)*)", version)
+        if found is None:
+            raise ValueError(f"{version!r} is no version: expected numbers, as in '2.13.0'")
+        numbers = [int(part) for part in found[1].split(".")]
+    else:
+        numbers = [int(part) for part in version]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return numbers
