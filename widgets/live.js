@@ -5,6 +5,7 @@ import { Curves } from "./curve.js";
 import { Details } from "./details.js";
 import { Controls } from "./controls.js";
 import { Viewport } from "./viewport.js";
+import { makeFoldable, tween } from "./folds.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -85,6 +86,7 @@ class LiveView {
 
   /** @param {Picture} picture */
   newGraph(picture) {
+    const before = this.graph;
     try {
       this.graph = new Graph(picture);
     } catch (error) {
@@ -94,6 +96,8 @@ class LiveView {
     this.message.textContent = "";
     this.details.choose(null);
     this.viewport.show(this.graph);
+    makeFoldable(this.graph, (command) => this.model.send(command));
+    tween(before, this.graph);
     const [first] = this.graph.nodes.values();
     first?.group.setAttribute("tabindex", "0");
   }

@@ -92,6 +92,12 @@ export class Graph {
       const group = groups.get(node.id);
       if (group) this.nodes.set(node.id, drawnNode(group, node));
     }
+    /** @type {Map<string, SVGElement>} */
+    this.frames = new Map();
+    for (const { id } of picture.frames) {
+      const group = groups.get(id);
+      if (group) this.frames.set(id, group);
+    }
     for (const { id, source, target } of picture.edges) {
       const group = groups.get(id);
       if (group) this.edges.set(id, { group, label: group.querySelector("text"), source, target });
@@ -142,18 +148,20 @@ function drawnNode(group, node) {
   group.setAttribute("role", "img");
   group.setAttribute("tabindex", "-1");
   const where = node.module ? ` in ${node.module}` : "";
-  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}, shape ${node.shape.join(" by ") || "scalar"}`);
+  const inside = node.inside ? `, ${node.inside} nodes inside` : "";
+  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}`);
   const lines = /** @type {SVGElement[]} */ ([...group.children].filter((child) => child.localName === "text"));
   lines.forEach((line, index) => line.classList.add(LINES[index] ?? "more"));
   return { group, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
 }
 
-const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2 };
+const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6 };
+const DOUBLE = new Set(["parameter", "group"]);
 
 /**
  * One rectangle instead of Graphviz's shapes: what was given has square corners,
  * what was computed has round ones. Borders (live.css) tell the kinds apart, and
- * a parameter has two.
+ * a parameter and a closed group have two.
  * @param {SVGElement} group
  * @param {PictureNode["kind"]} kind
  * @returns {Box}
@@ -162,7 +170,7 @@ function replaceShapes(group, kind) {
   const shapes = group.querySelectorAll("path, polygon, polyline, ellipse");
   const box = extent([...shapes]);
   shapes.forEach((shape) => shape.remove());
-  const borders = kind === "parameter" ? ["card", "inner"] : ["card"];
+  const borders = DOUBLE.has(kind) ? ["card", "inner"] : ["card"];
   const rectangles = borders.map((name, inset) =>
     svgElement("rect", {
       class: name,

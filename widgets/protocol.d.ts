@@ -8,7 +8,7 @@
  * `tests/golden/*.json` holds examples, checked from both sides.
  */
 
-export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant";
+export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant" | "group";
 
 export interface PictureNode {
   /** Stable within one picture: "n0", "n1", … also the `id` of the SVG group. */
@@ -24,6 +24,24 @@ export interface PictureNode {
   formulas: Record<string, string>;
   /** Whether a gradient can reach it; only then its box has a fourth line. */
   differentiable: boolean;
+  device: string;
+  /** The line of the user's code that made it, "" where it is not known. */
+  line: string;
+  /** What is kept for backward: [name, bytes]. */
+  saved: [string, number][];
+  /** Key of the open group around it, "" outside any. */
+  frame: string;
+  /** Key of the closed group that it stands for (kind "group"), and how many nodes that holds. */
+  group: string;
+  inside: number;
+}
+
+/** An open group: `<g id="c0" class="cluster">` in the SVG, its title the `<text>` in it. */
+export interface Frame {
+  id: string; // "c0", "c1", …
+  key: string;
+  title: string;
+  around: string; // key of the frame it lies in, "" for none
 }
 
 export interface PictureEdge {
@@ -39,6 +57,7 @@ export interface Picture {
   structure: string;
   nodes: PictureNode[];
   edges: PictureEdge[];
+  frames: Frame[];
   /**
    * The laid-out graph, as Graphviz writes it. A node is `<g id="n0" class="node">` with
    * one `<text>` per line: name, shape, value and, if it is differentiable, gradient.
@@ -78,7 +97,9 @@ export interface Patch {
 /**
  * "step": let one training step through and pause again. "ready": somebody is looking
  * (sent when a view is drawn, and as the answer to a patch whose state is "paused").
+ * "open" and "close": show the inside of a group, or the group as one box.
  */
 export interface Command {
-  type: "pause" | "resume" | "step" | "ready";
+  type: "pause" | "resume" | "step" | "ready" | "open" | "close";
+  group?: string;
 }

@@ -9,10 +9,9 @@ the same way whatever its numbers are, and a page can change them in place.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
-from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
+from .graph import Frame, GraphEdge, GraphNode, NodeKind, Snapshot
 from .summaries import TINY, UNKNOWN, Stats, number, number_size
 
 NODE_STYLES: dict[NodeKind, str] = {
@@ -22,6 +21,7 @@ NODE_STYLES: dict[NodeKind, str] = {
     "buffer": 'shape=tab style=filled fillcolor="#EFEAF8" color="#6B5B8C"',
     "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
     "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
+    "group": 'shape=folder style=filled fillcolor="#EEF0F3" color="#5B6B82"',
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
 
@@ -29,7 +29,6 @@ FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
 
 SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
-FRAMED_MODULES = 60
 NUMBER_WIDTH = 7
 SPACE = "\xa0"  # one that does not break and is not left out
 
@@ -169,49 +168,30 @@ def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool) -> st
 
 
 def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:
-    """Write the nodes, those of one module in a frame, and frames inside frames."""
+    """Write the nodes, those of one open group in a frame, and frames inside frames."""
     graph = snapshot.graph
-    frames = framed_modules(graph)
-    members: dict[str, list[str]] = {path: [] for path in ("", *frames)}
+    members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
+    bad = set(snapshot.bad)
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
-        path = next((path for path in enclosing(node.module) if path in frames), "")
         lines = node_lines(node, value, grad, reserve)
-        members[path].append(_box(node, lines, node.id in snapshot.bad))
-    return _frame("", list(members), members, graph, "  ")
+        members[node.frame].append(_box(node, lines, node.id in bad))
+    inner: dict[str, list[Frame]] = {}
+    for frame in graph.frames:
+        inner.setdefault(frame.around, []).append(frame)
+    return _members("", members, inner, "  ")
 
 
-def enclosing(path: str) -> list[str]:
-    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
-    parts = path.split(".") if path else []
-    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-
-
-def framed_modules(graph: Graph) -> list[str]:
-    """Return the paths of the modules that get a frame: those with more than one box."""
-    boxes = Counter(path for node in graph.nodes for path in enclosing(node.module))
-    frames = [path for path, count in boxes.items() if count > 1]
-    return frames if len(frames) <= FRAMED_MODULES else []
-
-
-def _parent(path: str, paths: list[str]) -> str:
-    return next((outer for outer in enclosing(path)[1:] if outer in paths), "")
-
-
-def _frame(
-    path: str, paths: list[str], members: dict[str, list[str]], graph: Graph, indent: str
+def _members(
+    key: str, members: dict[str, list[str]], inner: dict[str, list[Frame]], indent: str
 ) -> list[str]:
-    lines = [indent + line for line in members[path]]
-    for index, inner in enumerate(paths):
-        if inner and _parent(inner, paths) == path:
-            name = shown(inner[len(path) :].lstrip("."))
-            kind = graph.modules.get(inner)
-            title = quoted([f"{name} · {shown(kind)}" if kind and kind != name else name])
-            lines += [
-                f"{indent}subgraph cluster_{index} {{",
-                f"{indent}  id=c{index} label={title} labeljust=l margin=8",
-                f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
-                *_frame(inner, paths, members, graph, indent + "  "),
-                f"{indent}}}",
-            ]
+    lines = [indent + line for line in members[key]]
+    for frame in inner.get(key, ()):
+        lines += [
+            f"{indent}subgraph cluster_{frame.id} {{",
+            f"{indent}  id={frame.id} label={quoted([shown(frame.title)])} labeljust=l margin=8",
+            f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
+            *_members(frame.key, members, inner, indent + "  "),
+            f"{indent}}}",
+        ]
     return lines

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from .summaries import Stats
 
-NodeKind = Literal["leaf", "parameter", "buffer", "op", "output", "constant"]
+NodeKind = Literal["leaf", "parameter", "buffer", "op", "output", "constant", "group"]
 
 LONGEST_LABEL = 200
 
@@ -33,6 +33,22 @@ class GraphNode:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
+    device: str = "cpu"
+    line: str = ""  # of the user's code: "lesson.py:12  y = w * x"
+    saved: tuple[tuple[str, int], ...] = ()  # what is kept for backward, in bytes
+    frame: str = ""  # the open group that it lies in
+    group: str = ""  # the closed group that it stands for
+    inside: int = 0  # how many nodes that one holds
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An open group, drawn around its members. `around` is the key of the one it lies in."""
+
+    id: str
+    key: str
+    title: str
+    around: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +68,18 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     modules: Mapping[str, str] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
 
     @functools.cached_property
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
         nodes = [
-            (node.kind, node.label, node.module, node.shape, node.dtype, node.differentiable)
+            (node.kind, node.label, node.module, node.shape, node.dtype, node.differentiable,
+             node.frame, node.group, node.inside)
             for node in self.nodes
-        ]
+        ]  # fmt: skip
         edges = [(edge.source, edge.target, edge.input) for edge in self.edges]
-        content = repr((nodes, edges, sorted(self.modules.items())))
+        content = repr((nodes, edges, sorted(self.modules.items()), self.frames))
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
@@ -71,6 +89,7 @@ class Graph:
             "structure": self.structure,
             "nodes": [{**asdict(node), "shape": list(node.shape)} for node in self.nodes],
             "edges": [asdict(edge) for edge in self.edges],
+            "frames": [asdict(frame) for frame in self.frames],
             "svg": svg,
         }
 
@@ -173,6 +192,12 @@ def arrange(
         tuple(vertices[key].grad for key in order),
         tuple(flows),
     )
+
+
+def enclosing(path: str) -> list[str]:
+    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def ancestors(vertices: Mapping[Key, Vertex], roots: Iterable[Key]) -> set[Key]:

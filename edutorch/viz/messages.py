@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -45,27 +45,26 @@ class Curve:
         return [(step, mean if math.isfinite(mean) else None) for step, mean in means]
 
 
-def patch_of(
-    snapshot: Snapshot | None,
-    step: int,
-    state: State,
-    curves: dict[str, Curve],
-    layouts: int,
-) -> dict[str, Any]:
-    """Make the `Patch` of one step."""
+def patch_of(step: int, state: State, curves: Mapping[str, Curve]) -> dict[str, Any]:
+    """Make the part of a `Patch` that has nothing to do with a graph."""
+    return {
+        "type": "patch",
+        "step": step,
+        "scalars": {name: curve.points() for name, curve in curves.items()},
+        "state": state,
+    }
+
+
+def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
+    """Make the part of a `Patch` that says in words what `numbers_of` packs."""
     nodes = snapshot.graph.nodes if snapshot else ()
     values = snapshot.values if snapshot else ()
     grads = snapshot.grads if snapshot else ()
     return {
-        "type": "patch",
         "structure": snapshot.graph.structure if snapshot else "",
-        "step": step,
         "tiny": _texts(zip(nodes, values, strict=True)),
         "tinyGrad": _texts(zip(nodes, grads, strict=True)),
         "bad": list(snapshot.bad) if snapshot else [],
-        "scalars": {name: curve.points() for name, curve in curves.items()},
-        "state": state,
-        "layouts": layouts,
     }
 
 

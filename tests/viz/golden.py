@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from edutorch.viz.dot import dot_text
+from edutorch.viz.fold import folded
 from edutorch.viz.graph import Snapshot, Vertex, arrange
-from edutorch.viz.live import blank_numbers
-from edutorch.viz.messages import Curve, numbers_of, patch_of
+from edutorch.viz.layouts import blank_numbers
+from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of
 from edutorch.viz.render import render
 from edutorch.viz.summaries import Stats, summarize
 
@@ -56,7 +57,7 @@ def example() -> Snapshot:
         "s": Vertex("op", "sum", "", (), sources=(("input", "p"),), value=summarize(np.array(2.5)),
                     grad=summarize(np.array(1.0)), flows={"input": full}),
     }  # fmt: skip
-    return arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"})
+    return folded(arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"}))
 
 
 def nasty() -> Snapshot:
@@ -66,7 +67,7 @@ def nasty() -> Snapshot:
     for index, name in enumerate(NASTY):
         vertices[f"v{index}"] = Vertex("op", name, name, (2, 3), sources=((name, source),))
         source = f"v{index}"
-    return arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0]))
+    return folded(arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0])))
 
 
 def picture(snapshot: Snapshot) -> dict[str, Any]:
@@ -82,14 +83,22 @@ def patch() -> dict[str, Any]:
         curve.add(step, loss)
     numbers = np.frombuffer(numbers_of(example()), "<f4")
     return {
-        "patch": patch_of(example(), 4, "running", {"loss": curve}, 1),
+        "patch": {
+            **patch_of(4, "running", {"loss": curve}),
+            **texts_of(example()),
+            "layouts": 1,
+        },
         "numbers": [None if np.isnan(each) else float(each) for each in numbers],
     }
 
 
 def everything() -> dict[str, Any]:
     """Return the content of each golden file by name; null stands for NaN."""
-    commands = [{"type": kind} for kind in ("pause", "resume", "step", "ready")]
+    commands = [
+        *({"type": kind} for kind in ("pause", "resume", "step", "ready")),
+        {"type": "open", "group": "layers.0"},
+        {"type": "close", "group": "layers.0"},
+    ]
     return {
         "picture.json": picture(example()),
         "nasty.json": picture(nasty()),

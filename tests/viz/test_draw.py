@@ -112,6 +112,6 @@ def test_a_chain_of_3000_ops_is_read_without_recursion():
     for _ in range(3000):
         y = y + 1.0
     picture = draw(y)
-    assert len(picture.snapshot.graph.nodes) == 3001
-    assert picture.table(limit=200).endswith("… and 2801 more")
-    assert len(picture.table().splitlines()) == 3002
+    assert len(picture.whole.graph.nodes) == 3001
+    assert [node.label for node in picture.snapshot.graph.nodes] == ["x", "add ×3000"]
+    assert picture.table(limit=1).endswith("… and 1 more")

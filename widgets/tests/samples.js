@@ -22,6 +22,8 @@ const SVG = `<?xml version="1.0"?>
 <g id="e0" class="edge"><path d="M80,-35L110,-35"/><polygon points="105,-38 110,-35 105,-32"/><text x="95" y="-38">0.00000</text></g>
 </g></svg>`;
 
+const PLAIN = { device: "cpu", line: "", saved: [], frame: "", group: "", inside: 0 };
+
 /** @returns {any} */
 export function samplePicture() {
   return {
@@ -29,10 +31,11 @@ export function samplePicture() {
     structure: "s1",
     svg: SVG,
     nodes: [
-      { id: "n0", kind: "parameter", label: "w", module: "", shape: [3], dtype: "float32", formulas: {}, differentiable: true },
-      { id: "n1", kind: "output", label: "sum", module: "m", shape: [], dtype: "float32", formulas: { input: "g\\,\\mathbf{1}" }, differentiable: false },
+      { id: "n0", kind: "parameter", label: "w", module: "", shape: [3], dtype: "float32", formulas: {}, differentiable: true, ...PLAIN },
+      { id: "n1", kind: "output", label: "sum", module: "m", shape: [], dtype: "float32", formulas: { input: "g\\,\\mathbf{1}" }, differentiable: false, ...PLAIN },
     ],
     edges: [{ id: "e0", source: "n0", target: "n1", input: "input" }],
+    frames: [],
   };
 }
 
