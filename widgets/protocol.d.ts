@@ -24,6 +24,8 @@ export interface PictureNode {
   formulas: Record<string, string>;
   /** Whether a gradient can reach it; only then its box has a fourth line. */
   differentiable: boolean;
+  /** The variable of the user's code that holds it, or "": the name line is "h = relu". */
+  variable: string;
   device: string;
   /** The line of the user's code that made it, "" where it is not known. */
   line: string;

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 
 from .graph import Frame, GraphEdge, GraphNode, NodeKind, Snapshot
-from .summaries import TINY, UNKNOWN, Stats, number, number_size
+from .summaries import TINY, UNKNOWN, Stats, bar_text, number, number_size
 
 NODE_STYLES: dict[NodeKind, str] = {
     "op": 'shape=box style="rounded,filled" fillcolor="#EAF1FB" color="#5B6B82"',
@@ -47,9 +47,15 @@ def shown(label: str) -> str:
     return text if len(text) <= SHOWN_LABEL else text[: SHOWN_LABEL - 1] + "…"
 
 
+def name_text(node: GraphNode) -> str:
+    """Write what a box is called: `weight`, `relu`, or `h = relu` where a variable holds it."""
+    return shown(f"{node.variable} = {node.label}" if node.variable else node.label)
+
+
 def shape_text(node: GraphNode) -> str:
-    """Write shape and type: `64×10 float32`, `scalar float32`."""
-    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}"
+    """Write shape and type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
+    where = "" if node.device == "cpu" else f" {node.device}"
+    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
 
 def value_text(stats: Stats | None) -> str:
@@ -86,9 +92,12 @@ def node_lines(
     spaces that do not break.
     """
     width = len("value ") + reserved(node) if reserve else 0
-    lines = [shown(node.label), shape_text(node)]
+    lines = [name_text(node), shape_text(node)]
     if reserve or value is not None:
         lines.append(value_text(value).ljust(width, SPACE))
+    if value is not None and value.bars and not reserve:
+        lines.append(f"{number(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number(value.max)}"
+                     .replace(" ", SPACE))  # fmt: skip
     if node.differentiable and (reserve or grad is not None):
         lines.append(grad_text(grad).ljust(width, SPACE))
     return lines

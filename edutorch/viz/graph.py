@@ -33,6 +33,7 @@ class GraphNode:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
+    variable: str = ""  # of the user's code, that holds it: "h" of h = x.tanh()
     device: str = "cpu"
     line: str = ""  # of the user's code: "lesson.py:12  y = w * x"
     saved: tuple[tuple[str, int], ...] = ()  # what is kept for backward, in bytes
@@ -74,7 +75,7 @@ class Graph:
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
         nodes = [
-            (node.kind, node.label, node.module, node.shape, node.dtype, node.differentiable,
+            (node.kind, node.label, node.variable, node.module, node.shape, node.dtype, node.differentiable,
              node.frame, node.group, node.inside)
             for node in self.nodes
         ]  # fmt: skip
@@ -133,6 +134,10 @@ class Vertex:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
+    variable: str = ""
+    device: str = "cpu"
+    line: str = ""
+    saved: tuple[tuple[str, int], ...] = ()
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
     grad: Stats | None = None
@@ -149,6 +154,10 @@ class Vertex:
             dtype=self.dtype,
             formulas=self.formulas,
             differentiable=self.differentiable,
+            variable=self.variable[:LONGEST_LABEL],
+            device=self.device,
+            line=self.line[:LONGEST_LABEL],
+            saved=self.saved,
         )
 
 

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .. import dtypes
 from ..core.autograd import Node
 from ..core.engine import unbroadcast
 from ..core.tensor import Tensor
@@ -26,7 +25,7 @@ from ..events import (
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
 from .summaries import Stats, summarize
-from .trace import input_names, number_vertex, op_vertex
+from .trace import input_names, leaf_vertex, name_variables, number_vertex, op_vertex
 
 
 class Recorder:
@@ -45,10 +44,17 @@ class Recorder:
         sampled: whether the last step was.
         loss: the value of the scalar on which backward last ran, None if unknown.
         cost: seconds spent on the last sampled step.
+        detailed: count for histograms too.
     """
 
-    def __init__(self, names: Names, on_step: Callable[[Recorder], None] | None = None) -> None:
+    def __init__(
+        self,
+        names: Names,
+        on_step: Callable[[Recorder], None] | None = None,
+        detailed: bool = False,
+    ) -> None:
         self.names = names
+        self.detailed = detailed
         self.on_step = on_step
         self.step = 0
         self.sampling = self.sampled = True
@@ -89,6 +95,9 @@ class Recorder:
         handler(event)
         self._spent += time.perf_counter() - start - (self._aside - aside)
 
+    def _summary(self, array: Any) -> Stats:
+        return summarize(array, self.detailed)
+
     # Forward ----------------------------------------------------------------------------
 
     def _module_entered(self, event: ModuleEntered) -> None:
@@ -114,7 +123,8 @@ class Recorder:
             return
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
-        vertex.value = summarize(output._array)
+        vertex.device = str(output.device)
+        vertex.value = self._summary(output._array)
         sources = []
         for name, given in zip(input_names(node), event.inputs, strict=True):
             key = self._source(given, node, name)
@@ -144,22 +154,14 @@ class Recorder:
             return known[1]
         key = ("leaf", len(self._vertices), id(tensor))
         self._leaves[id(tensor)] = weakref.ref(tensor), key
-        kind, module, label = self.names.of(tensor)
-        self._vertices[key] = Vertex(
-            kind,
-            label,
-            module,
-            tuple(tensor._array.shape),
-            dtypes.of(tensor._array.dtype).name,
-            differentiable=tensor.requires_grad,
-            value=summarize(tensor._array),
-        )
+        self._vertices[key] = vertex = leaf_vertex(tensor, self.names)
+        vertex.value = self._summary(tensor._array)
         return key
 
     # Backward ---------------------------------------------------------------------------
 
     def _gradient_reached(self, vertex: Vertex, gradient: Tensor) -> None:
-        vertex.grad = summarize(gradient._array)
+        vertex.grad = self._summary(gradient._array)
 
     def _gradient_flowed(self, event: GradientFlowed) -> None:
         node = event.node
@@ -175,6 +177,8 @@ class Recorder:
 
     def _backward_began(self, order: int) -> None:
         self._roots.append(order)
+        if self.sampling:  # later in the loop, the variables may hold other tensors
+            name_variables(self._vertices, self.names)
         if self._scalar is not None and self._scalar[0] == order:
             loss = self._scalar[1]()
             if loss is not None and (self.sampling or not loss.is_cuda):
@@ -184,7 +188,7 @@ class Recorder:
         self._accumulated = True
         known = self._leaves.get(id(event.tensor))
         if self.sampling and known is not None and known[0]() is event.tensor:
-            self._vertices[known[1]].grad = summarize(event.tensor._grad._array)
+            self._vertices[known[1]].grad = self._summary(event.tensor._grad._array)
 
     # Steps ------------------------------------------------------------------------------
 

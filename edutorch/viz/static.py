@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import EdutorchError, MissingExtraError
-from .dot import dot_text, grad_text, shape_text, shown, value_text
+from .dot import dot_text, grad_text, name_text, shape_text, shown, value_text
 from .fold import Choice, folded
 from .graph import Graph, GraphNode, Snapshot
 from .render import LayoutError, render
@@ -94,7 +94,7 @@ class Drawing:
         for node, value, grad in itertools.islice(numbers, limit):
             rows.append(
                 (
-                    f"{node.id} {shown(node.label)}",
+                    f"{node.id} {name_text(node)}",
                     shown(node.module) if node.module else "",
                     shape_text(node),
                     value_text(value).removeprefix("value ").strip(),

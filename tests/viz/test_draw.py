@@ -11,11 +11,12 @@ from edutorch.viz.static import FormatError
 def test_what_the_graph_still_knows(device):
     x = edutorch.tensor(3.0, requires_grad=True)
     y = x**2 + 2 * x + 1
+    kind = "scalar float32".split() + ([] if device == "cpu" else [str(x.device)])
     table = draw(y).table().splitlines()
-    assert table[1].split() == ["n0", "x", "scalar", "float32", "3", "—"]
-    assert table[-1].split()[:5] == ["n6", "add", "scalar", "float32", "16"]
+    assert table[1].split() == ["n0", "x", *kind, "3", "—"]
+    assert table[-1].split()[: 5 + len(kind)] == ["n6", "y", "=", "add", *kind, "16"]
     y.backward()
-    assert draw(y).table().splitlines()[1].split() == ["n0", "x", "scalar", "float32", "3", "8"]
+    assert draw(y).table().splitlines()[1].split() == ["n0", "x", *kind, "3", "8"]
 
 
 def test_saved_values_are_shown_while_the_graph_holds_them():

@@ -22,7 +22,7 @@ const SVG = `<?xml version="1.0"?>
 <g id="e0" class="edge"><path d="M80,-35L110,-35"/><polygon points="105,-38 110,-35 105,-32"/><text x="95" y="-38">0.00000</text></g>
 </g></svg>`;
 
-const PLAIN = { device: "cpu", line: "", saved: [], frame: "", group: "", inside: 0 };
+const PLAIN = { variable: "", device: "cpu", line: "", saved: [], frame: "", group: "", inside: 0 };
 
 /** @returns {any} */
 export function samplePicture() {
