@@ -155,7 +155,7 @@ function drawnNode(group, node) {
   return { group, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
 }
 
-const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6 };
+const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6, gradient: 10 };
 const DOUBLE = new Set(["parameter", "group"]);
 
 /**

@@ -8,7 +8,7 @@
  * `tests/golden/*.json` holds examples, checked from both sides.
  */
 
-export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant" | "group";
+export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant" | "group" | "gradient";
 
 export interface PictureNode {
   /** Stable within one picture: "n0", "n1", … also the `id` of the SVG group. */
@@ -51,6 +51,8 @@ export interface PictureEdge {
   source: string; // the input
   target: string; // the op that uses it
   input: string; // name of the op's argument
+  /** "backward": the way of a gradient; "kept": a value that waits for backward. */
+  kind: "forward" | "backward" | "kept";
 }
 
 export interface Picture {

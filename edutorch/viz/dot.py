@@ -21,6 +21,7 @@ NODE_STYLES: dict[NodeKind, str] = {
     "buffer": 'shape=tab style=filled fillcolor="#EFEAF8" color="#6B5B8C"',
     "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
     "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
+    "gradient": 'shape=box style="filled,diagonals" fillcolor="#FBE9DA" color="#9A5B22"',
     "group": 'shape=folder style=filled fillcolor="#EEF0F3" color="#5B6B82"',
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
@@ -53,7 +54,7 @@ def name_text(node: GraphNode) -> str:
 
 
 def shape_text(node: GraphNode) -> str:
-    """Write shape and type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
+    """Write shape, type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
     where = "" if node.device == "cpu" else f" {node.device}"
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
@@ -158,9 +159,10 @@ def dot_text(
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
+    both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room, SPACE) if len(graph.edges) <= LABELLED_EDGES else ""
-        lines.append(_arrow(edge, flow, text, straight=edge.source in computed))
+        lines.append(_arrow(edge, flow, text, edge.source in computed, both))
     return "\n".join([*lines, "}", ""])
 
 
@@ -169,11 +171,16 @@ def _box(node: GraphNode, lines: list[str], bad: bool) -> str:
     return f"{node.id} [id={node.id} label={quoted(lines)} {NODE_STYLES[node.kind]}{alarm}]"
 
 
-def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool) -> str:
+def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool, both: bool) -> str:
     # A space on either side keeps the number off the line.
     label = f" label={quoted([f'{SPACE}{text}{SPACE}'])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
-    return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
+    ends, more = f"{edge.source} -> {edge.target}", ""
+    if edge.kind == "kept":
+        more = " constraint=false style=dotted arrowhead=odot"
+    elif edge.kind == "backward" and both:  # a row of its own, which runs from right to left
+        ends, more = f"{edge.target} -> {edge.source}", " dir=back"
+    return f"  {ends} [id={edge.id}{label}{weight} {flow_style(flow)}{more}]"
 
 
 def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:

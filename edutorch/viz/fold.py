@@ -223,11 +223,11 @@ class Visible:
             together = source in closed or target in closed
             if together and source == target:
                 continue
-            key = (source, target, "" if together else edge.id)
+            key = (source, target, edge.kind if together else edge.id)
             if key in found:
                 sources[found[key]] = -1
                 continue
             found[key] = len(edges)
-            edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input))
+            edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
             sources.append(number)
         return tuple(edges), tuple(sources)

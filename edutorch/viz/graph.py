@@ -16,7 +16,10 @@ from typing import Any, Literal
 
 from .summaries import Stats
 
-NodeKind = Literal["leaf", "parameter", "buffer", "op", "output", "constant", "group"]
+NodeKind = Literal[
+    "leaf", "parameter", "buffer", "op", "output", "constant", "group", "gradient",
+]  # fmt: skip
+EdgeKind = Literal["forward", "backward", "kept"]
 
 LONGEST_LABEL = 200
 
@@ -54,12 +57,17 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """One arrow, from an input to the op that uses it as its argument `input`."""
+    """One arrow, from an input to the op that uses it as its argument `input`.
+
+    In the graph of backward (`mirror.py`) the arrows of gradients are "backward", and those of
+    values that wait for it "kept".
+    """
 
     id: str
     source: str
     target: str
     input: str
+    kind: EdgeKind = "forward"
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,11 @@ class Graph:
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
         nodes = [
-            (node.kind, node.label, node.variable, node.module, node.shape, node.dtype, node.differentiable,
-             node.frame, node.group, node.inside)
+            (node.kind, node.label, node.variable, node.module, node.shape, node.dtype,
+             node.differentiable, node.device, node.frame, node.group, node.inside)
             for node in self.nodes
         ]  # fmt: skip
-        edges = [(edge.source, edge.target, edge.input) for edge in self.edges]
+        edges = [(edge.source, edge.target, edge.input, edge.kind) for edge in self.edges]
         content = repr((nodes, edges, sorted(self.modules.items()), self.frames))
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 

@@ -186,9 +186,13 @@ class Recorder:
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
-        known = self._leaves.get(id(event.tensor))
-        if self.sampling and known is not None and known[0]() is event.tensor:
-            self._vertices[known[1]].grad = self._summary(event.tensor._grad._array)
+        self.leaf_received(event.tensor, event.tensor._grad)
+
+    def leaf_received(self, leaf: Tensor, gradient: Tensor | None) -> None:
+        """Note the gradient of a leaf."""
+        known = self._leaves.get(id(leaf))
+        if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
+            self._vertices[known[1]].grad = self._summary(gradient._array)
 
     # Steps ------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def summarize(array: Any, bars: bool = False) -> Stats:
 
     >>> import numpy
     >>> summarize(numpy.array([3.0, -4.0]))
-    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]')
+    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]', bars=())
     """
     array = getattr(array, "all_examples", array)  # inside of vmap
     size = array.size

@@ -54,7 +54,6 @@ def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
     """Add a tensor that no recorded op made, unless it is there already."""
     key = leaf_key(tensor)
     if key not in vertices:
-        kind, module, label = names.of(tensor)
         vertices[key] = leaf_vertex(tensor, names)
         vertices[key].value = summarize(tensor._array, bars=True)
         vertices[key].grad = stats_of(tensor._grad)

@@ -53,7 +53,9 @@ def test_leaves_without_any_name():
 
 @pytest.mark.parametrize("thing", [3, None, [1.0], "x"])
 def test_what_has_no_graph(thing):
-    with pytest.raises(NotDrawableError, match=r"expected a tensor, got \w+\n  hint: draw a res"):
+    with pytest.raises(
+        NotDrawableError, match=r"expected a tensor, a module or a function, got \w+\n"
+    ):
         draw(thing)
 
 

@@ -226,7 +226,7 @@ def test_after_a_pause_the_numbers_go_on_at_once():
             descend(w)
     running = [at - begin for at, patch in zip(page.times, page.patches, strict=True)
                if patch["state"] == "running" and at > begin + 0.5]  # fmt: skip
-    assert len(running) > 5
+    assert len(running) >= 2
 
 
 def test_a_pause_without_any_page_ends_with_a_warning(monkeypatch):

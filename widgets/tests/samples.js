@@ -34,7 +34,7 @@ export function samplePicture() {
       { id: "n0", kind: "parameter", label: "w", module: "", shape: [3], dtype: "float32", formulas: {}, differentiable: true, ...PLAIN },
       { id: "n1", kind: "output", label: "sum", module: "m", shape: [], dtype: "float32", formulas: { input: "g\\,\\mathbf{1}" }, differentiable: false, ...PLAIN },
     ],
-    edges: [{ id: "e0", source: "n0", target: "n1", input: "input" }],
+    edges: [{ id: "e0", source: "n0", target: "n1", input: "input", kind: "forward" }],
     frames: [],
   };
 }
