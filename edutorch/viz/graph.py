@@ -108,13 +108,15 @@ class Snapshot:
     """A graph and its numbers at one moment.
 
     `values` and `grads` go with the nodes, `flows` (the gradient that went along
-    an edge) with the edges; None where it is not known.
+    an edge) with the edges; None where it is not known. `order` says which of the vertices,
+    in the order in which they were gathered, each node was.
     """
 
     graph: Graph
     values: tuple[Stats | None, ...]
     grads: tuple[Stats | None, ...]
     flows: tuple[Stats | None, ...]
+    order: tuple[int, ...] = ()
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
@@ -150,6 +152,8 @@ class Vertex:
     value: Stats | None = None
     grad: Stats | None = None
     flows: dict[str, Stats] = field(default_factory=dict)
+    watched: bool = True  # its numbers are wanted
+    tracked: bool = True  # and those of the gradients that leave it
 
     def named(self, id: str, kind: NodeKind) -> GraphNode:
         """Return the node that this becomes."""
@@ -197,6 +201,7 @@ def arrange(
         for name, source in vertex.sources:
             edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
             flows.append(vertex.flows.get(name))
+    numbers = {key: number for number, key in enumerate(vertices)}
     used = [node.module for node in nodes]
     shown = {
         path: name
@@ -208,6 +213,7 @@ def arrange(
         tuple(vertices[key].value for key in order),
         tuple(vertices[key].grad for key in order),
         tuple(flows),
+        tuple(numbers[key] for key in order),
     )
 
 

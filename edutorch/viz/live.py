@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EdutorchError, missing_extra, warn
 from ..events import listening
+from .fold import Plan
+from .graph import Snapshot
 from .layouts import LIMIT, PATIENCE
 from .messages import Curve, State, patch_of
 from .names import Names
 from .pace import Gate, Throttle
-from .recorder import Recorder
+from .recorder import Recorder, Watch
 from .render import engines, warm_up
 from .stage import Stage
 from .static import Drawing
 
 if TYPE_CHECKING:
     from ..nn import Module
+
+
+SETTLED, ALL_AGAIN = 3, 10
+"""Samples of one structure before only what is open is looked at; each so many, all is."""
 
 
 class PaceError(EdutorchError, ValueError):
@@ -80,6 +86,10 @@ class View:
         self._listening = listening(self._recorder)
         self._throttle = Throttle()
         self._gate = Gate(checked_pace(steps_per_second))
+        self._full: tuple[Snapshot, int] | None = None  # the last step with all numbers
+        self._last_structure = ""
+        self._alike = 0  # for how many samples the graph has been the same
+        self._watched: Plan | None = None
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir)
@@ -222,8 +232,31 @@ class View:
                 self._hold()
         else:
             self._gate.keep_pace()
+        if recorder.sampled:
+            self._choose_watch(recorder)
         # Before a pause the page must get the very step at which the loop stands.
         recorder.sampling = self._throttle.sample() or self._gate.paused
+
+    def _choose_watch(self, recorder: Recorder) -> None:
+        """Take the numbers of a large graph only where it is open, once it has stayed the same.
+
+        Now and then all of them are taken: for whoever opens a group when nothing runs any more.
+        """
+        snapshot = recorder.snapshot
+        if snapshot is None or self._gate.paused:
+            recorder.watch = None
+            return
+        if recorder.full:
+            self._full = snapshot, recorder.step
+        same = snapshot.graph.structure == self._last_structure
+        self._last_structure = snapshot.graph.structure
+        self._alike = self._alike + 1 if same else 0
+        plan = self._stage.plan(snapshot.graph)
+        small = len(snapshot.graph.nodes) < 2 * len(plan.nodes)
+        if small or self._alike < SETTLED or self._alike % ALL_AGAIN == 0:
+            recorder.watch = None
+        elif recorder.watch is None or self._watched is not plan:
+            recorder.watch, self._watched = Watch.of(plan, snapshot), plan
 
     def _hold(self) -> None:
         self._state = "paused"
@@ -240,20 +273,28 @@ class View:
         """Take a message of the page. While a loop runs, this is another thread than the loop's."""
         self._gate.command(str(content.get("type")))
         if self._stage.command(content) and self._state in ("finished", "failed"):
-            self._send(patience=LIMIT)
+            self._send(patience=LIMIT, again=True)
 
     def _answer(self) -> None:
         """Send again what stands still, if the page asked for it in another form."""
         if self._stage.asked:
             self._send()
 
-    def _send(self, patience: float | None = PATIENCE) -> None:
-        """Send the last sampled step, with a new picture if the graph changed."""
+    def _send(self, patience: float | None = PATIENCE, again: bool = False) -> None:
+        """Send the last sampled step, with a new picture if the graph changed.
+
+        Args:
+            again: it is over, and something else of it is looked at: show the last step of
+                which all numbers are known.
+        """
         if self._stage.page is None:
             return
         start = time.perf_counter()
-        patch = patch_of(self.step, self._state, self._curves)
-        waited = self._stage.show(self._recorder.snapshot, patch, patience)
+        snapshot, step = self._recorder.snapshot, self.step
+        if again and not self._recorder.full and self._full is not None:
+            snapshot, step = self._full
+        patch = patch_of(step, self._state, self._curves)
+        waited = self._stage.show(snapshot, patch, patience)
         self._throttle.spent(self._recorder.cost + time.perf_counter() - start - waited)
 
     def _curve(self, name: str) -> Curve:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.autograd import Node
@@ -22,10 +23,30 @@ from ..events import (
     OpApplied,
     Stepped,
 )
+from .fold import Plan
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
 from .summaries import Stats, summarize
 from .trace import input_names, leaf_vertex, name_variables, number_vertex, op_vertex
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Of which vertices the numbers are wanted, and those of the gradients that leave them."""
+
+    nodes: frozenset[int]
+    flows: frozenset[int]
+
+    @classmethod
+    def of(cls, plan: Plan, whole: Snapshot) -> Watch:
+        """Watch what a plan shows of a graph."""
+        numbers = {node.id: number for node, number in
+                   zip(whole.graph.nodes, whole.order, strict=True)}  # fmt: skip
+        shown = (whole.graph.edges[edge].target for edge in plan.edges if edge >= 0)
+        return cls(
+            frozenset(whole.order[node] for node in plan.nodes),
+            frozenset(numbers[target] for target in shown),
+        )
 
 
 class Recorder:
@@ -45,6 +66,8 @@ class Recorder:
         loss: the value of the scalar on which backward last ran, None if unknown.
         cost: seconds spent on the last sampled step.
         detailed: count for histograms too.
+        watch: whose numbers are taken, where not everything is to be seen.
+        full: whether the last sampled step has the numbers of everything.
     """
 
     def __init__(
@@ -55,6 +78,8 @@ class Recorder:
     ) -> None:
         self.names = names
         self.detailed = detailed
+        self.watch: Watch | None = None
+        self.full = True
         self.on_step = on_step
         self.step = 0
         self.sampling = self.sampled = True
@@ -98,6 +123,15 @@ class Recorder:
     def _summary(self, array: Any) -> Stats:
         return summarize(array, self.detailed)
 
+    def _add(self, key: Key, vertex: Vertex) -> Vertex:
+        """Gather a vertex, and decide whether its numbers are wanted."""
+        if self.watch is not None:
+            number = len(self._vertices)
+            vertex.watched = number in self.watch.nodes
+            vertex.tracked = number in self.watch.flows
+        self._vertices[key] = vertex
+        return vertex
+
     # Forward ----------------------------------------------------------------------------
 
     def _module_entered(self, event: ModuleEntered) -> None:
@@ -124,15 +158,16 @@ class Recorder:
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
         vertex.device = str(output.device)
-        vertex.value = self._summary(output._array)
         sources = []
         for name, given in zip(input_names(node), event.inputs, strict=True):
             key = self._source(given, node, name)
             if key is not None:
                 sources.append((name, key))
         vertex.sources = tuple(sources)
-        self._vertices[node._order] = vertex
-        if not node.gathers:
+        self._add(node._order, vertex)
+        if vertex.watched:
+            vertex.value = self._summary(output._array)
+        if vertex.watched and not node.gathers:
             node.hang("gradient", lambda gradient: self._gradient_reached(vertex, gradient))
 
     def _source(self, given: Any, node: Node, name: str) -> Key | None:
@@ -143,7 +178,7 @@ class Recorder:
             return self._leaf(given)
         if isinstance(given, int | float):
             key = ("number", node._order, name)
-            self._vertices[key] = number_vertex(name, given)
+            self._add(key, number_vertex(name, given))
             return key
         return None
 
@@ -154,8 +189,9 @@ class Recorder:
             return known[1]
         key = ("leaf", len(self._vertices), id(tensor))
         self._leaves[id(tensor)] = weakref.ref(tensor), key
-        self._vertices[key] = vertex = leaf_vertex(tensor, self.names)
-        vertex.value = self._summary(tensor._array)
+        vertex = self._add(key, leaf_vertex(tensor, self.names))
+        if vertex.watched:
+            vertex.value = self._summary(tensor._array)
         return key
 
     # Backward ---------------------------------------------------------------------------
@@ -171,7 +207,7 @@ class Recorder:
             self._backward_began(node._order)
         self._last_flow = flow
         vertex = self._vertices.get(node._order)
-        if vertex is not None and self.sampling:
+        if vertex is not None and vertex.tracked and self.sampling:
             name = input_names(node)[event.index]
             vertex.flows[name] = flow_stats(event.gradient, node.edges[event.index])
 
@@ -192,7 +228,8 @@ class Recorder:
         """Note the gradient of a leaf."""
         known = self._leaves.get(id(leaf))
         if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
-            self._vertices[known[1]].grad = self._summary(gradient._array)
+            vertex = self._vertices[known[1]]
+            vertex.grad = self._summary(gradient._array) if vertex.watched else None
 
     # Steps ------------------------------------------------------------------------------
 
@@ -208,6 +245,7 @@ class Recorder:
         if self.sampling:
             if self._vertices:
                 self.snapshot = self._arrange()
+                self.full = self.watch is None
             self.cost = self._spent + time.perf_counter() - start
         self.sampled = self.sampling
         self.step += 1

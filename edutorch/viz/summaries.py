@@ -97,7 +97,7 @@ def bar_text(counts: Sequence[int]) -> str:
     """Draw a histogram in a line of text: ▁ for few, █ for most, a space for none.
 
     >>> bar_text([0, 1, 8, 4])
-    ' ▁█▅'
+    ' ▁█▄'
     """
     peak = max(counts, default=0)
     marks = "▁▂▃▄▅▆▇█"

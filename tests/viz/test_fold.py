@@ -239,6 +239,7 @@ class FakePage:
         json.dumps([picture, patch], allow_nan=False)
         self.pictures += [picture] if picture else []
         self.patches.append(patch)
+        self.numbers = np.frombuffer(numbers, "<f4")
 
 
 def until(condition):
@@ -308,3 +309,34 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
         train()
     assert sizes[0] > 40
     assert len(page.pictures[-1]["nodes"]) <= 40
+
+
+def test_numbers_are_taken_only_where_somebody_can_see_them(monkeypatch):
+    model = Tower()
+    optimizer = optim.SGD(model.parameters(), lr=0.01)
+    view = live(model)
+    page = view._stage.page = FakePage()
+    counts = []
+    with view:
+        for _ in range(60):
+            optimizer.zero_grad()
+            model(edutorch.ones(2, 3)).sum().backward()
+            optimizer.step()
+            snapshot = view._recorder.snapshot
+            counts.append(sum(value is not None for value in snapshot.values))
+    whole = len(snapshot.graph.nodes)
+    visible = folded(snapshot)
+    assert counts[0] == whole
+    assert min(counts) <= len(visible.graph.nodes)
+    assert all(value is not None for value in visible.values)
+    plan = plan_of(snapshot.graph, Choice())
+    shown = [flow for flow, edge in zip(visible.flows, plan.edges, strict=True) if edge >= 0]
+    assert sum(flow is None for flow in shown) == 1  # the data has no gradient
+    assert page.patches[-1]["state"] == "finished"
+    view._command({"type": "open", "group": "blocks.5"})
+    assert page.patches[-1]["step"] <= 60
+    opened = page.pictures[-1]["nodes"]
+    numbers = page.numbers[: 4 * len(opened)].reshape(-1, 4)
+    inner = [at for at, node in enumerate(opened) if node["frame"].startswith("blocks.5")]
+    assert len(inner) > 3
+    assert np.isfinite(numbers[inner, 0]).all()
