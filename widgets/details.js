@@ -8,8 +8,6 @@ import { formula } from "./formula.js";
 /** @type {[string, (numbers: NodeNumbers) => string][]} */
 const NUMBERS = [
   ["mean", (numbers) => formatNumber(numbers.mean)],
-  ["min", (numbers) => formatNumber(numbers.min)],
-  ["max", (numbers) => formatNumber(numbers.max)],
   ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? "—" : formatSize(numbers.gradient))],
 ];
 

@@ -1,5 +1,5 @@
 // The live view of a training loop. anywidget calls `render` once per output cell.
-import { readFloats, namedNumbers } from "./numbers.js";
+import { namedNumbers } from "./numbers.js";
 import { Graph } from "./picture.js";
 import { Curves } from "./curve.js";
 import { Details } from "./details.js";
@@ -76,9 +76,9 @@ class LiveView {
     // Python waits for somebody who can press Resume, but not for an empty room.
     if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
     this.controls.show(patch);
-    this.curves.show(patch.scalars);
+    this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
-    const named = namedNumbers(this.graph.picture, readFloats(this.model.get("numbers")));
+    const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
     this.graph.apply(patch, named, this.viewport.visible());
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));

@@ -1,9 +1,9 @@
 /**
  * The border between Python (`edutorch/viz/`) and the page (`widgets/`).
  *
- * Python keeps three synced traits: `picture` (a `Picture`, sent again only when the
+ * Python keeps four synced traits: `picture` (a `Picture`, sent again only when the
  * structure of the graph changed), `patch` (a `Patch`) and `numbers` (float32, see
- * `Patch`), the last two always set together. The page keeps no history: what it finds
+ * `Patch`), always set together, and `curves` (`Curves`), about once in a second. The page keeps no history: what it finds
  * there is all it needs, whenever it comes. It sends `Command`s as custom messages.
  * `tests/golden/*.json` holds examples, checked from both sides.
  */
@@ -73,30 +73,35 @@ export interface Picture {
 
 /**
  * Numbers of one step. Travels as JSON plus ONE binary buffer of float32 (little endian):
- * per node [mean, min, max, gradient norm], then per edge [gradient norm, mean gradient],
- * in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
+ * per node [mean, gradient norm], then per edge [gradient norm], then for each node with 2 to 4
+ * real numbers [these numbers, their gradients]; behind these, as int8, the sign of the mean
+ * gradient (-1, 0 or 1) per node, then per edge. All in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
  *
- * How they are written, with number() as in tests/golden/numbers.json and "—" for unknown:
- *   value line     "value " + tiny[id], or else "mean  " + number(mean)
- *   gradient line  "grad  " + (tinyGrad[id] or number(gradient norm) without its sign)
- *   edge           number(gradient norm) with the sign of the mean gradient
+ * How they are written, with number() as in tests/golden/numbers.json, whole() as in
+ * tests/golden/whole.json, and "—" for unknown:
+ *   value line     "value " + (tiny[id] or whole(numbers)), or of more than 4 "mean  " + number(mean)
+ *   gradient line  "grad  " + (tinyGrad[id] or whole(gradients) or number(norm) without its sign)
+ *   edge           number(gradient norm), with the sign
  */
 export interface Patch {
   type: "patch";
   structure: string;
   step: number;
-  /** Values of tiny nodes (≤ 4 numbers), printed whole: node id -> text. */
+  /** Values of nodes with at most 4 integers, bools or complex numbers: node id -> text. */
   tiny: Record<string, string>;
   /** The same for their gradients. */
   tinyGrad: Record<string, string>;
   /** Nodes whose value or gradient holds NaN or Inf. */
   bad: string[];
-  /** The whole curve of each scalar as [step, value], thinned; null: NaN or Inf. */
-  scalars: Record<string, [number, number | null][]>;
+  /** The last point of each curve; null: NaN or Inf. Whole curves come in `curves`, now and then. */
+  latest: Record<string, [number, number | null]>;
   state: "running" | "paused" | "finished" | "failed";
   /** Layouts asked for so far (structure changes). */
   layouts: number;
 }
+
+/** Each scalar's curve as [step, value], thinned; null: NaN or Inf. */
+export type Curves = Record<string, [number, number | null][]>;
 
 /**
  * "step": let one training step through and pause again. "ready": somebody is looking

@@ -28,6 +28,10 @@ SETTLED, ALL_AGAIN = 3, 10
 """Samples of one structure before only what is open is looked at; each so many, all is."""
 
 
+CURVES_EVERY = 1.0
+"""Seconds after which whole curves are sent again; between, each grows by its latest point."""
+
+
 class PaceError(EdutorchError, ValueError):
     """A pace was asked for at which no step would ever end."""
 
@@ -90,6 +94,7 @@ class View:
         self._last_structure = ""
         self._alike = 0  # for how many samples the graph has been the same
         self._watched: Plan | None = None
+        self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir)
@@ -294,7 +299,11 @@ class View:
         if again and not self._recorder.full and self._full is not None:
             snapshot, step = self._full
         patch = patch_of(step, self._state, self._curves)
-        waited = self._stage.show(snapshot, patch, patience)
+        curves = None
+        if self._state != "running" or start > self._curves_due:
+            self._curves_due = start + CURVES_EVERY
+            curves = {name: curve.points() for name, curve in self._curves.items()}
+        waited = self._stage.show(snapshot, patch, curves, patience)
         self._throttle.spent(self._recorder.cost + time.perf_counter() - start - waited)
 
     def _curve(self, name: str) -> Curve:

@@ -26,7 +26,11 @@ class Page(Protocol):
     """Whatever shows the pictures: the widget, or a test."""
 
     def show(
-        self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None,
     ) -> None: ...
 
 
@@ -71,11 +75,16 @@ class Stage:
         return found
 
     def show(
-        self, snapshot: Snapshot | None, patch: dict[str, Any], patience: float | None = PATIENCE
+        self,
+        snapshot: Snapshot | None,
+        patch: dict[str, Any],
+        curves: dict[str, Any] | None = None,
+        patience: float | None = PATIENCE,
     ) -> float:
         """Send a snapshot with everything else in `patch`; return how long a layout was waited for.
 
         Args:
+            curves: all points of each curve; None: only their latest ones are new.
             patience: seconds to wait for a new layout; with a later one the picture comes later.
         """
         if self.page is None:
@@ -91,7 +100,7 @@ class Stage:
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
-        self.page.show(picture, patch, numbers_of(visible))
+        self.page.show(picture, patch, numbers_of(visible), curves)
         return waited
 
     def _picture(self, graph: Graph, patience: float | None) -> dict[str, Any] | None:

@@ -33,7 +33,8 @@ class Stats:
 
     `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
     when there are at most four of them, else "". The norm is the Euclidean one.
-    `bars`: how many numbers fall into each sixteenth of the range, where somebody asked.
+    `few`: the same as numbers, if they are real. `bars`: how many numbers fall into each
+    sixteenth of the range, where somebody asked.
     """
 
     size: int
@@ -43,6 +44,7 @@ class Stats:
     norm: float
     bad: bool = False
     text: str = ""
+    few: tuple[float, ...] = ()
     bars: tuple[int, ...] = ()
 
     @property
@@ -58,8 +60,9 @@ def summarize(array: Any, bars: bool = False) -> Stats:
         bars: count for a histogram too (of a sample, if there are very many numbers).
 
     >>> import numpy
-    >>> summarize(numpy.array([3.0, -4.0]))
-    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]', bars=())
+    >>> summarize(numpy.array([3.0, -4.0]))  # doctest: +NORMALIZE_WHITESPACE
+    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]',
+          few=(3.0, -4.0), bars=())
     """
     array = getattr(array, "all_examples", array)  # inside of vmap
     size = array.size
@@ -119,6 +122,7 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
         norm=math.nan if bad else math.hypot(*reals),
         bad=bad,
         text=text,
+        few=() if any(isinstance(value, complex) for value in values) else tuple(reals),
     )
 
 

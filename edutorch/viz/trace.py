@@ -191,5 +191,5 @@ def module_of(vertices: dict[Key, Vertex], key: Key) -> str:
 def number_vertex(name: str, value: float) -> Vertex:
     """Describe a Python number that an op was given as its argument `name`."""
     number = float(value)
-    stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}")
+    stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}", few=(number,))
     return Vertex("constant", name, differentiable=False, value=stats)

@@ -48,6 +48,7 @@ class LiveWidget(anywidget.AnyWidget):
     picture = traitlets.Dict().tag(sync=True)
     patch = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
+    curves = traitlets.Dict().tag(sync=True)
 
     def __init__(self, on_command: Callable[[dict[str, Any]], None]) -> None:
         self._esm, self._css = script(), style()
@@ -60,9 +61,17 @@ class LiveWidget(anywidget.AnyWidget):
             comm._reply_subshell_for = None
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
-    def show(self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes) -> None:
-        """Send one step, in one message; `picture` only when it changed."""
+    def show(
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None = None,
+    ) -> None:
+        """Send one step, in one message; `picture` and `curves` only when they are to be new."""
         with self.hold_sync():
+            if curves is not None:
+                self.curves = curves
             if picture is not None:
                 self.picture = picture
             self.patch = patch

@@ -16,6 +16,7 @@ from edutorch.viz.names import Names
 from edutorch.viz.recorder import Recorder
 from edutorch.viz.render import LayoutTimeout
 from edutorch.viz.tree import grouped, runs
+from tests.viz.golden import floats_in
 
 
 class Block(nn.Module):
@@ -235,11 +236,11 @@ class FakePage:
     def __init__(self):
         self.pictures, self.patches = [], []
 
-    def show(self, picture, patch, numbers):
+    def show(self, picture, patch, numbers, curves):
         json.dumps([picture, patch], allow_nan=False)
         self.pictures += [picture] if picture else []
         self.patches.append(patch)
-        self.numbers = np.frombuffer(numbers, "<f4")
+        self.numbers = floats_in(numbers, self.pictures)
 
 
 def until(condition):
@@ -336,7 +337,7 @@ def test_numbers_are_taken_only_where_somebody_can_see_them(monkeypatch):
     view._command({"type": "open", "group": "blocks.5"})
     assert page.patches[-1]["step"] <= 60
     opened = page.pictures[-1]["nodes"]
-    numbers = page.numbers[: 4 * len(opened)].reshape(-1, 4)
+    numbers = page.numbers[: 2 * len(opened)].reshape(-1, 2)
     inner = [at for at, node in enumerate(opened) if node["frame"].startswith("blocks.5")]
     assert len(inner) > 3
     assert np.isfinite(numbers[inner, 0]).all()
