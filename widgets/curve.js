@@ -68,21 +68,40 @@ export class Curves {
     this.element.className = "edutorch-curves";
     /** @type {Map<string, Chart>} */
     this.charts = new Map();
+    /** @type {import("./protocol.js").Curves | null} */
+    this.whole = null;
+    /** @type {Map<string, [number, number | null][]>} */
+    this.points = new Map();
   }
 
-  /** @param {import("./protocol.js").Patch["scalars"]} scalars */
-  show(scalars) {
-    for (const [name, points] of Object.entries(scalars)) {
-      if (points.length === 0) continue;
-      let chart = this.charts.get(name);
-      if (!chart) {
-        if (this.charts.size === MOST_CHARTS) continue;
-        chart = new Chart(name);
-        this.charts.set(name, chart);
-        this.element.append(chart.element);
-      }
-      chart.show(points.map(([step, value]) => [step, value ?? NaN])); // JSON has no NaN
+  /**
+   * Whole curves come rarely; between, each grows by the latest point of every message.
+   * @param {import("./protocol.js").Curves} curves
+   * @param {import("./protocol.js").Patch["latest"]} latest
+   */
+  show(curves, latest) {
+    if (curves !== this.whole) {
+      this.whole = curves;
+      this.points = new Map(Object.entries(curves).map(([name, points]) => [name, [...points]]));
     }
+    for (const [name, point] of Object.entries(latest)) {
+      const points = this.points.get(name) ?? [];
+      const last = points[points.length - 1];
+      if (!last || point[0] > last[0]) points.push(point);
+      this.points.set(name, points);
+      this.chart(name)?.show(points.map(([step, value]) => [step, value ?? NaN])); // JSON has no NaN
+    }
+  }
+
+  /** @param {string} name */
+  chart(name) {
+    let chart = this.charts.get(name);
+    if (!chart && this.charts.size < MOST_CHARTS) {
+      chart = new Chart(name);
+      this.charts.set(name, chart);
+      this.element.append(chart.element);
+    }
+    return chart;
   }
 }
 

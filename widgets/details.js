@@ -8,8 +8,6 @@ import { formula } from "./formula.js";
 /** @type {[string, (numbers: NodeNumbers) => string][]} */
 const NUMBERS = [
   ["mean", (numbers) => formatNumber(numbers.mean)],
-  ["min", (numbers) => formatNumber(numbers.min)],
-  ["max", (numbers) => formatNumber(numbers.max)],
   ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? "—" : formatSize(numbers.gradient))],
 ];
 
@@ -32,13 +30,18 @@ export class Details {
     this.element.replaceChildren();
     this.element.hidden = node === null;
     if (!node) return;
-    const title = child(this.element, "strong", node.label);
+    const title = child(this.element, "strong", node.variable ? `${node.variable} = ${node.label}` : node.label);
     title.className = "name";
     const shape = node.shape.length > 0 ? node.shape.join("×") : "scalar";
     child(this.element, "span", [node.kind, node.module, shape, node.dtype].filter(Boolean).join(" · "));
     for (const [name] of NUMBERS) {
       const field = child(this.element, "label", name);
       this.fields.set(name, child(field, "output", "—"));
+    }
+    if (node.line) child(this.element, "code", node.line).className = "line";
+    if (node.saved.length > 0) {
+      const bytes = node.saved.map(([name, size]) => `${name} ${byteText(size)}`).join(", ");
+      child(this.element, "span", `keeps for backward: ${bytes}`);
     }
     for (const [input, latex] of Object.entries(node.formulas)) {
       const rule = child(this.element, "span", "");
@@ -56,6 +59,13 @@ export class Details {
       if (field) field.textContent = text(numbers);
     }
   }
+}
+
+/** @param {number} bytes */
+export function byteText(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const power = bytes < 1e6 ? 1 : bytes < 1e9 ? 2 : 3;
+  return `${(bytes / 1000 ** power).toPrecision(3)} ${"kMG"[power - 1]}B`;
 }
 
 /**

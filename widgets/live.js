@@ -1,10 +1,11 @@
 // The live view of a training loop. anywidget calls `render` once per output cell.
-import { readFloats, namedNumbers } from "./numbers.js";
+import { namedNumbers } from "./numbers.js";
 import { Graph } from "./picture.js";
 import { Curves } from "./curve.js";
 import { Details } from "./details.js";
 import { Controls } from "./controls.js";
 import { Viewport } from "./viewport.js";
+import { makeFoldable, tween } from "./folds.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -75,9 +76,9 @@ class LiveView {
     // Python waits for somebody who can press Resume, but not for an empty room.
     if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
     this.controls.show(patch);
-    this.curves.show(patch.scalars);
+    this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
-    const named = namedNumbers(this.graph.picture, readFloats(this.model.get("numbers")));
+    const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
     this.graph.apply(patch, named, this.viewport.visible());
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
@@ -85,6 +86,7 @@ class LiveView {
 
   /** @param {Picture} picture */
   newGraph(picture) {
+    const before = this.graph;
     try {
       this.graph = new Graph(picture);
     } catch (error) {
@@ -94,6 +96,8 @@ class LiveView {
     this.message.textContent = "";
     this.details.choose(null);
     this.viewport.show(this.graph);
+    makeFoldable(this.graph, (command) => this.model.send(command));
+    tween(before, this.graph);
     const [first] = this.graph.nodes.values();
     first?.group.setAttribute("tabindex", "0");
   }

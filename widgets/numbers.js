@@ -3,11 +3,14 @@
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 
-/** @typedef {{mean: number, min: number, max: number, gradient: number}} NodeNumbers */
-/** @typedef {{gradient: number, mean: number}} EdgeNumbers */
+/**
+ * The mean, norm and sign (of the mean) of the gradient; of 2 to 4 numbers these themselves, too.
+ * @typedef {{mean: number, gradient: number, sign: number, few: number[], fewGradients: number[]}} NodeNumbers
+ */
+/** @typedef {{gradient: number, sign: number}} EdgeNumbers Norm, and sign of the mean. */
 
-const PER_NODE = 4;
-const PER_EDGE = 2;
+const PER_NODE = 2;
+const TINY = 4;
 
 /**
  * `x` in at most 7 characters, always with its sign, so that no box needs a new layout.
@@ -36,35 +39,101 @@ export function formatSize(x) {
 }
 
 /**
- * The float32 values behind a DataView. Copied, because a message's view may
- * start at an address that a Float32Array does not accept.
- * @param {DataView | null | undefined} view
- * @returns {Float32Array}
+ * `x` with `digits` significant digits, no zeros at the end: Python's format "g".
+ * @param {number} x
+ * @param {number} digits
+ * @returns {string}
  */
-export function readFloats(view) {
-  if (!view || view.byteLength % 4 !== 0) return new Float32Array(0);
-  return new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+export function formatGeneral(x, digits) {
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x < 0 ? "-inf" : "inf";
+  const [mantissa, power] = rounded(x, digits).split("e");
+  const exponent = Number(power);
+  if (exponent >= -4 && exponent < digits) {
+    return trimmed(Number(`${mantissa}e${exponent}`).toFixed(digits - 1 - exponent), x);
+  }
+  const sign = exponent < 0 ? "-" : "+";
+  return `${trimmed(mantissa, x)}e${sign}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
 /**
- * The numbers of every node and edge by id, or null where `floats` does not
- * belong to this picture.
+ * In exponential form; exactly in the middle, the even digit is taken, as Python does.
+ * @param {number} x
+ * @param {number} digits
+ */
+function rounded(x, digits) {
+  const longer = x.toExponential(digits);
+  const [mantissa, power] = longer.split("e");
+  const even = /[02468]\.?5$/.test(mantissa);
+  if (Number(longer) === x && even) return `${mantissa.slice(0, -1).replace(/\.$/, "")}e${power}`;
+  return x.toExponential(digits - 1);
+}
+
+/** @param {string} text @param {number} x */
+function trimmed(text, x) {
+  const short = text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  return Object.is(x, -0) ? "-0" : short;
+}
+
+/**
+ * All numbers of a tiny tensor, as `whole` in edutorch/viz/summaries.py writes them.
+ * @param {number[]} values
+ * @param {boolean} scalar
+ */
+export function formatWhole(values, scalar) {
+  const texts = values.map((value) => {
+    if (values.length === 1) return formatGeneral(value, 4);
+    const text = formatGeneral(value, 3);
+    return text.length <= 7 ? text : formatNumber(value);
+  });
+  return scalar ? texts[0] : `[${texts.join(", ")}]`;
+}
+
+/**
+ * How many numbers a node has.
+ * @param {{shape: number[]}} node
+ */
+export function sizeOf(node) {
+  return node.shape.reduce((product, each) => product * each, 1);
+}
+
+/**
+ * Whether its numbers are written whole, by the page.
+ * @param {{shape: number[], dtype: string}} node
+ */
+export function isFew(node) {
+  const size = sizeOf(node);
+  return node.dtype.includes("float") && size > 0 && size <= TINY;
+}
+
+/**
+ * The numbers of every node and edge by id, or null where `view` does not belong to
+ * this picture. Copied, because a message's view may start at any address.
  * @param {Picture} picture
- * @param {Float32Array} floats
+ * @param {DataView | null | undefined} view
  * @returns {{nodes: Map<string, NodeNumbers>, edges: Map<string, EdgeNumbers>} | null}
  */
-export function namedNumbers(picture, floats) {
-  const firstEdge = picture.nodes.length * PER_NODE;
-  if (floats.length !== firstEdge + picture.edges.length * PER_EDGE) return null;
-  const nodes = new Map();
-  picture.nodes.forEach(({ id }, index) => {
-    const [mean, min, max, gradient] = floats.subarray(index * PER_NODE, (index + 1) * PER_NODE);
-    nodes.set(id, { mean, min, max, gradient });
-  });
-  const edges = new Map();
-  picture.edges.forEach(({ id }, index) => {
-    const at = firstEdge + index * PER_EDGE;
-    edges.set(id, { gradient: floats[at], mean: floats[at + 1] });
-  });
-  return { nodes, edges };
+export function namedNumbers(picture, view) {
+  const { nodes, edges } = picture;
+  const sizes = nodes.map((node) => (isFew(node) && sizeOf(node) > 1 ? sizeOf(node) : 0));
+  const firstEdge = nodes.length * PER_NODE;
+  let next = firstEdge + edges.length;
+  const count = next + sizes.reduce((sum, size) => sum + 2 * size, 0);
+  if (!view || view.byteLength !== 4 * count + nodes.length + edges.length) return null;
+  const copy = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  const floats = new Float32Array(copy, 0, count);
+  const signs = new Int8Array(copy, 4 * count);
+  const take = (/** @type {number} */ size) => Array.from(floats.subarray(next, (next += size)));
+  return {
+    nodes: new Map(
+      nodes.map(({ id }, index) => {
+        const [mean, gradient] = floats.subarray(index * PER_NODE, (index + 1) * PER_NODE);
+        const size = sizes[index];
+        const few = size ? take(size) : [mean];
+        return [id, { mean, gradient, sign: signs[index], few, fewGradients: size ? take(size) : [NaN] }];
+      }),
+    ),
+    edges: new Map(
+      edges.map(({ id }, index) => [id, { gradient: floats[firstEdge + index], sign: signs[nodes.length + index] }]),
+    ),
+  };
 }

@@ -1,5 +1,5 @@
 // The graph: Graphviz's SVG made safe, and the numbers of each step written into it.
-import { formatNumber, formatSize } from "./numbers.js";
+import { formatNumber, formatSize, formatWhole, isFew, sizeOf } from "./numbers.js";
 import { lineWidth, tint } from "./colours.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
@@ -10,7 +10,7 @@ import { lineWidth, tint } from "./colours.js";
 /** @typedef {{nodes: Map<string, NodeNumbers>, edges: Map<string, EdgeNumbers>}} Named */
 /** @typedef {{left: number, top: number, right: number, bottom: number}} Box */
 /** @typedef {{text: SVGElement, chip: SVGElement}} Row */
-/** @typedef {{group: SVGElement, value: Row | null, gradient: Row | null, box: Box}} DrawnNode */
+/** @typedef {{group: SVGElement, told: PictureNode, value: Row | null, gradient: Row | null, box: Box}} DrawnNode */
 /** @typedef {{group: SVGElement, label: SVGElement | null, source: string, target: string}} DrawnEdge */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -92,6 +92,12 @@ export class Graph {
       const group = groups.get(node.id);
       if (group) this.nodes.set(node.id, drawnNode(group, node));
     }
+    /** @type {Map<string, SVGElement>} */
+    this.frames = new Map();
+    for (const { id } of picture.frames) {
+      const group = groups.get(id);
+      if (group) this.frames.set(id, group);
+    }
     for (const { id, source, target } of picture.edges) {
       const group = groups.get(id);
       if (group) this.edges.set(id, { group, label: group.querySelector("text"), source, target });
@@ -110,7 +116,6 @@ export class Graph {
    */
   apply(patch, named, visible) {
     const bad = new Set(patch.bad);
-    const means = outgoingMeans(this.picture, named);
     const shown = new Set();
     for (const [id, node] of this.nodes) {
       if (visible && !overlaps(node.box, visible)) continue;
@@ -118,15 +123,16 @@ export class Graph {
       const numbers = named.nodes.get(id);
       if (!numbers) continue;
       node.group.classList.toggle("bad", bad.has(id));
-      if (node.value) writeRow(node.value, valueText(numbers, patch.tiny[id], bad.has(id)), numbers.mean);
+      const { told } = node;
+      if (node.value) writeRow(node.value, valueText(numbers, told, patch.tiny[id], bad.has(id)), numbers.mean);
       if (node.gradient) {
-        const text = gradientText(numbers, patch.tinyGrad[id], bad.has(id));
-        writeRow(node.gradient, text, means.get(id) ?? 0);
+        const text = gradientText(numbers, told, patch.tinyGrad[id], bad.has(id));
+        writeRow(node.gradient, text, typical(numbers, told));
       }
     }
     for (const [id, edge] of this.edges) {
       const numbers = named.edges.get(id);
-      if (numbers && (shown.has(edge.source) || shown.has(edge.target))) writeEdge(edge, numbers);
+      if (numbers && (shown.has(edge.source) || shown.has(edge.target))) writeEdge(edge, numbers, this.nodes.get(edge.source)?.told);
     }
   }
 }
@@ -142,18 +148,20 @@ function drawnNode(group, node) {
   group.setAttribute("role", "img");
   group.setAttribute("tabindex", "-1");
   const where = node.module ? ` in ${node.module}` : "";
-  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}, shape ${node.shape.join(" by ") || "scalar"}`);
+  const inside = node.inside ? `, ${node.inside} nodes inside` : "";
+  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}`);
   const lines = /** @type {SVGElement[]} */ ([...group.children].filter((child) => child.localName === "text"));
   lines.forEach((line, index) => line.classList.add(LINES[index] ?? "more"));
-  return { group, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
+  return { group, told: node, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
 }
 
-const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2 };
+const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6, gradient: 10 };
+const DOUBLE = new Set(["parameter", "group"]);
 
 /**
  * One rectangle instead of Graphviz's shapes: what was given has square corners,
  * what was computed has round ones. Borders (live.css) tell the kinds apart, and
- * a parameter has two.
+ * a parameter and a closed group have two.
  * @param {SVGElement} group
  * @param {PictureNode["kind"]} kind
  * @returns {Box}
@@ -162,7 +170,7 @@ function replaceShapes(group, kind) {
   const shapes = group.querySelectorAll("path, polygon, polyline, ellipse");
   const box = extent([...shapes]);
   shapes.forEach((shape) => shape.remove());
-  const borders = kind === "parameter" ? ["card", "inner"] : ["card"];
+  const borders = DOUBLE.has(kind) ? ["card", "inner"] : ["card"];
   const rectangles = borders.map((name, inset) =>
     svgElement("rect", {
       class: name,
@@ -212,43 +220,46 @@ function overlaps(a, b) {
 }
 
 /**
- * A node's gradient is the sum of what comes back along its outgoing edges, and so is its mean.
- * @param {Picture} picture
- * @param {Named} named
- * @returns {Map<string, number>}
- */
-function outgoingMeans(picture, named) {
-  const sums = new Map();
-  for (const { id, source } of picture.edges) {
-    const mean = named.edges.get(id)?.mean ?? NaN;
-    if (!Number.isNaN(mean)) sums.set(source, (sums.get(source) ?? 0) + mean);
-  }
-  return sums;
-}
-
-/**
  * @param {NodeNumbers} numbers
+ * @param {PictureNode} node
  * @param {string | undefined} tiny
  * @param {boolean} bad
  */
-export function valueText({ mean }, tiny, bad) {
+export function valueText(numbers, node, tiny, bad) {
   if (tiny !== undefined) return `value ${tiny}`;
-  return Number.isNaN(mean) && !bad ? `value ${UNKNOWN}` : `mean  ${formatNumber(mean)}`;
+  const known = bad || !numbers.few.every(Number.isNaN);
+  if (isFew(node)) return `value ${known ? formatWhole(numbers.few, node.shape.length === 0) : UNKNOWN}`;
+  return Number.isNaN(numbers.mean) && !bad ? `value ${UNKNOWN}` : `mean  ${formatNumber(numbers.mean)}`;
 }
 
 /**
  * @param {NodeNumbers} numbers
+ * @param {PictureNode} node
  * @param {string | undefined} tiny
  * @param {boolean} bad
  */
-export function gradientText({ gradient }, tiny, bad) {
-  return `grad  ${tiny ?? (Number.isNaN(gradient) && !bad ? UNKNOWN : formatSize(gradient))}`;
+export function gradientText(numbers, node, tiny, bad) {
+  const { gradient, sign, fewGradients } = numbers;
+  if (tiny !== undefined) return `grad  ${tiny}`;
+  if (Number.isNaN(gradient) && !bad) return `grad  ${UNKNOWN}`;
+  if (!isFew(node)) return `grad  ${formatSize(gradient)}`;
+  const few = sizeOf(node) > 1 ? fewGradients : [sign < 0 ? -gradient : gradient];
+  return `grad  ${formatWhole(few, node.shape.length === 0)}`;
 }
 
 /** An edge tells how large its gradient is, and the sign of the mean. @param {EdgeNumbers} numbers */
-export function flowText({ gradient, mean }) {
+export function flowText({ gradient, sign }) {
   if (Number.isNaN(gradient)) return "";
-  return (mean < 0 ? "-" : "+") + formatSize(gradient);
+  return (sign < 0 ? "-" : "+") + formatSize(gradient);
+}
+
+/**
+ * The size of a mean gradient, as far as norm and sign tell: its root mean square.
+ * @param {{gradient: number, sign: number}} numbers
+ * @param {PictureNode | undefined} node
+ */
+function typical({ gradient, sign }, node) {
+  return (sign * gradient) / Math.sqrt(Math.max(1, node ? sizeOf(node) : 1));
 }
 
 /**
@@ -261,12 +272,12 @@ function writeRow(row, text, mean) {
   tint(row.chip, mean);
 }
 
-/** @param {DrawnEdge} edge @param {EdgeNumbers} numbers */
-function writeEdge(edge, numbers) {
+/** @param {DrawnEdge} edge @param {EdgeNumbers} numbers @param {PictureNode | undefined} source */
+function writeEdge(edge, numbers, source) {
   const unknown = Number.isNaN(numbers.gradient);
   edge.group.classList.toggle("quiet", unknown);
   edge.group.style.setProperty("--width", unknown ? "1" : lineWidth(numbers.gradient).toFixed(2));
-  tint(edge.group, numbers.mean);
+  tint(edge.group, typical(numbers, source));
   if (edge.label) write(edge.label, flowText(numbers));
 }
 

@@ -9,11 +9,10 @@ the same way whatever its numbers are, and a page can change them in place.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
-from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
-from .summaries import TINY, UNKNOWN, Stats, number, number_size
+from .graph import Frame, GraphEdge, GraphNode, NodeKind, Snapshot
+from .summaries import TINY, UNKNOWN, Stats, bar_text, number, number_size
 
 NODE_STYLES: dict[NodeKind, str] = {
     "op": 'shape=box style="rounded,filled" fillcolor="#EAF1FB" color="#5B6B82"',
@@ -22,6 +21,8 @@ NODE_STYLES: dict[NodeKind, str] = {
     "buffer": 'shape=tab style=filled fillcolor="#EFEAF8" color="#6B5B8C"',
     "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
     "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
+    "gradient": 'shape=box style="filled,diagonals" fillcolor="#FBE9DA" color="#9A5B22"',
+    "group": 'shape=folder style=filled fillcolor="#EEF0F3" color="#5B6B82"',
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
 
@@ -29,7 +30,6 @@ FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
 
 SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
-FRAMED_MODULES = 60
 NUMBER_WIDTH = 7
 SPACE = "\xa0"  # one that does not break and is not left out
 
@@ -48,9 +48,15 @@ def shown(label: str) -> str:
     return text if len(text) <= SHOWN_LABEL else text[: SHOWN_LABEL - 1] + "…"
 
 
+def name_text(node: GraphNode) -> str:
+    """Write what a box is called: `weight`, `relu`, or `h = relu` where a variable holds it."""
+    return shown(f"{node.variable} = {node.label}" if node.variable else node.label)
+
+
 def shape_text(node: GraphNode) -> str:
-    """Write shape and type: `64×10 float32`, `scalar float32`."""
-    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}"
+    """Write shape, type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
+    where = "" if node.device == "cpu" else f" {node.device}"
+    return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
 
 def value_text(stats: Stats | None) -> str:
@@ -87,9 +93,12 @@ def node_lines(
     spaces that do not break.
     """
     width = len("value ") + reserved(node) if reserve else 0
-    lines = [shown(node.label), shape_text(node)]
+    lines = [name_text(node), shape_text(node)]
     if reserve or value is not None:
         lines.append(value_text(value).ljust(width, SPACE))
+    if value is not None and value.bars and not reserve:
+        lines.append(f"{number(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number(value.max)}"
+                     .replace(" ", SPACE))  # fmt: skip
     if node.differentiable and (reserve or grad is not None):
         lines.append(grad_text(grad).ljust(width, SPACE))
     return lines
@@ -150,9 +159,10 @@ def dot_text(
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
+    both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room, SPACE) if len(graph.edges) <= LABELLED_EDGES else ""
-        lines.append(_arrow(edge, flow, text, straight=edge.source in computed))
+        lines.append(_arrow(edge, flow, text, edge.source in computed, both))
     return "\n".join([*lines, "}", ""])
 
 
@@ -161,57 +171,43 @@ def _box(node: GraphNode, lines: list[str], bad: bool) -> str:
     return f"{node.id} [id={node.id} label={quoted(lines)} {NODE_STYLES[node.kind]}{alarm}]"
 
 
-def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool) -> str:
+def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool, both: bool) -> str:
     # A space on either side keeps the number off the line.
     label = f" label={quoted([f'{SPACE}{text}{SPACE}'])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
-    return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
+    ends, more = f"{edge.source} -> {edge.target}", ""
+    if edge.kind == "kept":
+        more = " constraint=false style=dotted arrowhead=odot"
+    elif edge.kind == "backward" and both:  # a row of its own, which runs from right to left
+        ends, more = f"{edge.target} -> {edge.source}", " dir=back"
+    return f"  {ends} [id={edge.id}{label}{weight} {flow_style(flow)}{more}]"
 
 
 def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:
-    """Write the nodes, those of one module in a frame, and frames inside frames."""
+    """Write the nodes, those of one open group in a frame, and frames inside frames."""
     graph = snapshot.graph
-    frames = framed_modules(graph)
-    members: dict[str, list[str]] = {path: [] for path in ("", *frames)}
+    members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
+    bad = set(snapshot.bad)
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
-        path = next((path for path in enclosing(node.module) if path in frames), "")
         lines = node_lines(node, value, grad, reserve)
-        members[path].append(_box(node, lines, node.id in snapshot.bad))
-    return _frame("", list(members), members, graph, "  ")
+        members[node.frame].append(_box(node, lines, node.id in bad))
+    inner: dict[str, list[Frame]] = {}
+    for frame in graph.frames:
+        inner.setdefault(frame.around, []).append(frame)
+    return _members("", members, inner, "  ")
 
 
-def enclosing(path: str) -> list[str]:
-    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
-    parts = path.split(".") if path else []
-    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-
-
-def framed_modules(graph: Graph) -> list[str]:
-    """Return the paths of the modules that get a frame: those with more than one box."""
-    boxes = Counter(path for node in graph.nodes for path in enclosing(node.module))
-    frames = [path for path, count in boxes.items() if count > 1]
-    return frames if len(frames) <= FRAMED_MODULES else []
-
-
-def _parent(path: str, paths: list[str]) -> str:
-    return next((outer for outer in enclosing(path)[1:] if outer in paths), "")
-
-
-def _frame(
-    path: str, paths: list[str], members: dict[str, list[str]], graph: Graph, indent: str
+def _members(
+    key: str, members: dict[str, list[str]], inner: dict[str, list[Frame]], indent: str
 ) -> list[str]:
-    lines = [indent + line for line in members[path]]
-    for index, inner in enumerate(paths):
-        if inner and _parent(inner, paths) == path:
-            name = shown(inner[len(path) :].lstrip("."))
-            kind = graph.modules.get(inner)
-            title = quoted([f"{name} · {shown(kind)}" if kind and kind != name else name])
-            lines += [
-                f"{indent}subgraph cluster_{index} {{",
-                f"{indent}  id=c{index} label={title} labeljust=l margin=8",
-                f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
-                *_frame(inner, paths, members, graph, indent + "  "),
-                f"{indent}}}",
-            ]
+    lines = [indent + line for line in members[key]]
+    for frame in inner.get(key, ()):
+        lines += [
+            f"{indent}subgraph cluster_{frame.id} {{",
+            f"{indent}  id={frame.id} label={quoted([shown(frame.title)])} labeljust=l margin=8",
+            f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
+            *_members(frame.key, members, inner, indent + "  "),
+            f"{indent}}}",
+        ]
     return lines

@@ -16,7 +16,10 @@ from typing import Any, Literal
 
 from .summaries import Stats
 
-NodeKind = Literal["leaf", "parameter", "buffer", "op", "output", "constant"]
+NodeKind = Literal[
+    "leaf", "parameter", "buffer", "op", "output", "constant", "group", "gradient",
+]  # fmt: skip
+EdgeKind = Literal["forward", "backward", "kept"]
 
 LONGEST_LABEL = 200
 
@@ -33,16 +36,38 @@ class GraphNode:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
+    variable: str = ""  # of the user's code, that holds it: "h" of h = x.tanh()
+    device: str = "cpu"
+    line: str = ""  # of the user's code: "lesson.py:12  y = w * x"
+    saved: tuple[tuple[str, int], ...] = ()  # what is kept for backward, in bytes
+    frame: str = ""  # the open group that it lies in
+    group: str = ""  # the closed group that it stands for
+    inside: int = 0  # how many nodes that one holds
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An open group, drawn around its members. `around` is the key of the one it lies in."""
+
+    id: str
+    key: str
+    title: str
+    around: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """One arrow, from an input to the op that uses it as its argument `input`."""
+    """One arrow, from an input to the op that uses it as its argument `input`.
+
+    In the graph of backward (`mirror.py`) the arrows of gradients are "backward", and those of
+    values that wait for it "kept".
+    """
 
     id: str
     source: str
     target: str
     input: str
+    kind: EdgeKind = "forward"
 
 
 @dataclass(frozen=True)
@@ -52,16 +77,18 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     modules: Mapping[str, str] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
 
     @functools.cached_property
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
         nodes = [
-            (node.kind, node.label, node.module, node.shape, node.dtype, node.differentiable)
+            (node.kind, node.label, node.variable, node.module, node.shape, node.dtype,
+             node.differentiable, node.device, node.frame, node.group, node.inside)
             for node in self.nodes
-        ]
-        edges = [(edge.source, edge.target, edge.input) for edge in self.edges]
-        content = repr((nodes, edges, sorted(self.modules.items())))
+        ]  # fmt: skip
+        edges = [(edge.source, edge.target, edge.input, edge.kind) for edge in self.edges]
+        content = repr((nodes, edges, sorted(self.modules.items()), self.frames))
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
@@ -71,6 +98,7 @@ class Graph:
             "structure": self.structure,
             "nodes": [{**asdict(node), "shape": list(node.shape)} for node in self.nodes],
             "edges": [asdict(edge) for edge in self.edges],
+            "frames": [asdict(frame) for frame in self.frames],
             "svg": svg,
         }
 
@@ -80,13 +108,15 @@ class Snapshot:
     """A graph and its numbers at one moment.
 
     `values` and `grads` go with the nodes, `flows` (the gradient that went along
-    an edge) with the edges; None where it is not known.
+    an edge) with the edges; None where it is not known. `order` says which of the vertices,
+    in the order in which they were gathered, each node was.
     """
 
     graph: Graph
     values: tuple[Stats | None, ...]
     grads: tuple[Stats | None, ...]
     flows: tuple[Stats | None, ...]
+    order: tuple[int, ...] = ()
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
@@ -114,10 +144,16 @@ class Vertex:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
+    variable: str = ""
+    device: str = "cpu"
+    line: str = ""
+    saved: tuple[tuple[str, int], ...] = ()
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
     grad: Stats | None = None
     flows: dict[str, Stats] = field(default_factory=dict)
+    watched: bool = True  # its numbers are wanted
+    tracked: bool = True  # and those of the gradients that leave it
 
     def named(self, id: str, kind: NodeKind) -> GraphNode:
         """Return the node that this becomes."""
@@ -130,6 +166,10 @@ class Vertex:
             dtype=self.dtype,
             formulas=self.formulas,
             differentiable=self.differentiable,
+            variable=self.variable[:LONGEST_LABEL],
+            device=self.device,
+            line=self.line[:LONGEST_LABEL],
+            saved=self.saved,
         )
 
 
@@ -161,6 +201,7 @@ def arrange(
         for name, source in vertex.sources:
             edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
             flows.append(vertex.flows.get(name))
+    numbers = {key: number for number, key in enumerate(vertices)}
     used = [node.module for node in nodes]
     shown = {
         path: name
@@ -172,7 +213,14 @@ def arrange(
         tuple(vertices[key].value for key in order),
         tuple(vertices[key].grad for key in order),
         tuple(flows),
+        tuple(numbers[key] for key in order),
     )
+
+
+def enclosing(path: str) -> list[str]:
+    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def ancestors(vertices: Mapping[Key, Vertex], roots: Iterable[Key]) -> set[Key]:

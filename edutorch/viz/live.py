@@ -5,30 +5,31 @@ from __future__ import annotations
 import sys
 import time
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EdutorchError, missing_extra, warn
 from ..events import listening
-from .dot import dot_text
-from .graph import Graph, Snapshot
-from .messages import Curve, State, numbers_of, patch_of
+from .fold import Plan
+from .graph import Snapshot
+from .layouts import LIMIT, PATIENCE
+from .messages import Curve, State, patch_of
 from .names import Names
 from .pace import Gate, Throttle
-from .recorder import Recorder
-from .render import LayoutError, engines, render, warm_up
+from .recorder import Recorder, Watch
+from .render import engines, warm_up
+from .stage import Stage
 from .static import Drawing
 
 if TYPE_CHECKING:
     from ..nn import Module
 
 
-class Page(Protocol):
-    """Whatever shows the pictures: the widget, or a test."""
+SETTLED, ALL_AGAIN = 3, 10
+"""Samples of one structure before only what is open is looked at; each so many, all is."""
 
-    def show(
-        self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes
-    ) -> None: ...
+
+CURVES_EVERY = 1.0
+"""Seconds after which whole curves are sent again; between, each grows by its latest point."""
 
 
 class PaceError(EdutorchError, ValueError):
@@ -85,18 +86,19 @@ class View:
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
-        self._rankdir = rankdir
         self._recorder = Recorder(self._names, self._step_ended)
         self._listening = listening(self._recorder)
         self._throttle = Throttle()
         self._gate = Gate(checked_pace(steps_per_second))
+        self._full: tuple[Snapshot, int] | None = None  # the last step with all numbers
+        self._last_structure = ""
+        self._alike = 0  # for how many samples the graph has been the same
+        self._watched: Plan | None = None
+        self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
-        self._layouts: dict[str, str] = {}  # structure -> SVG
-        self._layout_cost = 0.0
-        self._shown = ""  # the structure that the page has
+        self._stage = Stage(rankdir)
         self._state: State = "running"
-        self._page: Page | None = None
         self._display: Any = None
 
     # What a user calls ------------------------------------------------------------------
@@ -123,7 +125,7 @@ class View:
     @property
     def layouts(self) -> int:
         """How often Graphviz was asked: once per different structure of the graph."""
-        return len(self._layouts)
+        return self._stage.layouts.asked
 
     def log(self, **scalars: Any) -> None:
         """Add a point to the curve of each name. The loss is drawn without being logged.
@@ -161,12 +163,12 @@ class View:
                 "nothing has been recorded yet",
                 hint="compute something from a tensor with requires_grad=True inside the block",
             )
-        return Drawing(self._recorder.snapshot, self._rankdir)
+        return Drawing(self._recorder.snapshot, self._stage.layouts.rankdir, self._stage.choice)
 
     # The with block ---------------------------------------------------------------------
 
     def __enter__(self) -> View:
-        if self._page is None and in_notebook():
+        if self._stage.page is None and in_notebook():
             self._open_page()
         self._throttle = Throttle()
         self._listening.__enter__()
@@ -183,7 +185,7 @@ class View:
         self._recorder.finish()
         self._names.frame = None
         self._state = "finished" if kind is None else "failed"
-        self._send()
+        self._send(patience=LIMIT)
         self._leave_picture()
 
     def _open_page(self) -> None:
@@ -196,8 +198,8 @@ class View:
         from IPython.display import display
 
         warm_up()
-        self._page = LiveWidget(self._gate.command)
-        self._display = display(self._page, display_id=True)
+        self._stage.page = LiveWidget(self._command)
+        self._display = display(self._stage.page, display_id=True)
 
     def _leave_picture(self) -> None:
         """Put the static picture where the widget was (or below it, with `keep`)."""
@@ -222,7 +224,7 @@ class View:
         """Note the loss, send what is due, wait if paused, and choose the next sample."""
         if recorder.loss is not None and "loss" not in self._logged:
             self._curve("loss").add(self.step, recorder.loss)
-        if self._page is None:
+        if self._stage.page is None:
             recorder.sampling = self._throttle.sample()
             if recorder.sampled:
                 self._throttle.spent(recorder.cost)
@@ -235,55 +237,80 @@ class View:
                 self._hold()
         else:
             self._gate.keep_pace()
+        if recorder.sampled:
+            self._choose_watch(recorder)
         # Before a pause the page must get the very step at which the loop stands.
         recorder.sampling = self._throttle.sample() or self._gate.paused
+
+    def _choose_watch(self, recorder: Recorder) -> None:
+        """Take the numbers of a large graph only where it is open, once it has stayed the same.
+
+        Now and then all of them are taken: for whoever opens a group when nothing runs any more.
+        """
+        snapshot = recorder.snapshot
+        if snapshot is None or self._gate.paused:
+            recorder.watch = None
+            return
+        if recorder.full:
+            self._full = snapshot, recorder.step
+        same = snapshot.graph.structure == self._last_structure
+        self._last_structure = snapshot.graph.structure
+        self._alike = self._alike + 1 if same else 0
+        plan = self._stage.plan(snapshot.graph)
+        small = len(snapshot.graph.nodes) < 2 * len(plan.nodes)
+        if small or self._alike < SETTLED or self._alike % ALL_AGAIN == 0:
+            recorder.watch = None
+        elif recorder.watch is None or self._watched is not plan:
+            recorder.watch, self._watched = Watch.of(plan, snapshot), plan
 
     def _hold(self) -> None:
         self._state = "paused"
         self._send()
         try:
-            if not self._gate.wait():
+            if not self._gate.wait(meanwhile=self._answer):
                 warn("no page answered, so the loop goes on")
         finally:
             self._state = "running"
         if not self._gate.paused:
             self._send()
 
-    def _send(self) -> None:
-        """Send the last sampled step, with a new picture if the graph changed."""
-        if self._page is None:
+    def _command(self, content: dict[str, Any]) -> None:
+        """Take a message of the page. While a loop runs, this is another thread than the loop's."""
+        self._gate.command(str(content.get("type")))
+        if self._stage.command(content) and self._state in ("finished", "failed"):
+            self._send(patience=LIMIT, again=True)
+
+    def _answer(self) -> None:
+        """Send again what stands still, if the page asked for it in another form."""
+        if self._stage.asked:
+            self._send()
+
+    def _send(self, patience: float | None = PATIENCE, again: bool = False) -> None:
+        """Send the last sampled step, with a new picture if the graph changed.
+
+        Args:
+            again: it is over, and something else of it is looked at: show the last step of
+                which all numbers are known.
+        """
+        if self._stage.page is None:
             return
         start = time.perf_counter()
-        snapshot, picture = self._recorder.snapshot, None
-        self._layout_cost = 0.0
-        if snapshot is not None and snapshot.graph.structure != self._shown:
-            picture = snapshot.graph.to_picture(self._layout(snapshot))
-            self._shown = snapshot.graph.structure
-        patch = patch_of(snapshot, self.step, self._state, self._curves, self.layouts)
-        self._page.show(picture, patch, numbers_of(snapshot))
-        spent = time.perf_counter() - start - self._layout_cost
-        self._throttle.spent(self._recorder.cost + spent)
-
-    def _layout(self, snapshot: Snapshot) -> str:
-        """Return the picture's SVG; only a structure never seen before needs Graphviz."""
-        structure = snapshot.graph.structure
-        if structure not in self._layouts:
-            start = time.perf_counter()
-            blank = blank_numbers(snapshot.graph)
-            try:
-                svg = render(dot_text(blank, self._rankdir, reserve=True)).decode()
-            except LayoutError as error:  # the training matters more than its picture
-                warn(str(error))
-                svg = notice(f"{error.message}; the graph has {len(snapshot.graph.nodes)} nodes")
-            self._layouts[structure] = svg
-            self._layout_cost = time.perf_counter() - start
-        return self._layouts[structure]
+        snapshot, step = self._recorder.snapshot, self.step
+        if again and not self._recorder.full and self._full is not None:
+            snapshot, step = self._full
+        patch = patch_of(step, self._state, self._curves)
+        curves = None
+        if self._state != "running" or start > self._curves_due:
+            self._curves_due = start + CURVES_EVERY
+            curves = {name: curve.points() for name, curve in self._curves.items()}
+        waited = self._stage.show(snapshot, patch, curves, patience)
+        self._throttle.spent(self._recorder.cost + time.perf_counter() - start - waited)
 
     def _curve(self, name: str) -> Curve:
         return self._curves.setdefault(name, Curve())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        shown: Any = self.drawing() if self._page is None else self._page
+        shown: Any = self._stage.page or self.drawing()
         return shown._repr_mimebundle_(**options)
 
     def __repr__(self) -> str:
@@ -305,17 +332,3 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
-
-
-def blank_numbers(graph: Graph) -> Snapshot:
-    """Return `graph` with no number known: the page fills them in."""
-    nothing = (None,) * len(graph.nodes)
-    return Snapshot(graph, nothing, nothing, (None,) * len(graph.edges))
-
-
-def notice(text: str) -> str:
-    """Return an SVG that only says something."""
-    size = {"viewBox": "0 0 600 40", "width": "600pt", "height": "40pt"}
-    root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size})
-    ElementTree.SubElement(root, "text", {"x": "10", "y": "25"}).text = text
-    return ElementTree.tostring(root, encoding="unicode")

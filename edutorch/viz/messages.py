@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from .graph import Snapshot
-from .summaries import Stats
+from .dot import FAINT
+from .graph import GraphNode, Snapshot
+from .summaries import TINY, Stats
 
 State = Literal["running", "paused", "finished", "failed"]
 
-MOST_POINTS = 240
+MOST_POINTS = 120
 
 
 class Curve:
@@ -39,49 +40,90 @@ class Curve:
             self._per_point *= 2
         self._points.append((step, value, 1))
 
+    @property
+    def latest(self) -> tuple[int, float | None]:
+        """The last point, as in `points`."""
+        step, total, count = self._points[-1]
+        return step, total / count if math.isfinite(total) else None
+
     def points(self) -> list[tuple[int, float | None]]:
         """Return [step, mean value] pairs; None for NaN and infinity, which JSON lacks."""
         means = ((step, total / count) for step, total, count in self._points)
         return [(step, mean if math.isfinite(mean) else None) for step, mean in means]
 
 
-def patch_of(
-    snapshot: Snapshot | None,
-    step: int,
-    state: State,
-    curves: dict[str, Curve],
-    layouts: int,
-) -> dict[str, Any]:
-    """Make the `Patch` of one step."""
+def patch_of(step: int, state: State, curves: Mapping[str, Curve]) -> dict[str, Any]:
+    """Make the part of a `Patch` that has nothing to do with a graph."""
+    return {
+        "type": "patch",
+        "step": step,
+        "latest": {name: curve.latest for name, curve in curves.items()},
+        "state": state,
+    }
+
+
+def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
+    """Make the part of a `Patch` that the float32 numbers cannot say."""
     nodes = snapshot.graph.nodes if snapshot else ()
     values = snapshot.values if snapshot else ()
     grads = snapshot.grads if snapshot else ()
     return {
-        "type": "patch",
         "structure": snapshot.graph.structure if snapshot else "",
-        "step": step,
         "tiny": _texts(zip(nodes, values, strict=True)),
         "tinyGrad": _texts(zip(nodes, grads, strict=True)),
         "bad": list(snapshot.bad) if snapshot else [],
-        "scalars": {name: curve.points() for name, curve in curves.items()},
-        "state": state,
-        "layouts": layouts,
     }
 
 
-def _texts(rows: Iterable[tuple[Any, Stats | None]]) -> dict[str, str]:
-    return {node.id: stats.text for node, stats in rows if stats is not None and stats.text}
+def _texts(rows: Iterable[tuple[GraphNode, Stats | None]]) -> dict[str, str]:
+    return {
+        node.id: stats.text
+        for node, stats in rows
+        if stats is not None and stats.text and not is_real(node)
+    }
+
+
+def is_real(node: GraphNode) -> bool:
+    """Say whether the numbers of a node are floats, which the page writes itself."""
+    return "float" in node.dtype
+
+
+def few_of(node: GraphNode) -> int:
+    """Return how many numbers of a node are sent one by one: a scalar is its own mean."""
+    count = math.prod(node.shape)
+    return count if is_real(node) and 1 < count <= TINY else 0
 
 
 def numbers_of(snapshot: Snapshot | None) -> bytes:
-    """Pack the numbers of all nodes and edges as float32, in the protocol's order."""
+    """Pack the numbers of all nodes and edges, in the protocol's order: float32, then signs."""
     if snapshot is None:
         return b""
     numbers: list[float] = []
-    for value, grad in zip(snapshot.values, snapshot.grads, strict=True):
-        numbers += (value.mean, value.min, value.max) if value else (math.nan,) * 3
-        numbers.append(grad.norm if grad else math.nan)
-    for flow in snapshot.flows:
-        numbers += (flow.norm, flow.mean) if flow else (math.nan,) * 2
+    rows = list(zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True))
+    for _, value, grad in rows:
+        numbers += (value.mean if value else math.nan, norm_of(grad))
+    numbers += map(norm_of, snapshot.flows)
+    for node, value, grad in rows:
+        count = few_of(node)
+        if count:
+            numbers += exactly(value, count) + exactly(grad, count)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-        return np.asarray(numbers, "<f4").tobytes()
+        packed = np.asarray(numbers, "<f4").tobytes()
+    signs = [sign_of(each) for each in (*snapshot.grads, *snapshot.flows)]
+    return packed + np.asarray(signs, "i1").tobytes()
+
+
+def norm_of(stats: Stats | None) -> float:
+    return stats.norm if stats else math.nan
+
+
+def sign_of(stats: Stats | None) -> int:
+    """Return -1, 0 or 1: the sign of the mean, unless that is rounding noise around zero."""
+    if stats is None or not abs(stats.mean) >= FAINT:
+        return 0
+    return -1 if stats.mean < 0 else 1
+
+
+def exactly(stats: Stats | None, count: int) -> tuple[float, ...]:
+    """Return `count` numbers, whatever is known."""
+    return stats.few if stats and len(stats.few) == count else (math.nan,) * count

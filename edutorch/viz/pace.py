@@ -83,8 +83,13 @@ class Gate:
         actions = {"pause": self.pause, "resume": self.resume, "step": self.step_once}
         actions.get(kind, lambda: None)()
 
-    def wait(self, limit: float = ANSWER_LIMIT) -> bool:
+    def wait(
+        self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
+    ) -> bool:
         """Wait until the loop may go on. False: no page ever answered, so it was let go.
+
+        Args:
+            meanwhile: called again and again.
 
         Having waited in vain once, it does not wait again for a page to appear.
         The waits are short so that an interrupt gets through on every system.
@@ -99,6 +104,7 @@ class Gate:
                 self._alone, self.paused = True, False
                 return False
             self._wake.wait(SHORT_WAIT)
+            meanwhile()
         self._steps = 0
         return True
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from .. import dtypes
 from ..core.autograd import Node
 from ..core.engine import unbroadcast
 from ..core.tensor import Tensor
@@ -23,10 +23,30 @@ from ..events import (
     OpApplied,
     Stepped,
 )
+from .fold import Plan
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
 from .summaries import Stats, summarize
-from .trace import input_names, number_vertex, op_vertex
+from .trace import input_names, leaf_vertex, name_variables, number_vertex, op_vertex
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Of which vertices the numbers are wanted, and those of the gradients that leave them."""
+
+    nodes: frozenset[int]
+    flows: frozenset[int]
+
+    @classmethod
+    def of(cls, plan: Plan, whole: Snapshot) -> Watch:
+        """Watch what a plan shows of a graph."""
+        numbers = {node.id: number for node, number in
+                   zip(whole.graph.nodes, whole.order, strict=True)}  # fmt: skip
+        shown = (whole.graph.edges[edge].target for edge in plan.edges if edge >= 0)
+        return cls(
+            frozenset(whole.order[node] for node in plan.nodes),
+            frozenset(numbers[target] for target in shown),
+        )
 
 
 class Recorder:
@@ -45,10 +65,21 @@ class Recorder:
         sampled: whether the last step was.
         loss: the value of the scalar on which backward last ran, None if unknown.
         cost: seconds spent on the last sampled step.
+        detailed: count for histograms too.
+        watch: whose numbers are taken, where not everything is to be seen.
+        full: whether the last sampled step has the numbers of everything.
     """
 
-    def __init__(self, names: Names, on_step: Callable[[Recorder], None] | None = None) -> None:
+    def __init__(
+        self,
+        names: Names,
+        on_step: Callable[[Recorder], None] | None = None,
+        detailed: bool = False,
+    ) -> None:
         self.names = names
+        self.detailed = detailed
+        self.watch: Watch | None = None
+        self.full = True
         self.on_step = on_step
         self.step = 0
         self.sampling = self.sampled = True
@@ -89,6 +120,18 @@ class Recorder:
         handler(event)
         self._spent += time.perf_counter() - start - (self._aside - aside)
 
+    def _summary(self, array: Any) -> Stats:
+        return summarize(array, self.detailed)
+
+    def _add(self, key: Key, vertex: Vertex) -> Vertex:
+        """Gather a vertex, and decide whether its numbers are wanted."""
+        if self.watch is not None:
+            number = len(self._vertices)
+            vertex.watched = number in self.watch.nodes
+            vertex.tracked = number in self.watch.flows
+        self._vertices[key] = vertex
+        return vertex
+
     # Forward ----------------------------------------------------------------------------
 
     def _module_entered(self, event: ModuleEntered) -> None:
@@ -114,15 +157,17 @@ class Recorder:
             return
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
-        vertex.value = summarize(output._array)
+        vertex.device = str(output.device)
         sources = []
         for name, given in zip(input_names(node), event.inputs, strict=True):
             key = self._source(given, node, name)
             if key is not None:
                 sources.append((name, key))
         vertex.sources = tuple(sources)
-        self._vertices[node._order] = vertex
-        if not node.gathers:
+        self._add(node._order, vertex)
+        if vertex.watched:
+            vertex.value = self._summary(output._array)
+        if vertex.watched and not node.gathers:
             node.hang("gradient", lambda gradient: self._gradient_reached(vertex, gradient))
 
     def _source(self, given: Any, node: Node, name: str) -> Key | None:
@@ -133,7 +178,7 @@ class Recorder:
             return self._leaf(given)
         if isinstance(given, int | float):
             key = ("number", node._order, name)
-            self._vertices[key] = number_vertex(name, given)
+            self._add(key, number_vertex(name, given))
             return key
         return None
 
@@ -144,22 +189,15 @@ class Recorder:
             return known[1]
         key = ("leaf", len(self._vertices), id(tensor))
         self._leaves[id(tensor)] = weakref.ref(tensor), key
-        kind, module, label = self.names.of(tensor)
-        self._vertices[key] = Vertex(
-            kind,
-            label,
-            module,
-            tuple(tensor._array.shape),
-            dtypes.of(tensor._array.dtype).name,
-            differentiable=tensor.requires_grad,
-            value=summarize(tensor._array),
-        )
+        vertex = self._add(key, leaf_vertex(tensor, self.names))
+        if vertex.watched:
+            vertex.value = self._summary(tensor._array)
         return key
 
     # Backward ---------------------------------------------------------------------------
 
     def _gradient_reached(self, vertex: Vertex, gradient: Tensor) -> None:
-        vertex.grad = summarize(gradient._array)
+        vertex.grad = self._summary(gradient._array)
 
     def _gradient_flowed(self, event: GradientFlowed) -> None:
         node = event.node
@@ -169,12 +207,14 @@ class Recorder:
             self._backward_began(node._order)
         self._last_flow = flow
         vertex = self._vertices.get(node._order)
-        if vertex is not None and self.sampling:
+        if vertex is not None and vertex.tracked and self.sampling:
             name = input_names(node)[event.index]
             vertex.flows[name] = flow_stats(event.gradient, node.edges[event.index])
 
     def _backward_began(self, order: int) -> None:
         self._roots.append(order)
+        if self.sampling:  # later in the loop, the variables may hold other tensors
+            name_variables(self._vertices, self.names)
         if self._scalar is not None and self._scalar[0] == order:
             loss = self._scalar[1]()
             if loss is not None and (self.sampling or not loss.is_cuda):
@@ -182,9 +222,14 @@ class Recorder:
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
-        known = self._leaves.get(id(event.tensor))
-        if self.sampling and known is not None and known[0]() is event.tensor:
-            self._vertices[known[1]].grad = summarize(event.tensor._grad._array)
+        self.leaf_received(event.tensor, event.tensor._grad)
+
+    def leaf_received(self, leaf: Tensor, gradient: Tensor | None) -> None:
+        """Note the gradient of a leaf."""
+        known = self._leaves.get(id(leaf))
+        if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
+            vertex = self._vertices[known[1]]
+            vertex.grad = self._summary(gradient._array) if vertex.watched else None
 
     # Steps ------------------------------------------------------------------------------
 
@@ -200,6 +245,7 @@ class Recorder:
         if self.sampling:
             if self._vertices:
                 self.snapshot = self._arrange()
+                self.full = self.watch is None
             self.cost = self._spent + time.perf_counter() - start
         self.sampled = self.sampling
         self.step += 1

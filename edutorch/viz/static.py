@@ -14,7 +14,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import EdutorchError, MissingExtraError
-from .dot import dot_text, grad_text, shape_text, shown, value_text
+from .dot import dot_text, grad_text, name_text, shape_text, shown, value_text
+from .fold import Choice, folded
 from .graph import Graph, GraphNode, Snapshot
 from .render import LayoutError, render
 
@@ -41,12 +42,14 @@ class FormatError(EdutorchError, ValueError):
 class Drawing:
     """A picture of a graph. A notebook shows it; `save` writes it to a file.
 
-    `.snapshot` holds the graph and its numbers as plain data, `.dot` the text that
-    Graphviz was given, `.svg` the picture.
+    `.snapshot` holds what is to be seen as plain data, `.whole` the same before anything was
+    folded, `.dot` the text that Graphviz was given, `.svg` the picture.
     """
 
-    def __init__(self, snapshot: Snapshot, rankdir: str = "LR") -> None:
-        self.snapshot = snapshot
+    def __init__(self, whole: Snapshot, rankdir: str = "LR", choice: Choice | None = None) -> None:
+        self.whole, self.rankdir = whole, rankdir
+        self.choice = choice or Choice()
+        self.snapshot = snapshot = folded(whole, self.choice)
         backward_ran = any(flow is not None for flow in snapshot.flows)
         self.dot = dot_text(snapshot, rankdir, CAPTION if backward_ran else "")
         self._svg: str | None = None
@@ -57,6 +60,20 @@ class Drawing:
         if self._svg is None:
             self._svg = polish(render(self.dot).decode(), self.snapshot.graph)
         return self._svg
+
+    def open(self, *groups: str) -> Drawing:
+        """Return the drawing with more groups open; `table()` shows their names."""
+        choice = self.choice
+        for group in groups:
+            choice = choice.open(group)
+        return Drawing(self.whole, self.rankdir, choice)
+
+    def close(self, *groups: str) -> Drawing:
+        """Return the drawing with these groups closed: paths of modules, as "layers.0"."""
+        choice = self.choice
+        for group in groups:
+            choice = choice.close(group)
+        return Drawing(self.whole, self.rankdir, choice)
 
     def png(self) -> bytes:
         """Return the picture as PNG, at twice the size of the SVG, on white."""
@@ -77,7 +94,7 @@ class Drawing:
         for node, value, grad in itertools.islice(numbers, limit):
             rows.append(
                 (
-                    f"{node.id} {shown(node.label)}",
+                    f"{node.id} {name_text(node)}",
                     shown(node.module) if node.module else "",
                     shape_text(node),
                     value_text(value).removeprefix("value ").strip(),

@@ -12,10 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import backends
 
 TINY = 4
 """Up to so many numbers are printed whole."""
+
+BARS = 16
+SAMPLE = 65_536
+"""A histogram looks at no more numbers than this."""
 
 UNKNOWN = "—"
 """Stands where a number is not known."""
@@ -27,6 +33,8 @@ class Stats:
 
     `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
     when there are at most four of them, else "". The norm is the Euclidean one.
+    `few`: the same as numbers, if they are real. `bars`: how many numbers fall into each
+    sixteenth of the range, where somebody asked.
     """
 
     size: int
@@ -36,14 +44,25 @@ class Stats:
     norm: float
     bad: bool = False
     text: str = ""
+    few: tuple[float, ...] = ()
+    bars: tuple[int, ...] = ()
+
+    @property
+    def std(self) -> float:
+        """The standard deviation (of the whole population)."""
+        return math.sqrt(max(0.0, self.norm**2 / self.size - self.mean**2))
 
 
-def summarize(array: Any) -> Stats:
+def summarize(array: Any, bars: bool = False) -> Stats:
     """Return the `Stats` of an array of any backend (complex numbers by their size).
 
+    Args:
+        bars: count for a histogram too (of a sample, if there are very many numbers).
+
     >>> import numpy
-    >>> summarize(numpy.array([3.0, -4.0]))
-    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]')
+    >>> summarize(numpy.array([3.0, -4.0]))  # doctest: +NORMALIZE_WHITESPACE
+    Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]',
+          few=(3.0, -4.0), bars=())
     """
     array = getattr(array, "all_examples", array)  # inside of vmap
     size = array.size
@@ -64,7 +83,28 @@ def summarize(array: Any) -> Stats:
     scale = 1.0 if 1e-12 < peak < 1e12 or peak == 0 else peak
     flat = flat if scale == 1.0 else flat / scale
     mean, square = flat.sum().item() / size, (flat @ flat).item()
-    return Stats(size, mean * scale, low, high, math.sqrt(square) * scale)
+    counts = histogram(flat, low / scale, high / scale) if bars else ()
+    return Stats(size, mean * scale, low, high, math.sqrt(square) * scale, bars=counts)
+
+
+def histogram(flat: Any, low: float, high: float) -> tuple[int, ...]:
+    """Count the numbers in each of BARS equal parts of the range."""
+    sample = flat[:: -(-flat.size // SAMPLE)]
+    xp = backends.of(flat).xp if backends.is_array(flat) else np
+    edges = xp.linspace(low, high if high > low else low + 1, BARS + 1)
+    counts = xp.histogram(sample.astype("float64"), edges)[0]
+    return tuple(int(count) for count in counts.tolist())
+
+
+def bar_text(counts: Sequence[int]) -> str:
+    """Draw a histogram in a line of text: ▁ for few, █ for most, a space for none.
+
+    >>> bar_text([0, 1, 8, 4])
+    ' ▁█▄'
+    """
+    peak = max(counts, default=0)
+    marks = "▁▂▃▄▅▆▇█"
+    return "".join(" " if not each else marks[max(0, -(-each * 8 // peak) - 1)] for each in counts)
 
 
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
@@ -82,6 +122,7 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
         norm=math.nan if bad else math.hypot(*reals),
         bad=bad,
         text=text,
+        few=() if any(isinstance(value, complex) for value in values) else tuple(reals),
     )
 
 

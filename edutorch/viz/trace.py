@@ -7,11 +7,16 @@ that nobody saved (the 1 in `x + 1`) are gone. `live` sees everything.
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+from typing import Any
+
 from .. import dtypes
 from ..core.autograd import Node, reachable
 from ..core.tensor import LEAF, Tensor
-from .graph import Key, Snapshot, Vertex, arrange
-from .names import Names
+from ..lines import read_line
+from .graph import Key, Snapshot, Vertex, arrange, enclosing
+from .names import Names, variables
 from .summaries import Stats, summarize
 
 
@@ -28,8 +33,11 @@ def trace(tensor: Tensor, names: Names) -> Snapshot:
             vertices[step._order] = op_vertex(step)
             add_saved(vertices, step, names)
             vertices[step._order].module = module_of(vertices, step._order)
+            vertices[step._order].device = str(tensor.device)
+    fill_gaps(vertices)
+    name_variables(vertices, names)
     result = vertices[tensor._node._order]
-    result.value = summarize(tensor._array)
+    result.value = summarize(tensor._array, bars=True)
     result.grad = stats_of(tensor._grad)
     return arrange(vertices, [tensor._node._order], names.classes)
 
@@ -39,25 +47,31 @@ def leaf_key(tensor: Tensor) -> Key:
 
 
 def stats_of(tensor: Tensor | None) -> Stats | None:
-    return None if tensor is None else summarize(tensor._array)
+    return None if tensor is None else summarize(tensor._array, bars=True)
 
 
 def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
     """Add a tensor that no recorded op made, unless it is there already."""
     key = leaf_key(tensor)
     if key not in vertices:
-        kind, module, label = names.of(tensor)
-        vertices[key] = Vertex(
-            kind,
-            label,
-            module,
-            tuple(tensor._array.shape),
-            dtypes.of(tensor._array.dtype).name,
-            differentiable=tensor._node is not None,
-            value=summarize(tensor._array),
-            grad=stats_of(tensor._grad),
-        )
+        vertices[key] = leaf_vertex(tensor, names)
+        vertices[key].value = summarize(tensor._array, bars=True)
+        vertices[key].grad = stats_of(tensor._grad)
     return key
+
+
+def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
+    """Describe a tensor that came from outside, without its numbers."""
+    kind, module, label = names.of(tensor)
+    return Vertex(
+        kind,
+        label,
+        module,
+        tuple(tensor._array.shape),
+        dtypes.of(tensor._array.dtype).name,
+        differentiable=tensor.requires_grad,
+        device=str(tensor.device),
+    )
 
 
 def input_names(node: Node) -> list[str]:
@@ -79,8 +93,69 @@ def op_vertex(node: Node) -> Vertex:
         shape=tuple(node.shape),
         dtype=dtypes.of(node.dtype).name,
         formulas=node.op.formulas,
+        line=line_of(node),
+        saved=saved_bytes(node),
         sources=tuple(sources),
     )
+
+
+def line_of(node: Node) -> str:
+    """Return the line of the user's code that made a node: "lesson.py:12  y = w * x"."""
+    place = node.notes.get("place")
+    if place is None:
+        return ""
+    code, instruction = place
+    known = _lines.get((id(code), instruction))
+    if known is None:
+        if len(_lines) > 10_000:
+            _lines.clear()
+        source = read_line(place)
+        text = f"{Path(source.file).name}:{source.line}  {source.text}".rstrip()
+        known = _lines[id(code), instruction] = text, code
+    return known[0]
+
+
+_lines: dict[tuple[int, int], tuple[str, Any]] = {}
+"""Texts by place; the code is kept so that no other gets its id."""
+
+
+def saved_bytes(node: Node) -> tuple[tuple[str, int], ...]:
+    """Return what a node keeps for backward, by name, with its bytes."""
+    if node.saved is None or node.op.variadic:
+        return ()
+    arrays = ((name, getattr(saved, "_array", saved)) for name, saved in
+              zip(node.op.saved, node.saved, strict=False))  # fmt: skip
+    return tuple((name, array.nbytes) for name, array in arrays if hasattr(array, "nbytes"))
+
+
+def name_variables(vertices: dict[Key, Vertex], names: Names) -> None:
+    """Note which variables of the user's code hold the result of which op."""
+    for name, value in variables(names.frame):
+        if isinstance(value, Tensor) and value._node is not None and value._node is not LEAF:
+            vertex = vertices.get(value._node._order)
+            if vertex is not None and not vertex.variable:
+                vertex.variable = name
+
+
+def fill_gaps(vertices: dict[Key, Vertex]) -> None:
+    """Put ops between two ops of one module into that module, if nothing says otherwise.
+
+    An activation has no parameters that would tell where it ran.
+    """
+    ops = [vertex for _, vertex in sorted(
+        (key, vertex) for key, vertex in vertices.items() if isinstance(key, int)
+    )]  # fmt: skip
+    placed = [number for number, vertex in enumerate(ops) if vertex.module]
+    for before, after in itertools.pairwise(placed):
+        between = common_path(ops[before].module, ops[after].module)
+        for vertex in ops[before + 1 : after]:
+            vertex.module = between
+
+
+def common_path(one: str, other: str) -> str:
+    """Return the innermost module that holds both paths: a.b.c, a.b.d -> a.b."""
+    inside = enclosing(other)
+    return next((path for path in enclosing(one) if path in inside), "")
 
 
 def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
@@ -90,12 +165,12 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
         return
     for name, saved in zip(node.op.saved, node.saved, strict=True):
         if name == "y":
-            vertex.value = summarize(saved)
+            vertex.value = summarize(saved, bars=True)
         elif name not in node.op.inputs:
             continue
         elif isinstance(saved, Tensor) and name in sources:
             made = vertices[sources[name]]
-            made.value = made.value or summarize(saved._array)
+            made.value = made.value or summarize(saved._array, bars=True)
         elif isinstance(saved, Tensor) and saved._node is None:
             sources[name] = add_leaf(vertices, saved, names)
         elif isinstance(saved, int | float):
@@ -116,5 +191,5 @@ def module_of(vertices: dict[Key, Vertex], key: Key) -> str:
 def number_vertex(name: str, value: float) -> Vertex:
     """Describe a Python number that an op was given as its argument `name`."""
     number = float(value)
-    stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}")
+    stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}", few=(number,))
     return Vertex("constant", name, differentiable=False, value=stats)

@@ -13,7 +13,8 @@ import traitlets
 from .browser import folder
 
 MODULES = (
-    "numbers", "colours", "formula", "picture", "curve", "controls", "details", "viewport", "live",
+    "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
+    "viewport", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
 
@@ -41,8 +42,9 @@ class LiveWidget(anywidget.AnyWidget):
     picture = traitlets.Dict().tag(sync=True)
     patch = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
+    curves = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, on_command: Callable[[str], None]) -> None:
+    def __init__(self, on_command: Callable[[dict[str, Any]], None]) -> None:
         self._esm, self._css = script(), style()
         super().__init__()
         comm: Any = self.comm
@@ -51,11 +53,19 @@ class LiveWidget(anywidget.AnyWidget):
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
             comm._reply_subshell_for = None
-        self.on_msg(lambda widget, content, buffers: on_command(str(content.get("type"))))
+        self.on_msg(lambda widget, content, buffers: on_command(content))
 
-    def show(self, picture: dict[str, Any] | None, patch: dict[str, Any], numbers: bytes) -> None:
-        """Send one step, in one message; `picture` only when it changed."""
+    def show(
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None = None,
+    ) -> None:
+        """Send one step, in one message; `picture` and `curves` only when they are to be new."""
         with self.hold_sync():
+            if curves is not None:
+                self.curves = curves
             if picture is not None:
                 self.picture = picture
             self.patch = patch

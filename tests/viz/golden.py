@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from edutorch.viz.dot import dot_text
+from edutorch.viz.fold import folded
 from edutorch.viz.graph import Snapshot, Vertex, arrange
-from edutorch.viz.live import blank_numbers
-from edutorch.viz.messages import Curve, numbers_of, patch_of
+from edutorch.viz.layouts import blank_numbers
+from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of
 from edutorch.viz.render import render
-from edutorch.viz.summaries import Stats, summarize
+from edutorch.viz.summaries import Stats, summarize, whole
 
 FOLDER = Path(__file__).parents[1] / "golden"
 
@@ -56,7 +57,7 @@ def example() -> Snapshot:
         "s": Vertex("op", "sum", "", (), sources=(("input", "p"),), value=summarize(np.array(2.5)),
                     grad=summarize(np.array(1.0)), flows={"input": full}),
     }  # fmt: skip
-    return arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"})
+    return folded(arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"}))
 
 
 def nasty() -> Snapshot:
@@ -66,7 +67,7 @@ def nasty() -> Snapshot:
     for index, name in enumerate(NASTY):
         vertices[f"v{index}"] = Vertex("op", name, name, (2, 3), sources=((name, source),))
         source = f"v{index}"
-    return arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0]))
+    return folded(arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0])))
 
 
 def picture(snapshot: Snapshot) -> dict[str, Any]:
@@ -75,26 +76,59 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
     return snapshot.graph.to_picture(svg)
 
 
+def floats_in(packed: bytes, pictures: list[dict[str, Any]]) -> np.ndarray:
+    """Return the float32 numbers of a message, without the signs behind them."""
+    signs = len(pictures[-1]["nodes"]) + len(pictures[-1]["edges"]) if packed else 0
+    return np.frombuffer(packed[: len(packed) - signs], "<f4")
+
+
 def patch() -> dict[str, Any]:
     """The numbers of the example, with a curve."""
     curve = Curve()
     for step, loss in enumerate([2.5, 1.25, float("nan"), 0.5], start=1):
         curve.add(step, loss)
-    numbers = np.frombuffer(numbers_of(example()), "<f4")
+    snapshot = example()
+    packed = numbers_of(snapshot)
+    split = len(packed) - len(snapshot.graph.nodes) - len(snapshot.graph.edges)
+    numbers = np.frombuffer(packed[:split], "<f4")
     return {
-        "patch": patch_of(example(), 4, "running", {"loss": curve}, 1),
+        "patch": {
+            **patch_of(4, "running", {"loss": curve}),
+            **texts_of(example()),
+            "layouts": 1,
+        },
+        "curves": {"loss": curve.points()},
         "numbers": [None if np.isnan(each) else float(each) for each in numbers],
+        "signs": np.frombuffer(packed[split:], "i1").tolist(),
     }
+
+
+def whole_numbers() -> list[Any]:
+    """Few numbers and their text: those that are hard to round, and some at random."""
+    generator = np.random.default_rng(0)
+    hard = [0.0, -0.0, 1.0, 0.1, 1234.5, 1235.5, 99999.5, 1e-5, 0.0001, 9.9995e-5, 1e10, -2.5e-7,
+            123456.0, 0.5, 1e22, 3.4e38, 1e-38, 2.0, 1000.0, 9999.0, 1e4, 0.00012345]  # fmt: skip
+    rows = [[value] for value in hard]
+    for count in (1, 2, 3, 4):
+        size = 10.0 ** generator.uniform(-8, 8, (25, count))
+        rows += (size * generator.choice([-1, 1], size.shape)).tolist()
+    exact = [np.float32(row).tolist() for row in rows]
+    return [[row, whole(row, len(row) > 1)] for row in exact]
 
 
 def everything() -> dict[str, Any]:
     """Return the content of each golden file by name; null stands for NaN."""
-    commands = [{"type": kind} for kind in ("pause", "resume", "step", "ready")]
+    commands = [
+        *({"type": kind} for kind in ("pause", "resume", "step", "ready")),
+        {"type": "open", "group": "layers.0"},
+        {"type": "close", "group": "layers.0"},
+    ]
     return {
         "picture.json": picture(example()),
         "nasty.json": picture(nasty()),
         "patch.json": patch(),
         "command.json": commands,
+        "whole.json": whole_numbers(),
     }
 
 

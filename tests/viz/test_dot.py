@@ -7,7 +7,7 @@ import pytest
 
 from edutorch.viz.dot import dot_text, flow_style, node_lines, shown, strength
 from edutorch.viz.graph import GraphNode, Snapshot, Vertex, arrange
-from edutorch.viz.live import blank_numbers
+from edutorch.viz.layouts import blank_numbers
 from edutorch.viz.render import engines, render
 from edutorch.viz.static import Drawing, polish
 from edutorch.viz.summaries import TINY, Stats, whole

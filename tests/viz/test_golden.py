@@ -38,9 +38,10 @@ def test_patch():
     assert as_json(patch()) == stored("patch.json")
 
 
-def test_the_buffer_has_four_numbers_per_node_and_two_per_edge():
+def test_the_buffer_has_two_numbers_per_node_one_per_edge_and_each_of_few():
     graph = example().graph
-    assert len(numbers_of(example())) == 4 * (4 * len(graph.nodes) + 2 * len(graph.edges))
+    things = len(graph.nodes) + len(graph.edges)
+    assert len(numbers_of(example())) == 4 * (things + len(graph.nodes) + 2 * 2) + things
 
 
 def test_commands():

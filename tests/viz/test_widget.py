@@ -40,7 +40,7 @@ def test_one_message_carries_the_whole_step(monkeypatch):
     ]
     assert [message["buffer_paths"] for message in sent] == [[["numbers"]], [["numbers"]]]
     widget._handle_custom_msg({"type": "pause"}, [])
-    assert commands == ["pause"]
+    assert commands == [{"type": "pause"}]
 
 
 LOOP = """

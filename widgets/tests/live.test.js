@@ -2,9 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import live from "../live.js";
 import { smooth, span, pathThrough } from "../curve.js";
 import { formula } from "../formula.js";
-import { FakeModel, dataView, samplePatch, samplePicture } from "./samples.js";
-
-const NUMBERS = dataView([0.5, 0, 1, 2, -3, -3, -3, NaN, 0.1, -0.2]);
+import { FakeModel, NUMBERS, dataView, samplePatch, samplePicture } from "./samples.js";
 
 /** @type {FrameRequestCallback[]} */
 let frames = [];
@@ -67,7 +65,7 @@ describe("the live view", () => {
   });
   it("does not write numbers of another structure", () => {
     const { model, find } = open();
-    model.change({ patch: samplePatch({ structure: "other", step: 9 }), numbers: dataView(new Array(10).fill(7)) });
+    model.change({ patch: samplePatch({ structure: "other", step: 9 }), numbers: dataView(new Array(5).fill(7), [0, 0, 0]) });
     paint();
     expect(find("text.value").textContent).toBe("mean  +0.5000");
     expect(find(".step").textContent).toBe("step 9");
@@ -128,10 +126,24 @@ describe("a chosen node", () => {
 describe("curves", () => {
   it("have one chart per name, at most three", () => {
     const points = [[1, 2], [2, 1], [3, null]];
-    const { el } = open({ picture: null, numbers: null, patch: samplePatch({ scalars: { a: points, b: points, c: points, d: points } }) });
+    const curves = { a: points, b: points, c: points, d: points };
+    const latest = { a: [3, null], b: [4, 5], c: [3, null], d: [3, null] };
+    const { el } = open({ picture: null, numbers: null, curves, patch: samplePatch({ latest }) });
     expect([...el.querySelectorAll("figcaption span")].map((name) => name.textContent)).toEqual(["a", "b", "c"]);
     expect(el.querySelector("figcaption output")?.textContent).toBe("nan");
     expect(el.querySelector("path.raw")?.getAttribute("d")).toMatch(/^M[\d.]+,[\d.]+L[\d.]+,[\d.]+$/);
+  });
+  it("grow by the latest point until a whole curve comes", () => {
+    const { model, el } = open({ picture: null, numbers: null, curves: { a: [[1, 5]] }, patch: samplePatch({ latest: { a: [1, 5] } }) });
+    const points = () => (el.querySelector("path.raw")?.getAttribute("d")?.match(/[ML]/g) ?? []).length;
+    for (const step of [2, 3, 4]) {
+      model.change({ patch: samplePatch({ step, latest: { a: [step, 1] } }) });
+      paint();
+    }
+    expect(points()).toBe(4);
+    model.change({ curves: { a: [[2, 3], [4, 1]] }, patch: samplePatch({ latest: { a: [4, 1] } }) });
+    paint();
+    expect(points()).toBe(2);
   });
   it("span what is finite", () => {
     expect(span([3, NaN, 1, Infinity])).toEqual([1, 3]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { formatNumber, formatSize, namedNumbers, readFloats } from "../numbers.js";
+import { formatNumber, formatSize, formatWhole, namedNumbers } from "../numbers.js";
 import { lineWidth, strength } from "../colours.js";
-import { dataView, golden, samplePicture } from "./samples.js";
+import { NUMBERS, dataView, golden, samplePicture } from "./samples.js";
 
 describe("formatNumber", () => {
   for (const [value, text] of golden("numbers.json")) {
@@ -22,21 +22,35 @@ describe("formatNumber", () => {
 
 describe("the buffer", () => {
   it("is read from any address", () => {
-    const bytes = new Uint8Array(9);
-    bytes.set(new Uint8Array(Float32Array.from([1.5, -2]).buffer), 1);
-    expect([...readFloats(new DataView(bytes.buffer, 1, 8))]).toEqual([1.5, -2]);
-  });
-  it("may be missing or cut off", () => {
-    expect(readFloats(null).length).toBe(0);
-    expect(readFloats(new DataView(new ArrayBuffer(3))).length).toBe(0);
+    const bytes = new Uint8Array(NUMBERS.byteLength + 1);
+    bytes.set(new Uint8Array(NUMBERS.buffer), 1);
+    expect(namedNumbers(samplePicture(), new DataView(bytes.buffer, 1))?.nodes.get("n0")?.mean).toBe(0.5);
   });
   it("gives every node and edge its numbers", () => {
-    const named = namedNumbers(samplePicture(), readFloats(dataView([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])));
-    expect(named?.nodes.get("n1")).toEqual({ mean: 5, min: 6, max: 7, gradient: 8 });
-    expect(named?.edges.get("e0")).toEqual({ gradient: 9, mean: 10 });
+    const named = namedNumbers(samplePicture(), NUMBERS);
+    expect(named?.nodes.get("n0")).toMatchObject({ mean: 0.5, gradient: 2, sign: -1 });
+    expect(named?.edges.get("e0")).toEqual({ gradient: Math.fround(0.1), sign: -1 });
   });
-  it("of another picture is refused", () => {
-    expect(namedNumbers(samplePicture(), readFloats(dataView([1, 2, 3])))).toBeNull();
+  it("holds the numbers of a small vector one by one", () => {
+    const picture = samplePicture();
+    picture.nodes[0].shape = [2];
+    const named = namedNumbers(picture, dataView([1, 5, -3, NaN, 0, -1, 3, 4, -3], [-1, 0, -1]));
+    expect(named?.nodes.get("n0")).toMatchObject({ few: [-1, 3], fewGradients: [4, -3] });
+    expect(named?.nodes.get("n1")?.few).toEqual([-3]);
+  });
+  it("of another picture, or none, is refused", () => {
+    expect(namedNumbers(samplePicture(), dataView([1, 2, 3]))).toBeNull();
+    expect(namedNumbers(samplePicture(), null)).toBeNull();
+  });
+});
+
+describe("few numbers", () => {
+  for (const [values, text] of golden("whole.json")) {
+    it(`are written as in Python: ${text}`, () => expect(formatWhole(values, values.length === 1)).toBe(text));
+  }
+  it("may be unusual", () => {
+    expect(formatWhole([NaN], true)).toBe("nan");
+    expect(formatWhole([Infinity, -Infinity], false)).toBe("[inf, -inf]");
   });
 });
 

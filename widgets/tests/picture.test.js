@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Graph, flowText, gradientText, safeSvg, valueText } from "../picture.js";
 import { namedNumbers } from "../numbers.js";
-import { golden, samplePatch, samplePicture } from "./samples.js";
+import { NUMBERS, dataView, golden, samplePatch, samplePicture } from "./samples.js";
 
 const NASTY = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" onload="boom()">
 <script>boom()</script><style>* { display: none }</style><foreignObject><body xmlns="http://www.w3.org/1999/xhtml" onload="boom()"/></foreignObject>
@@ -36,48 +36,55 @@ describe("safeSvg", () => {
 });
 
 describe("texts", () => {
-  const known = { mean: -0.5, min: -1, max: 0, gradient: 0.25 };
-  const unknown = { mean: NaN, min: NaN, max: NaN, gradient: NaN };
+  const [big, scalar] = samplePicture().nodes;
+  const known = { mean: -0.5, gradient: 0.25, sign: -1, few: [-0.5], fewGradients: [NaN] };
+  const unknown = { mean: NaN, gradient: NaN, sign: 0, few: [NaN], fewGradients: [NaN] };
   it("of a value", () => {
-    expect(valueText(known, undefined, false)).toBe("mean  -0.5000");
-    expect(valueText(known, "[1, 2]", false)).toBe("value [1, 2]");
-    expect(valueText(unknown, undefined, false)).toBe("value —");
-    expect(valueText(unknown, undefined, true)).toBe("mean  nan");
+    expect(valueText(known, big, undefined, false)).toBe("mean  -0.5000");
+    expect(valueText(known, scalar, undefined, false)).toBe("value -0.5");
+    expect(valueText(known, big, "[1, 2]", false)).toBe("value [1, 2]");
+    expect(valueText({ ...known, few: [1, -2] }, { ...big, shape: [2] }, undefined, false)).toBe("value [1, -2]");
+    expect(valueText(unknown, big, undefined, false)).toBe("value —");
+    expect(valueText(unknown, scalar, undefined, false)).toBe("value —");
+    expect(valueText(unknown, big, undefined, true)).toBe("mean  nan");
+    expect(valueText(unknown, scalar, undefined, true)).toBe("value nan");
   });
   it("of a gradient", () => {
-    expect(gradientText(known, undefined, false)).toBe("grad  0.2500");
-    expect(gradientText(known, "-8", false)).toBe("grad  -8");
-    expect(gradientText(unknown, undefined, false)).toBe("grad  —");
-    expect(gradientText(unknown, undefined, true)).toBe("grad  nan");
+    expect(gradientText(known, big, undefined, false)).toBe("grad  0.2500");
+    expect(gradientText(known, scalar, undefined, false)).toBe("grad  -0.25");
+    expect(gradientText({ ...known, fewGradients: [3, 4] }, { ...big, shape: [2] }, undefined, false)).toBe("grad  [3, 4]");
+    expect(gradientText(known, big, "-8", false)).toBe("grad  -8");
+    expect(gradientText(unknown, big, undefined, false)).toBe("grad  —");
+    expect(gradientText(unknown, big, undefined, true)).toBe("grad  nan");
   });
   it("of a flow: size with the sign of the mean", () => {
-    expect(flowText({ gradient: 2, mean: -0.1 })).toBe("-2.0000");
-    expect(flowText({ gradient: 2, mean: 0.1 })).toBe("+2.0000");
-    expect(flowText({ gradient: NaN, mean: NaN })).toBe("");
+    expect(flowText({ gradient: 2, sign: -1 })).toBe("-2.0000");
+    expect(flowText({ gradient: 2, sign: 0 })).toBe("+2.0000");
+    expect(flowText({ gradient: NaN, sign: 0 })).toBe("");
   });
 });
 
 describe("Graph", () => {
-  const numbers = [0.5, 0, 1, 2, -3, -3, -3, NaN, 0.1, -0.2];
   it("writes numbers into nodes and edges and nothing else", () => {
     const graph = new Graph(samplePicture());
-    const named = namedNumbers(graph.picture, Float32Array.from(numbers));
-    graph.apply(samplePatch({ tiny: { n1: "-3" } }), /** @type {any} */ (named), null);
+    const named = namedNumbers(graph.picture, NUMBERS);
+    graph.apply(samplePatch(), /** @type {any} */ (named), null);
     const texts = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent);
-    expect(texts).toEqual(["w", "3 float32", "mean  +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
+    expect(texts).toEqual(["w", "64 float32", "mean  +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
   });
   it("shows sign, strength and width", () => {
     const graph = new Graph(samplePicture());
-    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers))), null);
+    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, NUMBERS)), null);
     const [value, gradient] = graph.svg.querySelectorAll("rect.chip");
     expect(value.getAttribute("data-sign")).toBe("positive");
-    expect(gradient.getAttribute("data-sign")).toBe("negative"); // the sign of what comes back along e0
+    expect(gradient.getAttribute("data-sign")).toBe("negative");
     const edge = /** @type {SVGElement} */ (graph.svg.querySelector("g.edge"));
     expect(edge.style.getPropertyValue("--width")).toBe("3.40");
+    expect(edge.dataset.sign).toBe("negative");
   });
   it("marks nodes with NaN", () => {
     const graph = new Graph(samplePicture());
-    const named = /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers)));
+    const named = /** @type {any} */ (namedNumbers(graph.picture, NUMBERS));
     graph.apply(samplePatch({ bad: ["n0"] }), named, null);
     expect([...graph.svg.querySelectorAll("g.node")].map((node) => node.classList.contains("bad"))).toEqual([true, false]);
     graph.apply(samplePatch(), named, null);
@@ -85,17 +92,17 @@ describe("Graph", () => {
   });
   it("touches only what is on screen", () => {
     const graph = new Graph(samplePicture());
-    const named = /** @type {any} */ (namedNumbers(graph.picture, Float32Array.from(numbers)));
+    const named = /** @type {any} */ (namedNumbers(graph.picture, NUMBERS));
     graph.apply(samplePatch(), named, { left: 100, top: -100, right: 300, bottom: 100 });
     const values = [...graph.svg.querySelectorAll("text.value")].map((text) => text.textContent);
-    expect(values).toEqual(["value +0.0000", "mean  -3.0000"]);
+    expect(values).toEqual(["value +0.0000", "value -3"]);
   });
   it("has no ids, so that two pictures do not meet", () => {
     expect(new Graph(samplePicture()).svg.querySelector("[id]")).toBeNull();
   });
   it("describes nodes to screen readers", () => {
     const labels = [...new Graph(samplePicture()).svg.querySelectorAll("g.node")].map((node) => node.getAttribute("aria-label"));
-    expect(labels).toEqual(["parameter w, shape 3", "output sum in m, shape scalar"]);
+    expect(labels).toEqual(["parameter w, shape 64", "output sum in m, shape scalar"]);
   });
 });
 
@@ -113,11 +120,11 @@ describe("what Python wrote", () => {
   });
   it("takes its patch, and every text fits where Graphviz made room", () => {
     const picture = golden("picture.json");
-    const { patch, numbers } = golden("patch.json");
+    const { patch, numbers, signs } = golden("patch.json");
     const graph = new Graph(picture);
     const room = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent?.length ?? 0);
-    const floats = Float32Array.from(numbers, (value) => (value === null ? NaN : Number(value)));
-    const named = namedNumbers(picture, floats);
+    const floats = numbers.map((/** @type {number | null} */ value) => value ?? NaN);
+    const named = namedNumbers(picture, dataView(floats, signs));
     expect(named).not.toBeNull();
     graph.apply(patch, /** @type {any} */ (named), null);
     [...graph.svg.querySelectorAll("text")].forEach((text, index) => {

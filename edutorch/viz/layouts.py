@@ -1,0 +1,86 @@
+"""Pictures laid out beside the loop: the training does not wait for Graphviz."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from xml.etree import ElementTree
+
+from ..errors import warn
+from .dot import dot_text
+from .graph import Graph, Snapshot
+from .render import LayoutError, LayoutTimeout, render
+
+PATIENCE = 0.04
+"""Seconds for which a loop waits for a new picture; a later one comes with a later message."""
+
+LIMIT = 10.0
+"""Seconds that one layout may take before the graph is folded further."""
+
+KEPT = 64
+"""So many pictures are kept, for a loop whose graph changes to and fro."""
+
+
+class Layouts:
+    """The SVG of each structure that was ever asked for. Each is laid out once.
+
+    Attributes:
+        asked: how often Graphviz was asked.
+        slow: the structures whose layout took too long.
+    """
+
+    def __init__(self, rankdir: str = "LR") -> None:
+        self.rankdir = rankdir
+        self.asked = 0
+        self.slow: set[str] = set()
+        self._found: dict[str, Future[str]] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, "edutorch-layout")
+
+    def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
+        """Return the picture of `graph`, None if it is not there within `patience` seconds."""
+        with self._lock:
+            future = self._found.pop(graph.structure, None)
+            if future is None:
+                self.asked += 1
+                future = self._pool.submit(self._lay_out, graph)
+                if len(self._found) == KEPT:
+                    del self._found[next(iter(self._found))]
+            self._found[graph.structure] = future  # the latest is the last to go
+        try:
+            return future.result(patience)
+        except NotYet:
+            return None
+
+    def _lay_out(self, graph: Graph) -> str:
+        text = dot_text(blank_numbers(graph), self.rankdir, reserve=True)
+        try:
+            return render(text, timeout=LIMIT).decode()
+        except LayoutError as error:  # the training matters more than its picture
+            if isinstance(error, LayoutTimeout):
+                self.slow.add(graph.structure)
+            warn(str(error))
+            return notice(f"{error.message}; the graph has {len(graph.nodes)} nodes")
+
+    def wait(self, graph: Graph, seconds: float = LIMIT) -> str | None:
+        """Wait for a picture so long that an interrupt gets through meanwhile."""
+        end = time.monotonic() + seconds
+        while (svg := self.svg(graph, 0.05)) is None and time.monotonic() < end:
+            pass
+        return svg
+
+
+def blank_numbers(graph: Graph) -> Snapshot:
+    """Return `graph` with no number known: the page fills them in."""
+    nothing = (None,) * len(graph.nodes)
+    return Snapshot(graph, nothing, nothing, (None,) * len(graph.edges))
+
+
+def notice(text: str) -> str:
+    """Return an SVG that only says something."""
+    size = {"viewBox": "0 0 600 40", "width": "600pt", "height": "40pt"}
+    root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size})
+    ElementTree.SubElement(root, "text", {"x": "10", "y": "25"}).text = text
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,116 @@
+"""What a page shows of a graph, and what it was asked to show: open groups, a pending layout.
+
+Everything that shows graphs in a page does it here: a training loop (`live.py`), a drawing to
+be explored, a walk through backward. Each gives snapshots of whole graphs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from .fold import Choice, Plan, plan_of
+from .graph import Graph, Snapshot
+from .layouts import PATIENCE, Layouts
+from .messages import numbers_of, texts_of
+
+KEPT_PLANS = 16
+FOLD_FURTHER = 4
+"""A graph whose layout takes too long is folded to a quarter of its boxes."""
+
+FEWEST = 8
+"""…but not further than this."""
+
+
+class Page(Protocol):
+    """Whatever shows the pictures: the widget, or a test."""
+
+    def show(
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None,
+    ) -> None: ...
+
+
+class Stage:
+    """Folds snapshots, has them laid out and hands the page what changed.
+
+    Attributes:
+        page: where to, None where nothing is displayed.
+        choice: which groups are open.
+        asked: the page wants something else than it has: another group open, or a picture that
+            was not ready when it was to be sent.
+    """
+
+    def __init__(self, rankdir: str = "LR", choice: Choice | None = None) -> None:
+        self.page: Page | None = None
+        self.choice = choice or Choice()
+        self.layouts = Layouts(rankdir)
+        self.asked = False
+        self._plans: dict[tuple[str, Choice], Plan] = {}
+        self._shown = ""  # the structure that the page has
+
+    def command(self, content: dict[str, Any]) -> bool:
+        """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
+        kind, group = content.get("type"), str(content.get("group", ""))
+        if kind == "open":
+            self.choice = self.choice.open(group)
+        elif kind == "close":
+            self.choice = self.choice.close(group)
+        else:
+            return False
+        self.asked = True
+        return True
+
+    def plan(self, graph: Graph) -> Plan:
+        """Return what is to be seen of `graph`."""
+        key = graph.structure, self.choice
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) == KEPT_PLANS:
+                del self._plans[next(iter(self._plans))]
+            found = self._plans[key] = plan_of(graph, self.choice)
+        return found
+
+    def show(
+        self,
+        snapshot: Snapshot | None,
+        patch: dict[str, Any],
+        curves: dict[str, Any] | None = None,
+        patience: float | None = PATIENCE,
+    ) -> float:
+        """Send a snapshot with everything else in `patch`; return how long a layout was waited for.
+
+        Args:
+            curves: all points of each curve; None: only their latest ones are new.
+            patience: seconds to wait for a new layout; with a later one the picture comes later.
+        """
+        if self.page is None:
+            return 0.0
+        self.asked = False
+        visible, picture, waited = None, None, 0.0
+        if snapshot is not None:
+            visible = self.plan(snapshot.graph).pick(snapshot)
+            if visible.graph.structure != self._shown:
+                start = time.perf_counter()
+                picture = self._picture(visible.graph, patience)
+                waited = time.perf_counter() - start
+                if picture is None:
+                    self.asked, visible = True, None  # it comes with a later message
+        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
+        self.page.show(picture, patch, numbers_of(visible), curves)
+        return waited
+
+    def _picture(self, graph: Graph, patience: float | None) -> dict[str, Any] | None:
+        svg = self.layouts.svg(graph, patience)
+        if svg is None:
+            return None
+        if graph.structure in self.layouts.slow and self.choice.limit > FEWEST:
+            limit = min(self.choice.limit, len(graph.nodes)) // FOLD_FURTHER
+            self.choice = Choice(limit=max(FEWEST, limit))
+            self.asked = True
+            return None
+        self._shown = graph.structure
+        return graph.to_picture(svg)

@@ -1,0 +1,99 @@
+// Groups open and close on a click, and what moves by it is seen to move.
+
+/** @typedef {import("./protocol.js").Command} Command */
+/** @typedef {import("./picture.js").Graph} Graph */
+/** @typedef {import("./picture.js").Box} Box */
+
+const DURATION = 320; // ms
+const PRESS = new Set(["Enter", " "]);
+
+/**
+ * Make the closed groups and the titles of the open ones into buttons.
+ * @param {Graph} graph
+ * @param {(command: Command) => void} send
+ */
+export function makeFoldable(graph, send) {
+  for (const { id, group } of graph.picture.nodes) {
+    const element = graph.nodes.get(id)?.group;
+    if (group && element) makeButton(element, false, () => send({ type: "open", group }));
+  }
+  for (const { id, key, title } of graph.picture.frames) {
+    const text = graph.frames.get(id)?.querySelector(":scope > text");
+    if (!(text instanceof SVGElement)) continue;
+    text.setAttribute("tabindex", "0");
+    text.setAttribute("aria-label", `${title}: close this group`);
+    makeButton(text, true, () => send({ type: "close", group: key }));
+  }
+}
+
+/**
+ * @param {SVGElement} element
+ * @param {boolean} expanded
+ * @param {() => void} press
+ */
+function makeButton(element, expanded, press) {
+  element.setAttribute("role", "button");
+  element.setAttribute("aria-expanded", String(expanded));
+  element.classList.add("foldable");
+  element.addEventListener("click", press);
+  element.addEventListener("keydown", (event) => {
+    if (!PRESS.has(event.key)) return;
+    event.preventDefault();
+    press();
+  });
+}
+
+/**
+ * Let each node travel from where it was in the old picture; what comes out of a group
+ * that was opened starts there; what is new appears.
+ * @param {Graph | null} old
+ * @param {Graph} graph
+ */
+export function tween(old, graph) {
+  if (!old || matchMedia?.("(prefers-reduced-motion: reduce)").matches) return;
+  const before = places(old);
+  const names = identities(graph);
+  for (const node of graph.picture.nodes) {
+    const drawn = graph.nodes.get(node.id);
+    if (!drawn?.group.animate) continue;
+    const from = before.get(names.get(node.id) ?? "") ?? before.get(`group ${node.frame}`);
+    const shift = from ? `translate(${middle(from).x - middle(drawn.box).x}px, ${middle(from).y - middle(drawn.box).y}px)` : "none";
+    drawn.group.animate(
+      [{ transform: shift, opacity: from ? 1 : 0 }, { transform: "none", opacity: 1 }],
+      { duration: DURATION, easing: "ease-in-out" },
+    );
+  }
+  for (const { group } of graph.edges.values()) {
+    group.animate?.([{ opacity: 0 }, { opacity: 0, offset: 0.6 }, { opacity: 1 }], { duration: DURATION });
+  }
+}
+
+/** What a node is called in each picture of the same program. @param {Graph} graph */
+function identities(graph) {
+  /** @type {Map<string, number>} */
+  const seen = new Map();
+  /** @type {Map<string, string>} */
+  const names = new Map();
+  for (const node of graph.picture.nodes) {
+    const name = node.group ? `group ${node.group}` : `${node.module} ${node.label}`;
+    const count = (seen.get(name) ?? 0) + 1;
+    seen.set(name, count);
+    names.set(node.id, node.group ? name : `${name} ${count}`);
+  }
+  return names;
+}
+
+/** @param {Graph} graph @returns {Map<string, Box>} */
+function places(graph) {
+  const found = new Map();
+  for (const [id, name] of identities(graph)) {
+    const drawn = graph.nodes.get(id);
+    if (drawn) found.set(name, drawn.box);
+  }
+  return found;
+}
+
+/** @param {Box} box */
+function middle({ left, top, right, bottom }) {
+  return { x: (left + right) / 2, y: (top + bottom) / 2 };
+}
