@@ -40,6 +40,7 @@ export class Controls {
     this.paused = state === "paused";
     if (this.state.textContent !== state) this.state.textContent = state;
     this.state.dataset.state = state;
+    this.element.hidden = state === "still";
     this.step.textContent = `step ${step}`;
     this.toggle.disabled = over;
     this.one.disabled = !this.paused;

@@ -6,6 +6,7 @@ import { Details } from "./details.js";
 import { Controls } from "./controls.js";
 import { Viewport } from "./viewport.js";
 import { makeFoldable, tween } from "./folds.js";
+import { Panels } from "./panels.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -48,7 +49,13 @@ class LiveView {
     const foot = document.createElement("div");
     foot.className = "foot";
     foot.append(legend(), this.viewport.tools);
-    element.append(head, this.message, this.viewport.element, foot, this.details.element);
+    this.panels = new Panels({
+      send: (command) => model.send(command),
+      graph: () => this.graph,
+      focus: (id) => this.graph?.nodes.get(id)?.group.focus(),
+    });
+    const { viewport, details, panels } = this;
+    element.append(head, this.message, viewport.element, foot, details.element, panels.element);
     this.viewport.scroller.addEventListener("keydown", (event) => this.walk(event));
     this.viewport.scroller.addEventListener("focusin", (event) => this.choose(event.target));
     this.viewport.scroller.addEventListener("click", (event) => this.choose(event.target));
@@ -77,6 +84,7 @@ class LiveView {
     if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
     this.controls.show(patch);
     this.curves.show(this.model.get("curves") ?? {}, patch.latest);
+    this.panels.show(patch);
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
     const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;

@@ -95,10 +95,16 @@ export interface Patch {
   bad: string[];
   /** The last point of each curve; null: NaN or Inf. Whole curves come in `curves`, now and then. */
   latest: Record<string, [number, number | null]>;
-  state: "running" | "paused" | "finished" | "failed";
+  /** "still": nothing runs, a graph is looked at. */
+  state: "running" | "paused" | "finished" | "failed" | "still";
+  /** What else is shown, by the name of its panel (`panels.js`). */
+  parts: Parts;
   /** Layouts asked for so far (structure changes). */
   layouts: number;
 }
+
+/** The data of each panel, where there is something new. */
+export interface Parts {}
 
 /** Each scalar's curve as [step, value], thinned; null: NaN or Inf. */
 export type Curves = Record<string, [number, number | null][]>;

@@ -72,6 +72,7 @@ def live(
 class View:
     """What `live` returns. Use it in a `with` statement around the loop.
 
+    `view.parts` are what is shown beside the graph (see `part.py`).
     `view.log(accuracy=0.93)` adds a curve. `view.pause()`, `view.resume()` and
     `view.step_once()` do what the buttons do.
     """
@@ -87,6 +88,7 @@ class View:
         self._names = Names(models, frame)
         self._keep = keep
         self._recorder = Recorder(self._names, self._step_ended)
+        self.parts = self._recorder.parts
         self._listening = listening(self._recorder)
         self._throttle = Throttle()
         self._gate = Gate(checked_pace(steps_per_second))
@@ -277,7 +279,10 @@ class View:
     def _command(self, content: dict[str, Any]) -> None:
         """Take a message of the page. While a loop runs, this is another thread than the loop's."""
         self._gate.command(str(content.get("type")))
-        if self._stage.command(content) and self._state in ("finished", "failed"):
+        if any(part.command(content) for part in self.parts):
+            self._stage.asked = True
+        self._stage.command(content)
+        if self._stage.asked and self._state in ("finished", "failed"):
             self._send(patience=LIMIT, again=True)
 
     def _answer(self) -> None:
@@ -298,7 +303,7 @@ class View:
         snapshot, step = self._recorder.snapshot, self.step
         if again and not self._recorder.full and self._full is not None:
             snapshot, step = self._full
-        patch = patch_of(step, self._state, self._curves)
+        patch = patch_of(step, self._state, self._curves, self.parts)
         curves = None
         if self._state != "running" or start > self._curves_due:
             self._curves_due = start + CURVES_EVERY

@@ -10,9 +10,10 @@ import numpy as np
 
 from .dot import FAINT
 from .graph import GraphNode, Snapshot
+from .part import Part
 from .summaries import TINY, Stats
 
-State = Literal["running", "paused", "finished", "failed"]
+State = Literal["running", "paused", "finished", "failed", "still"]
 
 MOST_POINTS = 120
 
@@ -52,13 +53,17 @@ class Curve:
         return [(step, mean if math.isfinite(mean) else None) for step, mean in means]
 
 
-def patch_of(step: int, state: State, curves: Mapping[str, Curve]) -> dict[str, Any]:
+def patch_of(
+    step: int, state: State, curves: Mapping[str, Curve], parts: Iterable[Part] = ()
+) -> dict[str, Any]:
     """Make the part of a `Patch` that has nothing to do with a graph."""
+    found = ((part.name, part.patch()) for part in parts)
     return {
         "type": "patch",
         "step": step,
         "latest": {name: curve.latest for name, curve in curves.items()},
         "state": state,
+        "parts": {name: data for name, data in found if data is not None},
     }
 
 

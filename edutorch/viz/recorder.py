@@ -26,6 +26,7 @@ from ..events import (
 from .fold import Plan
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
+from .part import Part
 from .summaries import Stats, summarize
 from .trace import input_names, leaf_vertex, name_variables, number_vertex, op_vertex
 
@@ -66,6 +67,7 @@ class Recorder:
         loss: the value of the scalar on which backward last ran, None if unknown.
         cost: seconds spent on the last sampled step.
         detailed: count for histograms too.
+        parts: what else hears the events (see `part.py`).
         watch: whose numbers are taken, where not everything is to be seen.
         full: whether the last sampled step has the numbers of everything.
     """
@@ -78,6 +80,7 @@ class Recorder:
     ) -> None:
         self.names = names
         self.detailed = detailed
+        self.parts: list[Part] = []
         self.watch: Watch | None = None
         self.full = True
         self.on_step = on_step
@@ -110,13 +113,13 @@ class Recorder:
 
     def __call__(self, event: Any) -> None:
         """Take one event."""
-        handler = self._handlers.get(type(event))
-        if handler is None:
-            return
+        handler = self._handlers.get(type(event), lambda event: None)
         if not self.sampling:
             handler(event)
             return
         start, aside = time.perf_counter(), self._aside
+        for part in self.parts:
+            part.take(event)
         handler(event)
         self._spent += time.perf_counter() - start - (self._aside - aside)
 
@@ -249,6 +252,8 @@ class Recorder:
             self.cost = self._spent + time.perf_counter() - start
         self.sampled = self.sampling
         self.step += 1
+        for part in self.parts:
+            part.step_ended(self)
         self._forget()
         if self.on_step is not None:
             self.on_step(self)

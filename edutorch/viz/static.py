@@ -75,6 +75,15 @@ class Drawing:
             choice = choice.close(group)
         return Drawing(self.whole, self.rankdir, choice)
 
+    def explore(self) -> Any:
+        """Return the drawing as a widget: click on a group to open it, on its title to close it.
+
+        A widget needs a running kernel. So let the drawing itself be in the notebook, too.
+        """
+        from .explore import Explorer
+
+        return Explorer(self.whole, self.rankdir, self.choice).open_page()
+
     def png(self) -> bytes:
         """Return the picture as PNG, at twice the size of the SVG, on white."""
         return render(self.dot, "png")

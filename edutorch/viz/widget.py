@@ -14,9 +14,11 @@ from .browser import folder
 
 MODULES = (
     "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
-    "viewport", "live",
+    "viewport", "panels", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
+
+STYLES = ("live",)
 
 
 @functools.cache
@@ -32,8 +34,8 @@ def script() -> str:
 
 @functools.cache
 def style() -> str:
-    """Return the widget's style sheet."""
-    return (folder() / "live.css").read_text(encoding="utf-8")
+    """Return the widget's style sheet: that of the view, and those of its panels."""
+    return "\n".join((folder() / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
 
 
 class LiveWidget(anywidget.AnyWidget):

@@ -1,0 +1,46 @@
+"""A drawing to be clicked: groups open and close, a node tells all that is known of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import missing_extra
+from .fold import Choice
+from .graph import Snapshot
+from .layouts import LIMIT
+from .messages import patch_of
+from .stage import Stage
+
+if TYPE_CHECKING:
+    from .widget import LiveWidget
+
+
+class Explorer:
+    """Shows one snapshot in a page, and shows it again as the page asks for it."""
+
+    def __init__(
+        self, snapshot: Snapshot, rankdir: str = "LR", choice: Choice | None = None
+    ) -> None:
+        self.snapshot = snapshot
+        self.stage = Stage(rankdir, choice)
+
+    def open_page(self) -> LiveWidget:
+        """Make the widget, with the picture in it."""
+        try:
+            from .widget import LiveWidget
+        except ImportError as error:
+            raise missing_extra("lab", "viz.explore", f"{error.name} is not installed") from error
+        widget = self.stage.page = LiveWidget(self.command)
+        self.show()
+        return widget
+
+    def command(self, content: dict[str, Any]) -> None:
+        """Take a message of the page."""
+        if self.stage.command(content):
+            self.show()
+
+    def show(self) -> None:
+        """Send the snapshot as it is to be seen now."""
+        self.stage.asked = True
+        while self.stage.asked:  # a slow layout asks for a smaller one
+            self.stage.show(self.snapshot, patch_of(0, "still", {}), patience=LIMIT)
