@@ -124,6 +124,7 @@ class Part:
         devices.add(backends.CPU)
         self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
         self.states = [each.get_state() for each in self.generators]
+        self.autocast = current().autocast
         self.described: list[str] = []  # of each value that was saved
         self.versions: list[int] = []  # and how often its memory had been written to
         self.values: dict[int, tuple[Tensor, int]] = {}  # computed again, until they are used
@@ -159,7 +160,8 @@ class Part:
         leaves = [each.get() if isinstance(each, Given) else each for each in self.given]
         args, kwargs = tree_unflatten(leaves, self.spec)
         devices = [each.device for each in self.generators]
-        modes = changed(grad=True, listeners=(), saving=None, levels=())
+        autocast = self.autocast and self.autocast.afresh()
+        modes = changed(grad=True, listeners=(), saving=None, levels=(), autocast=autocast)
         with modes, fork_rng(devices, bool(devices)):
             for generator, state in zip(self.generators, self.states, strict=True):
                 generator.set_state(state)

@@ -220,7 +220,7 @@ def test_collating_what_pytorch_collates(torch):
 
 
 def test_what_cannot_be_collated():
-    with pytest.raises(TypeError, match="found object"):
+    with pytest.raises(TypeError, match="found <class 'object'>"):
         default_collate([object()])
     with pytest.raises(RuntimeError, match=r"sample\[1\] += \(3,\)"):
         default_collate([edutorch.zeros(2), edutorch.zeros(3)])
@@ -247,14 +247,8 @@ def test_getitems_is_used_where_there_is_one():
         def __getitems__(self, indices):
             return [("many", i) for i in indices]
 
-    assert next(iter(DataLoader(Many(4), 2)))[0] == ["many", "many"]
+    assert next(iter(DataLoader(Many(4), 2)))[0] == ("many", "many")
     assert next(iter(DataLoader(Subset(Many(4), [3, 2]), 2)))[1].tolist() == [3, 2]
-
-
-def test_workers_are_announced_as_missing():
-    with pytest.warns(UserWarning, match="loads in the process itself"):
-        loader = DataLoader(Squares(4), num_workers=2)
-    assert len(list(loader)) == 4
 
 
 @pytest.mark.parametrize("settings", [

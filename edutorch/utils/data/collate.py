@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from ...dtypes import float64
 from ...errors import EdutorchError, ShapeError
 from ...ops import as_tensor, stack, tensor
 
-__all__ = ["default_collate", "default_convert"]
+__all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
+
+Collate = Callable[..., Any]
 
 
 class CollateError(EdutorchError, TypeError):
@@ -29,33 +32,113 @@ def default_collate(batch: Sequence[Any]) -> Any:
     [tensor([[1.],
             [2.]]), tensor([0, 1])]
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(
+    batch: Sequence[Any],
+    *,
+    collate_fn_map: Mapping[type | tuple[type, ...], Collate] | None = None,
+) -> Any:
+    """Make a batch of samples by functions for the types that they are made of.
+
+    Args:
+        batch: the samples, at least one.
+        collate_fn_map: a function for each type, called as
+            `function(values, collate_fn_map=collate_fn_map)`. Containers need none.
+
+    Raises: ShapeError: containers of different lengths. CollateError: no function for a type.
+
+    >>> collate([(1, "a"), (2, "b")], collate_fn_map={int: lambda values, **_: tensor(values),
+    ...     str: lambda values, **_: "".join(values)})
+    [tensor([1, 2]), 'ab']
+    """
     first = batch[0]
-    if isinstance(first, Tensor):
-        return stacked(batch)
-    if isinstance(first, np.ndarray | np.generic) and first.dtype.kind in "biufc":
-        return as_tensor(np.stack(batch))
-    if isinstance(first, bool | int):
-        return tensor(list(batch))
-    if isinstance(first, float):
-        return tensor(list(batch), dtype=float64)
-    if isinstance(first, str | bytes):
-        return list(batch)
+    function = function_for(first, collate_fn_map or {})
+    if function is not None:
+        if any(each is None for each in batch):
+            where = next(i for i, each in enumerate(batch) if each is None)
+            raise uncollatable(None, f"; sample[{where}] is None")
+        return function(batch, collate_fn_map=collate_fn_map)
+
+    def together(values: Sequence[Any]) -> Any:
+        return collate(values, collate_fn_map=collate_fn_map)
+
     if isinstance(first, Mapping):
-        together = {key: default_collate([sample[key] for sample in batch]) for key in first}
-        return together if type(first) is dict else type(first)(together)  # type: ignore[call-arg]
+        named = {key: together([sample[key] for sample in batch]) for key in first}
+        return mapping_like(first, named)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(each) for each in columns(batch)))
+        return type(first)(*map(together, columns(batch)))
+    if isinstance(first, tuple):
+        return list(map(together, columns(batch)))  # as PyTorch does since its first versions
     if isinstance(first, Sequence):
-        return [default_collate(each) for each in columns(batch)]
-    raise CollateError(
+        return sequence_like(first, list(map(together, columns(batch))))
+    raise uncollatable(first)
+
+
+def uncollatable(value: Any, where: str = "") -> CollateError:
+    """Make the error for a value that nothing makes a batch of."""
+    return CollateError(
         "default_collate",
         "batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {type(first).__name__}",
-        hint="convert it in the dataset, or give the DataLoader a collate_fn",
-    )
+        f"found {type(value)}{where}",
+        hint="does __getitem__ end without `return`?" if value is None
+        else "convert it in the dataset, or give the DataLoader a collate_fn",
+    )  # fmt: skip
 
 
-def stacked(batch: Sequence[Tensor]) -> Tensor:
+def function_for(value: Any, functions: Mapping[Any, Collate]) -> Collate | None:
+    exact = functions.get(type(value))
+    if exact is not None:
+        return exact
+    return next((each for kind, each in functions.items() if isinstance(value, kind)), None)
+
+
+def mapping_like(first: Any, named: dict[Any, Any]) -> Any:
+    """Put values into a mapping of the class of `first`, if that is possible."""
+    if type(first) is dict:
+        return named
+    try:
+        if isinstance(first, MutableMapping):
+            made = copy.copy(first)  # keeps what else it holds, such as a default
+            made.update(named)
+            return made
+        return type(first)(named)  # type: ignore[call-arg]
+    except TypeError:
+        return named
+
+
+def sequence_like(first: Any, values: list[Any]) -> Any:
+    """Put values into a sequence of the class of `first`, if that is possible."""
+    if type(first) is list:
+        return values
+    try:
+        if isinstance(first, MutableSequence):
+            made = copy.copy(first)
+            for i, value in enumerate(values):
+                made[i] = value
+            return made
+        return type(first)(values)  # type: ignore[call-arg]
+    except TypeError:
+        return values
+
+
+def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Turn samples of parts into parts of samples."""
+    if len({len(sample) for sample in batch}) > 1:
+        raise ShapeError(
+            "default_collate", "each element in list of batch should be of equal size",
+            {f"sample[{i}]": len(sample) for i, sample in enumerate(batch[:4])},
+            "cut or pad the samples to one length in the dataset, or give a collate_fn",
+        )  # fmt: skip
+    return list(zip(*batch, strict=True))
+
+
+# One function for each type ----------------------------------------------------------------------
+
+
+def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+    """Stack tensors."""
     shapes = {tuple(each.shape) for each in batch}
     if len(shapes) > 1:
         raise ShapeError(
@@ -66,14 +149,43 @@ def stacked(batch: Sequence[Tensor]) -> Tensor:
     return stack(list(batch))
 
 
-def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Turn samples of parts into parts of samples."""
-    if len({len(sample) for sample in batch}) > 1:
-        raise ShapeError(
-            "default_collate", "each element in list of batch should be of equal size",
-            {f"sample[{i}]": len(sample) for i, sample in enumerate(batch[:4])},
-        )  # fmt: skip
-    return list(zip(*batch, strict=True))
+def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
+    """Stack NumPy's arrays and numbers."""
+    if np.asarray(batch[0]).dtype.kind not in "biufc":
+        raise CollateError(
+            "default_collate",
+            "batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+            f"found {np.asarray(batch[0]).dtype}",
+            hint="give numbers, or a list of text instead of an array of it",
+        )
+    return collate_tensors([as_tensor(each) for each in batch])
+
+
+def collate_floats(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
+    """Make a tensor of Python's floats, in their precision."""
+    return tensor(list(batch), dtype=float64)
+
+
+def collate_integers(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
+    """Make a tensor of Python's integers or truth values."""
+    return tensor(list(batch))
+
+
+def collate_text(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Sequence[Any]:
+    """Leave text as it is."""
+    return batch
+
+
+default_collate_fn_map: dict[type | tuple[type, ...], Collate] = {
+    Tensor: collate_tensors,
+    np.ndarray: collate_arrays,
+    np.generic: collate_arrays,
+    float: collate_floats,
+    int: collate_integers,
+    str: collate_text,
+    bytes: collate_text,
+}
+"""The functions of `default_collate`. A type that is added here is collated everywhere."""
 
 
 def default_convert(data: Any) -> Any:
@@ -85,9 +197,11 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "biufc":
         return as_tensor(data)
     if isinstance(data, Mapping):
-        return {key: default_convert(value) for key, value in data.items()}
+        return mapping_like(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(default_convert(each) for each in data))
-    if isinstance(data, tuple | list):
+    if isinstance(data, tuple):
         return [default_convert(each) for each in data]
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        return sequence_like(data, [default_convert(each) for each in data])
     return data

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from itertools import repeat
+from typing import Any, Generic, TypeVar
 
+from ... import cuda
 from ...errors import warn
-from ...ops import Generator, tensor
+from ...ops import Generator
 from .collate import default_collate, default_convert
-from .dataset import IterableDataset, Subset, TensorDataset
-from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .dataset import IterableDataset, random_split
+from .iterators import InThisProcess
+from .job import get_worker_info
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-__all__ = ["DataLoader"]
+__all__ = [
+    "DataLoader", "default_collate", "default_convert", "get_worker_info", "random_split",
+]  # fmt: skip
+
+Sample = TypeVar("Sample", covariant=True)
+
+FIXED = (
+    "batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers",
+)  # fmt: skip
+"""What the samplers were made from, and so cannot be changed any more."""
 
 
-class DataLoader:
+class DataLoader(Generic[Sample]):
     """Gives the samples of a dataset in batches: once through it is an epoch.
+
+    With workers the batches are made in other processes, ahead of time. They are the same, in
+    the same order, as without. It pays where a sample takes time to load or to change; small
+    samples that lie in memory are faster without.
 
     Args:
         dataset: anything with `[number]` and `len`, or an IterableDataset.
@@ -23,26 +42,37 @@ class DataLoader:
         shuffle: a new random order in each epoch.
         sampler: gives the numbers of the samples, instead of `shuffle`.
         batch_sampler: gives lists of numbers, instead of all the above.
-        num_workers: processes that load ahead. This version loads in this process.
+        num_workers: processes that load ahead; 0 loads in this process.
         collate_fn: makes a batch of a list of samples (`default_collate` by default).
-        pin_memory: accepted; nothing has to be pinned here.
+        pin_memory: put batches into memory from which a GPU copies faster.
         drop_last: leave out a last batch that is not full.
-        generator: the source of the random order.
+        timeout: seconds to wait for a worker; 0 waits for as long as it lives.
+        worker_init_fn: called in each worker with its number, after seeding.
+        multiprocessing_context: how workers are started: "fork" (the default on Linux),
+            "spawn", "forkserver", or a context of `multiprocessing`.
+        generator: the source of the random order, and of the workers' seeds.
+        prefetch_factor: batches that each worker makes ahead; 2 by default.
+        persistent_workers: keep the workers from one epoch to the next.
+        pin_memory_device: accepted; there is one kind of device.
+        in_order: give the batches in the order of the sampler; otherwise, as they get ready.
 
-    Raises: ValueError: arguments that exclude each other.
+    Raises: ValueError: arguments that exclude each other. While batches are given out:
+        WorkerDied, WorkerTimeout (RuntimeErrors); what the dataset raises in a worker is
+        raised here, by the same class, with the sample and the line in its text.
 
-    >>> data = TensorDataset(arange(5))
-    >>> [batch.tolist() for (batch,) in DataLoader(data, batch_size=2)]
+    >>> [batch.tolist() for batch in DataLoader(range(5), batch_size=2)]
     [[0, 1], [2, 3], [4]]
     """
+
+    _ready = False
 
     def __init__(
         self,
         dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Iterable[Any] | None = None,
-        batch_sampler: Iterable[list[Any]] | None = None,
+        sampler: Sampler | Iterable[Any] | None = None,
+        batch_sampler: Sampler | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
@@ -57,20 +87,25 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        if num_workers < 0 or timeout < 0:
-            raise ValueError("num_workers and timeout should be non-negative")
-        if num_workers:
-            warn(
-                f"DataLoader: num_workers={num_workers}, but this version of edutorch loads in the "
-                "process itself; batches and their order are the same"
-            )
-        self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
-        self.pin_memory, self.timeout, self.worker_init_fn = pin_memory, timeout, worker_init_fn
-        self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
-        self._iterable = isinstance(dataset, IterableDataset)
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.num_workers, self.multiprocessing_context = num_workers, multiprocessing_context
+        self.dataset, self.generator = dataset, generator
+        self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
+        self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self._streams = isinstance(dataset, IterableDataset)
         self._choose_samplers(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        batched = self._batched
-        self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+        self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
+        self._iterator: Any = None
+        self._promised: int | None = None
+        self._ready = True
+        self.check_worker_number_rationality()
+        if pin_memory and not cuda.is_available():
+            warn(
+                "DataLoader: 'pin_memory' argument is set as true but no accelerator is found, "
+                "then device pinned memory won't be used"
+            )
 
     def _choose_samplers(
         self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
@@ -78,7 +113,7 @@ class DataLoader:
         """Fill in what was not given, and refuse what excludes each other."""
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if self._iterable and (shuffle or sampler is not None or batch_sampler is not None):
+        if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("an IterableDataset has its own order: no shuffle and no sampler")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
@@ -89,68 +124,96 @@ class DataLoader:
             batch_size = None
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None is mutually exclusive with drop_last")
-        if sampler is None and not self._iterable:
+        if sampler is None and not self._streams:
             random = shuffle and RandomSampler(self.dataset, generator=self.generator)
             sampler = random or SequentialSampler(self.dataset)
         if batch_size is not None:
-            numbers = () if sampler is None else sampler  # a stream has none
+            numbers = repeat(None) if sampler is None else sampler  # a stream has none
             batch_sampler = BatchSampler(numbers, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._ready and name in FIXED:
+            raise ValueError(
+                f"{name} attribute should not be set after DataLoader is initialized; "
+                "make another DataLoader"
+            )
+        if name == "multiprocessing_context" and value is not None:
+            if not self.num_workers:
+                raise ValueError(
+                    "multiprocessing_context can only be used with multi-process loading "
+                    "(num_workers > 0), but got num_workers=0"
+                )
+            from .crew import context_of  # `multiprocessing` is imported when it is used
+
+            value = context_of(value)
+        super().__setattr__(name, value)
 
     @property
     def _batched(self) -> bool:
         return self.batch_sampler is not None
 
+    @property
+    def _index_source(self) -> Any:
+        """What each batch is made of: numbers, or how many the next of a stream are."""
+        if self._streams:
+            return repeat(self.batch_size)
+        return self.batch_sampler if self._batched else self.sampler
+
     def __iter__(self) -> Iterator[Any]:
-        if self._iterable:
-            return self._iterate_stream()
-        return self._iterate_numbers()
+        if not self.num_workers:
+            return InThisProcess(self)
+        if self._iterator is not None and not self._iterator.is_over:
+            return self._iterator.again(self)
+        from .from_workers import FromWorkers
 
-    def _iterate_stream(self) -> Iterator[Any]:
-        if not self._batched:
-            yield from (self.collate_fn(sample) for sample in self.dataset)
-            return
-        for samples in BatchSampler(self.dataset, self.batch_size or 1, self.drop_last):
-            yield self.collate_fn(samples)
-
-    def _iterate_numbers(self) -> Iterator[Any]:
-        if not self._batched:
-            yield from (self.collate_fn(self.dataset[number]) for number in self.sampler or ())
-            return
-        whole = rows_at_once(self.dataset) if self.collate_fn is default_collate else None
-        many: Any = getattr(self.dataset, "__getitems__", None)
-        for numbers in self.batch_sampler or ():
-            if whole:
-                yield whole(numbers)
-            elif many is not None:
-                yield self.collate_fn(many(numbers))
-            else:
-                yield self.collate_fn([self.dataset[number] for number in numbers])
+        made = FromWorkers(self)
+        if self.persistent_workers:
+            self._iterator = made
+        return made
 
     def __len__(self) -> int:
-        if self._iterable:
-            total = len(self.dataset)
-            if self.batch_size is None:
-                return total
+        if not self._streams:
+            return len(self._index_source)
+        total = len(self.dataset)
+        if self.batch_size is not None:
             full, rest = divmod(total, self.batch_size)
-            return full + bool(rest and not self.drop_last)
-        return len(self.batch_sampler if self._batched else self.sampler)  # type: ignore[arg-type]
+            total = full + bool(rest and not self.drop_last)
+        self._promised = total
+        return total
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn if there are more workers than processors that this process may use."""
+        affinity = getattr(os, "sched_getaffinity", None)
+        most = len(affinity(0)) if affinity else os.cpu_count() or 1
+        if self.num_workers > most:
+            warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total, but "
+                f"there are {most} processors: more workers than these rather slow it down"
+            )
 
 
-def rows_at_once(dataset: Any) -> Callable[[list[int]], list[Any]] | None:
-    """Return a function that takes a whole batch out of tensors at once, if they are in memory.
+def check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
+) -> None:
+    """Refuse settings of workers that cannot be meant.
 
-    It gives what stacking the single samples would give, without making them.
+    Raises: ValueError.
     """
-    if type(dataset) is TensorDataset:
-        return lambda numbers: [each[rows(numbers)] for each in dataset.tensors]
-    if type(dataset) is Subset:
-        inner = rows_at_once(dataset.dataset)
-        indices = dataset.indices
-        return inner and (lambda numbers: inner([int(indices[each]) for each in numbers]))
-    return None
-
-
-def rows(numbers: list[int]) -> Any:
-    return tensor(numbers, device="cpu")._array
+    if num_workers < 0:
+        raise ValueError(
+            f"num_workers option should be non-negative, got {num_workers}; "
+            "use num_workers=0 to disable multiprocessing"
+        )
+    if timeout < 0 or math.isnan(timeout):
+        raise ValueError(f"timeout option should be non-negative, got {timeout}")
+    if not num_workers and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing: let "
+            "num_workers > 0, otherwise set prefetch_factor to None"
+        )
+    if prefetch_factor is not None and prefetch_factor <= 0:
+        raise ValueError(f"prefetch_factor option should be positive, got {prefetch_factor}")
+    if not num_workers and persistent_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")

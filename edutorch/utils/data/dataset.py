@@ -90,8 +90,34 @@ class StackDataset(Dataset[Any]):
             return {name: each[index] for name, each in self.datasets.items()}
         return tuple(each[index] for each in self.datasets)
 
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """Return many samples; a part that has `__getitems__` is asked once."""
+        if type(self).__getitem__ is not StackDataset.__getitem__:
+            return [self[each] for each in indices]
+        if isinstance(self.datasets, dict):
+            parts = [samples_of(each, indices) for each in self.datasets.values()]
+            return [dict(zip(self.datasets, row, strict=True)) for row in zip(*parts, strict=True)]
+        return list(zip(*(samples_of(each, indices) for each in self.datasets), strict=True))
+
     def __len__(self) -> int:
         return self._length
+
+
+def samples_of(dataset: Any, indices: list[int]) -> list[Any]:
+    """Take many samples out of a dataset, at once if it can do that.
+
+    Raises: ValueError: `__getitems__` returns more or fewer than asked for.
+    """
+    many: Any = getattr(dataset, "__getitems__", None)
+    if not many:
+        return [dataset[each] for each in indices]
+    found = many(indices)
+    if len(found) != len(indices):
+        raise ValueError(
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}: "
+            f"{type(dataset).__name__}.__getitems__ has to return a sample for each number"
+        )
+    return found
 
 
 class Subset(Dataset[Sample]):
@@ -110,10 +136,10 @@ class Subset(Dataset[Sample]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        chosen = [self.indices[each] for each in indices]
-        if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(chosen)
-        return [self.dataset[each] for each in chosen]
+        """Return many samples; a dataset that has `__getitems__` is asked once."""
+        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass changes each sample
+            return [self[each] for each in indices]
+        return samples_of(self.dataset, [self.indices[each] for each in indices])
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -6,12 +6,34 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
-from ...ops import Generator, multinomial, randint, randperm, tensor
+from ...dtypes import float64, int64
+from ...ops import Generator, as_tensor, empty, multinomial, randint, randperm
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
     "WeightedRandomSampler",
 ]  # fmt: skip
+
+
+def positive(name: str, number: Any) -> None:
+    """Refuse what is not a positive integer.
+
+    Raises: ValueError.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or number <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
+
+
+def truth(value: Any, error: type[Exception], name: str = "replacement") -> bool:
+    """Return a truth value; raise `error` of anything else."""
+    if not isinstance(value, bool):
+        raise error(f"{name} should be a boolean value, but got {name}={value}")
+    return value
+
+
+def fresh_seed() -> int:
+    """Draw a seed from the random numbers that `manual_seed` restarts."""
+    return int(empty((), dtype=int64, device="cpu").random_())
 
 
 class Sampler:
@@ -55,12 +77,9 @@ class RandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:  # fmt: skip
         super().__init__(data_source)
-        if num_samples is not None and num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got {num_samples}"
-            )
-        self.replacement, self.generator = replacement, generator
+        self.replacement, self.generator = truth(replacement, TypeError), generator
         self._num_samples = num_samples
+        positive("num_samples", self.num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -69,13 +88,16 @@ class RandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         total = len(self.data_source)
+        generator = self.generator
+        if generator is None:  # one of its own: what else is drawn meanwhile changes nothing
+            generator = Generator().manual_seed(fresh_seed())
         if self.replacement:
-            drawn = randint(0, total, (self.num_samples,), generator=self.generator, device="cpu")
+            drawn = randint(0, total, (self.num_samples,), generator=generator, device="cpu")
             yield from drawn.tolist()
             return
         left = self.num_samples
         while left > 0:
-            order = randperm(total, generator=self.generator, device="cpu").tolist()
+            order = randperm(total, generator=generator, device="cpu").tolist()
             yield from order[:left]
             left -= total
 
@@ -114,8 +136,15 @@ class WeightedRandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.weights = tensor([float(each) for each in weights], device="cpu")
-        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+        positive("num_samples", num_samples)
+        self.weights = as_tensor(weights, dtype=float64, device="cpu")
+        if self.weights.ndim != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(self.weights.shape)}"
+            )
+        self.num_samples, self.replacement = num_samples, truth(replacement, ValueError)
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
         drawn = multinomial(
@@ -136,11 +165,9 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         super().__init__()
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+        positive("batch_size", batch_size)
+        self.sampler, self.batch_size = sampler, batch_size
+        self.drop_last = truth(drop_last, ValueError, "drop_last")
 
     def __iter__(self) -> Iterator[list[Any]]:
         numbers = iter(self.sampler)

@@ -1,0 +1,119 @@
+"""Checkpoints: tensors and what surrounds them, saved and loaded without running any code.
+
+Our own files are safetensors with JSON beside it (see `container.py`). PyTorch's files are
+read, too: their pickles by an interpreter that can only build data (see `opcodes.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..utils.files import read_whole, write_atomically
+from . import container
+from .errors import CheckpointError, RefusedError
+from .trusted import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+
+__all__ = [
+    "CheckpointError", "RefusedError", "add_safe_globals", "clear_safe_globals",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+]  # fmt: skip
+
+
+def save(
+    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **ignored: Any
+) -> None:
+    """Save a state_dict, or anything made of tensors, numbers, texts, lists and dicts.
+
+    The file appears whole or not at all: an interrupt, a crash or a full disk leaves
+    the old one as it was. It is a safetensors file: `safetensors.torch.load_file` reads its
+    tensors in PyTorch, whatever the file is called. Tensors that share memory share it again
+    after loading. Attributes that were set on a tensor are not saved.
+
+    Args:
+        obj: what to save. For a model, its `state_dict()`.
+        f: a path, a URL that fsspec knows ("s3://…", "memory://…"), or a file opened for writing
+            bytes.
+        pickle_module, pickle_protocol, ignored: PyTorch's pickle settings, which mean nothing here.
+
+    Raises: CheckpointError: the object holds something else, such as a function or a module.
+        OSError: the disk is full, or the folder is missing.
+
+    >>> import io; file = io.BytesIO()
+    >>> save({"w": tensor([1.0, 2.0]), "epoch": 3}, file)
+    >>> load(io.BytesIO(file.getvalue()))
+    {'w': tensor([1., 2.]), 'epoch': 3}
+    """
+    write_atomically(f, container.written(obj))
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **ignored: Any,
+) -> Any:
+    """Load what `save` has written, PyTorch's `.pt` and `.pth` files, or other safetensors files.
+
+    Nothing but data is ever loaded. A file of PyTorch's that asks for more than data (a
+    whole module, a class of somebody's) is refused, and the error says which names it asked for.
+
+    Args:
+        f: a path, a URL that fsspec knows, or a file opened for reading bytes.
+        map_location: the device for the tensors instead of the one they were saved from: a
+            name, a dict of names, or a function of (tensor, name).
+        pickle_module, weights_only, mmap, ignored: accepted; they change nothing.
+
+    Raises: CheckpointError: damaged, cut short, or another kind of file.
+        RefusedError: it asks for classes or functions that nobody has allowed.
+        DeviceError: the device that the tensors were saved from is not here.
+    """
+    data = read_whole(f)
+    is_path = isinstance(f, str) or hasattr(f, "__fspath__")
+    name = str(f if is_path else getattr(f, "name", "the file"))
+    if looks_like_torchs(data, name):
+        from . import torch_file
+
+        return torch_file.read(data, name, map_location)
+    return container.read(data, name, map_location)
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """Return the names of classes and functions for which `load` would refuse a file of PyTorch's.
+
+    >>> import io, pickle; file = io.BytesIO(); save({}, file)
+    >>> get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue()))
+    []
+    """
+    data = read_whole(f)
+    if not looks_like_torchs(data, "the file"):
+        return []
+    from . import torch_file
+
+    return torch_file.refused_names(data, "the file")
+
+
+LEGACY_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")
+
+
+def looks_like_torchs(data: bytes, name: str) -> bool:
+    """Say whether PyTorch has written a file.
+
+    Raises: CheckpointError: it is a pickle of something else.
+    """
+    if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data):
+        return False  # a safetensors file, whose size may look like the mark of another kind
+    if data[:4] == b"PK\x03\x04":
+        return True
+    pickled = data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+    if pickled and LEGACY_MAGIC in data[:32]:
+        return True
+    if pickled or data[257:262] == b"ustar":
+        what = "a bare pickle" if pickled else "a tar archive, as PyTorch 0.1 wrote it"
+        raise CheckpointError(
+            "load", f"{name} is {what}; reading it could run any code",
+            hint="load it where you trust it, and save it again with torch.save",
+        )  # fmt: skip
+    return False

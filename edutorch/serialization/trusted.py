@@ -1,0 +1,111 @@
+"""The user's own classes that may appear in a checkpoint: PyTorch's "safe globals".
+
+A file can only name a class; it never brings one along. What a name stands for is looked
+up here, never imported. In our own files enums, dataclasses and named tuples may be listed.
+In PyTorch's files whatever is listed is called with what the file says, as in PyTorch:
+list nothing that does harm when it is called with arguments of somebody else's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ArgumentError
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+
+_LISTED: list[Any] = []
+FORBIDDEN = ("sys", "os", "posix", "nt", "subprocess", "builtins", "_pickle", "pickle")
+"""Modules whose names are refused even if somebody has listed them."""
+
+
+def name_of(listed: Any) -> tuple[str, Any]:
+    """Return the full name of something listed, and the thing itself."""
+    if isinstance(listed, tuple):
+        if len(listed) == 2 and callable(listed[0]) and isinstance(listed[1], str):
+            return listed[1], listed[0]
+    elif callable(listed) and hasattr(listed, "__qualname__"):
+        return f"{listed.__module__}.{listed.__qualname__}", listed
+    raise ArgumentError(
+        "add_safe_globals", f"cannot list {listed!r}",
+        hint='give classes or functions, or pairs such as (MyClass, "its_old_module.MyClass")',
+    )  # fmt: skip
+
+
+def find(name: str) -> Any:
+    """Return what the user has listed under a full name, or None."""
+    if name.partition(".")[0] in FORBIDDEN:
+        return None
+    for listed in reversed(_LISTED):
+        known, value = name_of(listed)
+        if known == name:
+            return value
+    return None
+
+
+def has_class(kind: type) -> bool:
+    """Say whether the user has listed this class."""
+    return any(name_of(listed)[1] is kind for listed in _LISTED)
+
+
+def add_safe_globals(
+    safe_globals: list[Callable[..., Any] | tuple[Callable[..., Any], str]],
+) -> None:
+    """Let `load` make objects of these classes from now on.
+
+    Args:
+        safe_globals: classes or functions, or pairs of one and the name it has in the file.
+
+    Raises: ArgumentError: one of them has no name.
+
+    >>> class Settings: pass
+    >>> edutorch.serialization.add_safe_globals([Settings])
+    >>> edutorch.serialization.get_safe_globals() == [Settings]
+    True
+    >>> edutorch.serialization.clear_safe_globals()
+    """
+    for each in safe_globals:
+        name_of(each)
+        if each not in _LISTED:
+            _LISTED.append(each)
+
+
+def get_safe_globals() -> list[Any]:
+    """Return the classes and functions that are listed.
+
+    >>> edutorch.serialization.get_safe_globals()
+    []
+    """
+    return list(_LISTED)
+
+
+def clear_safe_globals() -> None:
+    """Take all classes and functions off the list.
+
+    >>> edutorch.serialization.clear_safe_globals()
+    """
+    _LISTED.clear()
+
+
+class safe_globals:
+    """Let `load` make objects of these classes inside a `with` block.
+
+    Args:
+        safe_globals: as for `add_safe_globals`.
+
+    >>> class Settings: pass
+    >>> with edutorch.serialization.safe_globals([Settings]):
+    ...     len(edutorch.serialization.get_safe_globals())
+    1
+    """
+
+    def __init__(self, safe_globals: list[Any]) -> None:
+        self.safe_globals = safe_globals
+
+    def __enter__(self) -> None:
+        self._before = list(_LISTED)
+        add_safe_globals(self.safe_globals)
+
+    def __exit__(self, *exception: object) -> None:
+        _LISTED[:] = self._before
