@@ -24,7 +24,7 @@ NAMESPACES = (
     "torch", "torch.Tensor", "torch.linalg", "torch.fft", "torch.special", "torch.nn.functional",
     "torch.nn", "torch.optim", "torch.utils.data", "torch.utils.checkpoint", "torch.autograd",
     "torch.autograd.functional", "torch.autograd.graph", "torch.autograd.forward_ad",
-    "torch.func", "torch.distributions", "torch.signal.windows",
+    "torch.func", "torch.distributions", "torch.signal.windows", "torch.amp",
 )  # fmt: skip
 
 # Names that are not about dense tensors in eager Python, by what they are about. A name
@@ -34,6 +34,7 @@ ELSEWHERE = {
     r"^hsmm|^dsmm|^smm$|^spmm$|^saddmm|^sspaddmm|^values_copy|^values$|^indices|^to_padded_tensor|^is_nested",
     "quantized tensors": r"quant|qparams|^q_|^qscheme|^int_repr|^fbgemm|^fused_moving_avg",
     "one maker's hardware": r"mkldnn|cudnn|miopen|vulkan|ipu$|^xpu|^mtia|mps|^hpu|nested_tensor|"
+    r"autocast_(ipu|xla)|"
     r"^is_(xpu|mtia|maia|mps|xla|vulkan|ipu)$",
     "compilers and their parts": r"^jit|^import_ir|^parse_|^merge_type|^unify_type|^sym_|^compile$|"
     r"^cond$|^fork$|^wait$|^export|^while_loop|^scan$|^AliasDb|_script|^profiler_|^classproperty|"
@@ -42,9 +43,10 @@ ELSEWHERE = {
     r"^get_file_path|^prepare_multiprocessing",
     "8-bit and grouped products of GPUs": r"grouped_mm|^scaled_mm|^ScalingType|^SwizzleType",
     "halves of a GPU's batch norm": r"^batch_norm_(back|elem|gath|stat|upd)",
-    "mixed precision, a namespace of its own": r"autocast",
     "type hints": r"^(Callable|DType|Optional|Tensor|Any|Union|List|Dict)$",
     "removed from PyTorch": r"^(eig|lstsq|matrix_rank|solve|symeig|reinforce|volatile)$",
+    "data pipes, deprecated in PyTorch": r"DataPipe|^DataChunk$|datapipe|^argument_validation$|"
+    r"^runtime_validation|^non_deterministic$",
     "files and processes of storages": r"Storage|_shared_memory|share_memory|^is_shared",
 }  # fmt: skip
 REMOVED_ONLY_IN = ("torch", "torch.Tensor")  # linalg has its own eig, lstsq, solve

@@ -58,9 +58,33 @@ def exclusions() -> Iterator[Row]:
                 yield f"the derivative by `{input}`", name, "the op itself refuses, and says why"
 
 
+def module_exclusions() -> Iterator[Row]:
+    """Yield what the tests of modules, optimizers and schedulers leave out."""
+    from tests import test_every_module, test_every_optimizer, test_every_scheduler
+    from tests.nn import test_every_part_of_module
+
+    for kind, names in (
+        ("modules", test_every_module.EXCLUDED),
+        ("the first numbers of modules", test_every_module.WITHOUT_START),
+        ("isinstance as in PyTorch", test_every_module.OTHER_FAMILY),
+        ("members of Module", test_every_part_of_module.EXCLUDED),
+        ("optimizers", test_every_optimizer.EXCLUDED),
+        ("groups of optimizers", test_every_optimizer.WITHOUT_GROUPS),
+        ("schedulers", test_every_scheduler.EXCLUDED),
+    ):
+        yield from ((kind, name, reason) for name, reason in names.items())
+    for name, (tolerance, reason) in test_every_optimizer.ROUGH.items():
+        yield f"steps closer than {tolerance:g}", name, reason
+    for case in test_every_module.EVERY:
+        if case.only_values:
+            yield "derivatives of modules", str(case), case.only_values
+        if case.random:
+            yield "values while training", str(case), f"{case.random}: compared as distributions"
+
+
 def listing() -> str:
     """Return the exclusions as a table, one in a line."""
-    rows = sorted(exclusions())
+    rows = sorted([*exclusions(), *module_exclusions()])
     wide = max(len(kind) for kind, _, _ in rows)
     lines = [f"{kind:{wide}}  {name}: {reason}" for kind, name, reason in rows]
     return "\n".join([*lines, f"{len(rows)} exclusions"])

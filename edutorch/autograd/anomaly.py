@@ -82,8 +82,8 @@ class set_detect_anomaly(detect_anomaly):
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(check_nan)
         self.mode = mode
-        self._outer = current()
-        switch(self._outer, **self.changes(self._outer))
+        self._outer = before = current()
+        switch(before, **self.changes(before))
 
     def changes(self, modes: Any) -> dict[str, Any]:
         if self.mode:
@@ -93,10 +93,6 @@ class set_detect_anomaly(detect_anomaly):
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
         return set_detect_anomaly(self.mode, self.check_nan)
-
-    def __exit__(self, *exception: object) -> None:
-        self._before.pop()
-        switch(self._outer)
 
 
 def is_anomaly_enabled() -> bool:

@@ -181,8 +181,8 @@ class set_forward_grad_enabled(ModeContext):
     def __init__(self, mode: bool) -> None:
         super().__init__()
         self.mode = mode
-        self._outer = current()
-        switch(self._outer, **self.changes(self._outer))
+        self._outer = before = current()
+        switch(before, **self.changes(before))
 
     def changes(self, modes: Any) -> dict[str, Any]:
         return {} if self.mode else {"levels": ()}
@@ -190,7 +190,3 @@ class set_forward_grad_enabled(ModeContext):
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
         return set_forward_grad_enabled(self.mode)
-
-    def __exit__(self, *exception: object) -> None:
-        self._before.pop()
-        switch(self._outer)

@@ -128,7 +128,7 @@ for _name, _kind in {
 def cpu(input: Tensor) -> Tensor:
     """The tensor in the computer's own memory.
 
-    >>> cpu(tensor([1])).device
+    >>> tensor([1]).cpu().device
     device(type='cpu')
     """
     return to(input, device="cpu")
@@ -146,7 +146,7 @@ TYPE_NAMES = {
 }  # fmt: skip
 
 
-def _type(self: Tensor, dtype: dtypes.dtype | str | None = None) -> Any:
+def _type(self: Tensor, dtype: dtypes.dtype | type | str | None = None) -> Any:
     """The tensor as another type, or without one the name of its own in PyTorch's old style."""
     names = {
         f"torch.{TYPE_NAMES.get(kind.name, kind.name.capitalize())}Tensor": kind
@@ -154,6 +154,8 @@ def _type(self: Tensor, dtype: dtypes.dtype | str | None = None) -> Any:
     }
     if dtype is None:
         return next(name for name, kind in names.items() if kind is self.dtype)
+    if isinstance(dtype, type):  # torch.LongTensor
+        dtype = getattr(dtype, "dtype", dtype)
     return to(self, names.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 

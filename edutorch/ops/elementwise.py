@@ -237,16 +237,22 @@ def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) 
     """A smooth ramp: y = log(1 + exp(beta · x)) / beta.
 
     Near zero for very negative x, near x for very positive x. `logaddexp`
-    keeps both ends finite where the formula above would overflow, so the
-    `threshold` beyond which PyTorch switches to y = x is not needed.
+    keeps both ends finite where the formula above would overflow, so the usual
+    `threshold` on beta · x, beyond which y = x, is not needed; a lower one is kept.
 
     >>> softplus(tensor([-2.0, 0.0, 2.0]))
     tensor([0.1269, 0.6931, 2.1269])
     """
-    return xp.logaddexp(xp.zeros_like(input), beta * input) / beta
+    y = xp.logaddexp(xp.zeros_like(input), beta * input) / beta
+    return y if threshold >= 20 else xp.where(beta * input > threshold, input, y)
 
 
-softplus.vjp(input=lambda g, input, beta: g * sigmoid(beta * input), latex=r"g\,\sigma(\beta x)")
+def softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
+    slope = g * sigmoid(beta * input)
+    return slope if threshold >= 20 else where(beta * input > threshold, g, slope)
+
+
+softplus.vjp(input=softplus_slope, latex=r"g\,\sigma(\beta x)")
 
 
 @elementwise(takes="bif")

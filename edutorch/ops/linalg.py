@@ -53,11 +53,13 @@ def no_product(left: Any, right: Any) -> ShapeError:
 
 
 def product(xp: Any, left: Array, right: Array) -> Array:
-    """The matrix product, in the type of its factors (NumPy's of bfloat16 is float32)."""
+    """The matrix product. Of 16-bit numbers it is added up in float32 and rounded once."""
+    if left.itemsize == 2 and left.dtype.kind not in "iu":
+        y = product(xp, left.astype("float32"), right.astype("float32"))
+        return y.astype(left.dtype)
     if left.ndim == right.ndim == 2:
         return left.dot(right)  # the same for matrices, in half the time for small ones
-    y = xp.matmul(left, right)
-    return y if y.dtype == left.dtype else y.astype(left.dtype)
+    return xp.matmul(left, right)
 
 
 def matmul_left(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:

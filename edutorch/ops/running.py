@@ -17,8 +17,11 @@ def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
+    kind = sum_type(input, dtype)
+    if dtype is None and input.itemsize == 2 and input.dtype.kind not in "iu":
+        input = input.astype("float32")  # rounded once, at the end
     y = xp.cumsum(input, axis=normal_dim("cumsum", dim, input.ndim), dtype=sum_type(input, dtype))
-    return y.reshape(input.shape)
+    return y.reshape(input.shape).astype(kind, copy=False)
 
 
 # A number is part of its own total and of all later ones.

@@ -63,6 +63,12 @@ class Adagrad(RuleOptimizer):
             for param in group["params"]:
                 self.state[param] = self.init_state(group, param)
 
+    def share_memory(self) -> None:
+        """Move the sums to memory that processes share : see `Tensor.share_memory_`."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
+
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return the beginning of the sum."""
         start: Any = self.defaults["initial_accumulator_value"]

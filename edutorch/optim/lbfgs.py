@@ -8,6 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..modes import enable_grad, no_grad
 from ..ops import cat, zeros_like
+from ..utils.interrupts import waiting
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
 from .rule import check_rate, pairs
@@ -101,6 +102,8 @@ class LBFGS(Optimizer):
             start = Point(0.0, loss, grad, slope)
             loss, grad = self.move(state, group, evaluate, start, most, left)
             if left == 0 or state["func_evals"] >= most or self.settled(state, grad, loss):
+                break
+            if waiting():  # Ctrl-C: a move is done, the next would only keep the user waiting
                 break
         return first
 

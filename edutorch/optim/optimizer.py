@@ -10,15 +10,17 @@ import copy
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
-from ..errors import ArgumentError, GradientError
-from ..events import Stepped, emit
+from ..errors import ArgumentError, GradientError, warn
+from ..events import Stepped, emit, work
 from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
+from ..utils.interrupts import hold, once_interruptible, release
 from ..utils.memory import keep_freed_memory
 from .hooks import (
     OptimizerHooks,
@@ -106,7 +108,10 @@ class Optimizer(OptimizerHooks):
             check_param(param, self.defaults.get("differentiable", False))
         known = {id(each) for group in self.param_groups for each in group["params"]}
         if len({id(each) for each in params}) < len(params):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+            warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error: each of them is stepped more than once"
+            )
         if known & {id(each) for each in params}:
             raise ValueError("some parameters appear in more than one parameter group")
         group = {**self.defaults, **param_group, "params": params}
@@ -170,12 +175,14 @@ class Optimizer(OptimizerHooks):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients (or set them to zeros): backward adds to what is there."""
-        for group in self.param_groups:
-            for param in group["params"]:
-                if set_to_none:
-                    param._grad = None
-                elif param._grad is not None:
-                    param._grad = param._grad.detach() * 0
+        listened = current().listeners
+        with work("optimizer", self, detail="zero_grad") if listened else nullcontext():
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if set_to_none:
+                        param._grad = None
+                    elif param._grad is not None:
+                        param._grad = param._grad.detach() * 0
 
     # State ------------------------------------------------------------------------------
 
@@ -244,19 +251,33 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
     def around(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._inside_step:
             return step(self, *args, **kwargs)
+        if current().listeners:
+            with work("optimizer", self, detail="step"):
+                result = one_step(self, args, kwargs)
+            emit(Stepped(self))
+            return result
+        return one_step(self, args, kwargs)
+
+    def one_step(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook in self.hung("step_pre"):
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 args, kwargs = replaced
-        self._inside_step = True
+        handler = hold()  # Ctrl-C waits: a step is taken whole or not at all
         try:
-            result = step(self, *args, **kwargs)
+            self._inside_step = True
+            if args and callable(args[0]):
+                result = step(self, once_interruptible(args[0], handler), *args[1:], **kwargs)
+            elif callable(kwargs.get("closure")):
+                closure = once_interruptible(kwargs["closure"], handler)
+                result = step(self, *args, **{**kwargs, "closure": closure})
+            else:
+                result = step(self, *args, **kwargs)
         finally:
             self._inside_step = False
+            release(handler)
         for hook in self.hung("step_post"):
             hook(self, args, kwargs)
-        if current().listeners:
-            emit(Stepped(self))
         return result
 
     return around

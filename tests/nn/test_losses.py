@@ -1,4 +1,4 @@
-"""Every loss against PyTorch, over its settings."""
+"""Losses at their edges (their numbers: tests/test_every_module.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 import edutorch
 from edutorch import nn
-from tests.nn.compare import assert_close, compare_modules, ours_of
+from tests.nn.compare import assert_close, ours_of
 
 REDUCTIONS = ["mean", "sum", "none"]
 
@@ -24,85 +24,6 @@ def data(torch):
         "pixels": torch.randint(0, 4, (2, 3, 5)),
         "weight": torch.tensor([0.5, 1.0, 2.0, 0.1], dtype=torch.float64),
     }
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize(
-    ("name", "settings", "inputs"),
-    [
-        ("MSELoss", {}, "x y"),
-        ("L1Loss", {}, "x y"),
-        ("SmoothL1Loss", {"beta": 0.7}, "x y"),
-        ("SmoothL1Loss", {"beta": 0.0}, "x y"),
-        ("HuberLoss", {"delta": 0.7}, "x y"),
-        ("KLDivLoss", {}, "x q"),
-        ("KLDivLoss", {"log_target": True}, "x y"),
-        ("BCELoss", {}, "p q"),
-        ("BCEWithLogitsLoss", {}, "x q"),
-    ],
-)
-def test_losses_of_two_tensors(name, settings, inputs, reduction, device, torch, data):
-    settings = {**settings, "reduction": reduction}
-    theirs, ours = getattr(torch.nn, name)(**settings), getattr(nn, name)(**settings)
-    compare_modules(
-        ours, theirs, [data[each] for each in inputs.split()], device, differentiable=(0, 1)
-    )
-    assert repr(ours) == repr(theirs)
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_binary_losses_with_weights(reduction, device, torch, data):
-    weight = data["weight"]
-    for name, more in (("BCELoss", {}), ("BCEWithLogitsLoss", {"pos_weight": weight * 3})):
-        theirs = getattr(torch.nn, name)(weight=weight, reduction=reduction, **more)
-        mine = {key: ours_of(value, device) for key, value in more.items()}
-        ours = getattr(nn, name)(weight=ours_of(weight, device), reduction=reduction, **mine)
-        compare_modules(ours, theirs, [data["p"], data["q"]], device)
-
-
-CLASS_SETTINGS = [
-    {}, {"weight": True}, {"ignore_index": 2}, {"ignore_index": 2, "weight": True},
-    {"label_smoothing": 0.1}, {"label_smoothing": 0.3, "weight": True, "ignore_index": 0},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("settings", CLASS_SETTINGS, ids=str)
-@pytest.mark.parametrize(("x", "target"), [("x", "classes"), ("image", "pixels")])
-def test_cross_entropy_of_classes(x, target, settings, reduction, device, torch, data):
-    def with_weight(weight):
-        chosen = {"weight": weight} if settings.get("weight") else {}
-        return {**settings, **chosen, "reduction": reduction}
-
-    theirs = torch.nn.CrossEntropyLoss(**with_weight(data["weight"]))
-    ours = nn.CrossEntropyLoss(**with_weight(ours_of(data["weight"], device)))
-    compare_modules(ours, theirs, [data[x], data[target]], device)
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_cross_entropy_of_probabilities(smoothing, reduction, device, torch, data):
-    settings = {"reduction": reduction, "label_smoothing": smoothing}
-    theirs = torch.nn.CrossEntropyLoss(data["weight"], **settings)
-    ours = nn.CrossEntropyLoss(ours_of(data["weight"], device), **settings)
-    compare_modules(ours, theirs, [data["x"], data["q"]], device, differentiable=(0, 1))
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("settings", CLASS_SETTINGS[:4], ids=str)
-def test_nll_loss(settings, reduction, device, torch, data):
-    ours_settings = {**settings, "reduction": reduction}
-    theirs_settings = dict(ours_settings)
-    if settings.get("weight"):
-        theirs_settings["weight"] = data["weight"]
-        ours_settings["weight"] = ours_of(data["weight"], device)
-    theirs, ours = torch.nn.NLLLoss(**theirs_settings), nn.NLLLoss(**ours_settings)
-    compare_modules(ours, theirs, [data["x"], data["classes"]], device)
-
-
-def test_one_sample_without_a_batch(device, torch, data):
-    theirs, ours = torch.nn.CrossEntropyLoss(), nn.CrossEntropyLoss()
-    compare_modules(ours, theirs, [data["x"][0], torch.tensor(2)], device)
 
 
 def test_targets_that_are_all_ignored_give_nan(device):

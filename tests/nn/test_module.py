@@ -228,7 +228,7 @@ def test_finding_by_path(ours):
     assert ours.get_parameter("first.weight") is ours.first.weight
     assert ours.get_buffer("inner.count") is ours.inner.count
     for path, find in (("layers.9", ours.get_submodule), ("inner.count", ours.get_parameter)):
-        with pytest.raises(AttributeError, match="has no"):
+        with pytest.raises(AttributeError, match=r"has no attribute|is not an nn\.Parameter"):
             find(path)
 
 
@@ -306,11 +306,12 @@ def test_listeners_hear_modules_come_and_go(device):
         (ModuleEntered, model[1]), (ModuleLeft, model[1]), (ModuleLeft, model),
     ]  # fmt: skip
     assert [event.output for event in heard if isinstance(event, ModuleLeft)][-1] is y
-    assert heard[0].inputs[0].tolist() == [[1, 1]]
+    entered = [event for event in heard if isinstance(event, ModuleEntered)]
+    assert entered[0].inputs[0].tolist() == [[1, 1]]
 
 
 def test_a_listener_hears_of_a_module_that_raised():
     heard = []
     with listening(heard.append), pytest.raises(RuntimeError):
         nn.Linear(2, 2)(edutorch.ones(3))
-    assert heard[-1].output is None
+    assert [event.output for event in heard if isinstance(event, ModuleLeft)] == [None]

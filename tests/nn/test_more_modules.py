@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import pytest
 
 import edutorch
 from edutorch import nn
 from tests.nn.compare import assert_close, carry, compare_modules, ours_of
-
-IMAGE = (2, 3, 4, 5)
-LAYERS = [
-    ("CELU", (), {}, IMAGE), ("CELU", (2.0,), {"inplace": True}, (3,)),
-    ("Hardshrink", (), {}, IMAGE), ("Hardshrink", (0.2,), {}, (3,)),
-    ("Hardsigmoid", (), {}, IMAGE), ("Hardsigmoid", (True,), {}, (4,)),
-    ("Softshrink", (), {}, IMAGE), ("Softshrink", (1,), {}, IMAGE),
-    ("Tanhshrink", (), {}, IMAGE), ("Threshold", (0.1, 20.0), {}, IMAGE),
-    ("Threshold", (0.1, 20.0, True), {}, (3,)), ("Softmin", (1,), {}, IMAGE),
-    ("Softmax2d", (), {}, IMAGE), ("Softmax2d", (), {}, IMAGE[1:]),
-    ("SyncBatchNorm", (3,), {}, IMAGE), ("SyncBatchNorm", (3,), {"affine": False}, (4, 3)),
-    ("SyncBatchNorm", (3,), {"momentum": None, "bias": False}, (4, 3, 2)),
-    ("CrossMapLRN2d", (3,), {}, (2, 6, 3, 3)),
-    ("CrossMapLRN2d", (4, 0.1, 0.5, 2), {}, (2, 6, 3, 3)),
-    ("CrossMapLRN2d", (1, 0.1), {}, (2, 6, 3, 3)),
-    ("DataParallel", (), {}, (2, 3)),
-]  # fmt: skip
-
-
-def make(nn, name, args, settings):
-    if name == "DataParallel":
-        return nn.DataParallel(nn.Linear(3, 2)).double()
-    return getattr(nn, name)(*args, **settings).double()
-
-
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("case", LAYERS, ids=lambda case: f"{case[0]}{case[1]}{case[2]}")
-def test_layers(case, training, device, torch):
-    name, args, settings, shape = case
-    torch.manual_seed(0)
-    theirs = make(torch.nn, name, args, settings).train(training)
-    ours = make(nn, name, args, settings).train(training)
-    assert repr(ours) == repr(theirs)
-    assert list(ours.state_dict()) == list(theirs.state_dict())
-    if settings.get("inplace") or True in args:
-        x = torch.randn(shape, dtype=torch.float64)
-        mine = ours_of(x, device)
-        assert_close(ours(mine), theirs(x))
-        assert_close(mine, x, "written into")
-        return
-    x = torch.randn(shape, dtype=torch.float64)
-    if name == "CrossMapLRN2d":  # PyTorch's derivative is that of another sum than its own
-        assert_close(ours(ours_of(x, device)), theirs(x))
-        return
-    compare_modules(ours, theirs, [x], device)
 
 
 @pytest.mark.parametrize("settings", [{}, {"bias": False}])
@@ -106,48 +60,6 @@ REDUCTIONS = ["mean", "sum", "none"]
 
 def numbers(torch, *shape):
     return torch.randn(*shape, dtype=torch.float64)
-
-
-def losses(torch):
-    """Return (name, settings, inputs) of each loss, the first input being the prediction."""
-    x, classes = numbers(torch, 4, 5), torch.tensor([0, 4, 2, 1])
-    labels = torch.tensor([[3, 0, -1, 1, 2], [4, 1, 0, -1, 2], [-1, 0, 0, 0, 0], [0, 1, 2, 3, 4]])
-    weight = torch.rand(5, dtype=torch.float64)
-    yes = torch.randint(0, 2, (4, 5)).double()
-    return [
-        ("GaussianNLLLoss", {"full": True}, (x, numbers(torch, 4, 5), x.exp())),
-        ("GaussianNLLLoss", {"eps": 1.0}, (x, numbers(torch, 4, 5), x.exp())),
-        ("PoissonNLLLoss", {}, (x, yes * 3)),
-        ("PoissonNLLLoss", {"full": True, "log_input": False}, (x.exp(), yes * 3)),
-        ("MultiMarginLoss", {}, (x, classes)),
-        ("MultiMarginLoss", {"p": 2, "margin": 0.4, "weight": weight}, (x, classes)),
-        ("MultiLabelMarginLoss", {}, (x, labels)),
-        ("MultiLabelSoftMarginLoss", {"weight": weight}, (x, yes)),
-        ("MultiLabelSoftMarginLoss", {}, (x, yes)),
-        ("SoftMarginLoss", {}, (x, yes * 2 - 1)),
-        ("TripletMarginWithDistanceLoss", {}, (x, numbers(torch, 4, 5), numbers(torch, 4, 5))),
-        ("TripletMarginWithDistanceLoss", {"swap": True, "margin": 2.0},
-         (x, numbers(torch, 4, 5), numbers(torch, 4, 5))),
-        ("NLLLoss2d", {"ignore_index": 1},
-         (numbers(torch, 2, 3, 2, 2), torch.randint(0, 3, (2, 2, 2)))),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("number", range(13))
-def test_losses(number, reduction, device, torch):
-    torch.manual_seed(0)
-    name, settings, inputs = losses(torch)[number]
-    own = dict(settings)
-    if "weight" in settings:
-        own["weight"] = ours_of(settings["weight"], device)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        theirs = getattr(torch.nn, name)(**settings, reduction=reduction)
-        ours = getattr(nn, name)(**own, reduction=reduction)
-    assert repr(ours) == repr(theirs)
-    assert list(ours.state_dict()) == list(theirs.state_dict())
-    compare_modules(ours, theirs, inputs, device)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

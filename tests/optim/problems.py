@@ -12,6 +12,25 @@ from edutorch import optim
 START = {"a": [[1.0, -2.0, 0.5], [0.1, 3.0, -0.7]], "b": [0.3, -0.2], "unused": [1.0]}
 
 OPTIONS = {
+    "SGD": [
+        {"lr": 0.05}, {"lr": 0.05, "momentum": 0.9}, {},
+        {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
+        {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+        {"maximize": True, "momentum": 0.5, "weight_decay": 0.1}, {"fused": None},
+    ],
+    "Adam": [
+        {}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1},
+        {"lr": 0.1, "amsgrad": True}, {"lr": 0.01, "maximize": True, "weight_decay": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
+        {"lr": 0.1, "fused": None, "capturable": False},
+    ],
+    "AdamW": [
+        {}, {"lr": 0.1, "weight_decay": 0.3, "amsgrad": True}, {"lr": 0.1, "betas": (0.5, 0.9)},
+    ],
+    "Muon": [
+        {}, {"lr": 0.05, "weight_decay": 0.0}, {"lr": 0.05, "nesterov": False, "momentum": 0.5},
+        {"lr": 0.05, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3},
+    ],
     "NAdam": [
         {}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1},
         {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}, {"momentum_decay": 0.5},
@@ -53,14 +72,16 @@ SHARED = [{"maximize": True, "lr": 1e-3}, {"foreach": False}, {"foreach": True}]
 SETTINGS = [
     (name, settings)
     for name, each in OPTIONS.items()
-    for settings in (*each, *(SHARED if name != "LBFGS" else ()))
+    for settings in (*each, *(SHARED if name not in ("LBFGS", "Muon") else ()))
 ]
 """(optimizer, settings): each option."""
 
-STATEFUL = [(name, settings) for name, each in OPTIONS.items() for settings in each[1:3]]
-"""(optimizer, settings): two of each optimizer."""
+STATEFUL = [
+    (name, settings) for name, each in OPTIONS.items() if name != "Muon" for settings in each[1:3]
+]
+"""(optimizer, settings): two of each optimizer for parameters of all shapes."""
 
-COMPLEX = [(name, settings) for name, settings in SETTINGS if name != "Adafactor"]
+COMPLEX = [each for each in SETTINGS if each[0] not in ("Adafactor", "Muon")]
 
 
 def label(value):
@@ -78,6 +99,14 @@ def parameters(library, dtype):
             value = value + 0.5j * value.flip(-1) - 0.2j
         found[name] = value.detach().requires_grad_()
     return found
+
+
+def both(torch, name, settings, dtype="float64"):
+    """Yield (library, parameters, optimizer) of edutorch and of PyTorch."""
+    for library in (edutorch, torch):
+        p = parameters(library, dtype)
+        trained = [p["a"]] if name == "Muon" else list(p.values())  # only matrices
+        yield library, p, getattr(library.optim, name)(trained, **settings)
 
 
 def loss_of(p):

@@ -1,4 +1,7 @@
-"""Every optimizer against PyTorch's: each option, complex numbers, states both ways."""
+"""Optimizers on each device, with complex numbers, recorded, and what they refuse.
+
+Their steps and states are compared with PyTorch's in tests/test_every_optimizer.py.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +14,15 @@ import edutorch
 from edutorch import optim
 from tests.optim.problems import (
     COMPLEX,
-    SETTINGS,
     STATEFUL,
     all_close,
+    both,
     compare_states,
     parameters,
-    to_edutorch,
-    to_torch,
     train,
 )  # fmt: skip
 
 SMALL = 1e-10
-
-
-def both(torch, name, settings, dtype="float64"):
-    """Return (library, parameters, optimizer) of edutorch and of PyTorch."""
-    for library in (edutorch, torch):
-        p = parameters(library, dtype)
-        yield library, p, getattr(library.optim, name)(list(p.values()), **settings)
-
-
-@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
-def test_twenty_steps_equal_pytorchs(name, settings, torch):
-    (_, ours, mine), (_, theirs, other) = both(torch, name, settings)
-    assert repr(mine) == repr(other)
-    for p, optimizer in ((ours, mine), (theirs, other)):
-        train(optimizer, p, 20)
-    all_close(ours, theirs, SMALL)
-    compare_states(mine.state_dict(), other.state_dict(), SMALL)
-    assert repr(mine) == repr(other)
 
 
 @pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)
@@ -57,36 +40,6 @@ def test_complex_parameters(name, settings, torch):
         train(optimizer, p, 20)
     all_close(ours, theirs, SMALL)
     compare_states(mine.state_dict(), other.state_dict(), SMALL)
-
-
-@pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)
-def test_a_state_of_pytorch_is_continued(name, settings, torch):
-    (_, ours, mine), (_, theirs, other) = both(torch, name, settings)
-    train(other, theirs, 10)
-    with edutorch.no_grad():
-        for key, value in theirs.items():
-            ours[key].copy_(edutorch.tensor(value.detach().numpy()))
-    mine.load_state_dict(to_edutorch(other.state_dict()))
-    other.load_state_dict(other.state_dict())  # loading rounds less: to the parameter's dtype
-    for p, optimizer in ((ours, mine), (theirs, other)):
-        train(optimizer, p, 10)
-    # PyTorch's ASGD rounds its rate to float32, although its state is of float64 by now.
-    all_close(ours, theirs, 1e-7 if name == "ASGD" else SMALL)
-
-
-@pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)
-def test_pytorch_continues_our_state(name, settings, torch):
-    (_, ours, mine), (_, theirs, other) = both(torch, name, settings)
-    train(mine, ours, 10)
-    with torch.no_grad():
-        for key, value in ours.items():
-            theirs[key].copy_(torch.tensor(value.detach().numpy()))
-    other.load_state_dict(to_torch(torch, mine.state_dict()))
-    mine.load_state_dict(mine.state_dict())  # loading rounds less: to the parameter's dtype
-    for p, optimizer in ((ours, mine), (theirs, other)):
-        train(optimizer, p, 10)
-    # PyTorch's ASGD rounds its rate to float32, although its state is of float64 by now.
-    all_close(ours, theirs, 1e-7 if name == "ASGD" else SMALL)
 
 
 @pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)

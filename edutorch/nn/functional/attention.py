@@ -8,6 +8,7 @@ from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...errors import DTypeError, ShapeError
 from ...ops import arange, masked_fill, matmul, repeat_interleave, softmax, transpose
+from ...ops.conversion import widened
 from .dropout import dropout
 
 __all__ = ["scaled_dot_product_attention"]
@@ -46,6 +47,11 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     check(query, key, value, attn_mask, is_causal, enable_gqa)
+    if query.element_size() == 2:  # rounded once, at the end
+        mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widened(attn_mask)
+        wide = widened(query), widened(key), widened(value), mask
+        y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)
+        return y.to(query.dtype)
     if enable_gqa:
         key = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)

@@ -27,7 +27,7 @@ from ...backends.numpy import Array
 from ...errors import ShapeError
 from ...ops import sum as total
 from .layer import layer
-from .linear import same_types
+from .linear import in_float32, same_types
 from .windows import Counts, Pads, padded, pads_of, places_of, settings_of, taps, within
 
 __all__ = ["conv2d"]
@@ -119,6 +119,10 @@ def response(
     """What `conv2d` computes."""
     arrays = {"input": input, "weight": weight}
     same_types(op, arrays if bias is None else {**arrays, "bias": bias})
+    if short(input):
+        again = functools.partial(response, xp, op)
+        settings = stride, padding, dilation, groups
+        return in_float32(lambda xp, *each: again(*each), xp, input, weight, bias, *settings)
     kernel, stride, pads, dilation = window_of(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
     count = places_of(op, input.shape, kernel, stride, pads, dilation)
@@ -171,6 +175,9 @@ def transposed(
 
     It is what `conv2d` does, seen from the other end.
     """
+    if short(input):
+        again = transposed.op.forward
+        return in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
     kernel, count = weight.shape[2:], input.shape[2:]
     n, o, per_group = input.shape[0], weight.shape[0], weight.shape[1]
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
@@ -203,6 +210,9 @@ def conv_weight(
 
     It is what `conv2d` does, seen from its filters.
     """
+    if short(input):
+        again = conv_weight.op.forward
+        return in_float32(again, xp, input, response, kernel, stride, pads, dilation, groups)
     o, count = response.shape[1], response.shape[2:]
     size = input.shape[1] // groups * math.prod(kernel)
     response = xp.ascontiguousarray(response)
@@ -214,6 +224,11 @@ def conv_weight(
         answer = response[part].reshape(-1, groups, o // groups, seen.shape[3])
         y += xp.matmul(answer, seen.swapaxes(2, 3)).sum(0)
     return y.reshape(o, input.shape[1] // groups, *kernel)
+
+
+def short(array: Array) -> bool:
+    """Say whether numbers are floating ones of 16 bits."""
+    return array.itemsize == 2 and array.dtype.kind not in "iu"
 
 
 def check_groups(op: str, channels: int, groups: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
@@ -28,14 +29,16 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
     """
     if input.dtype is not weight.dtype:
         same_types("linear", {"input": input, "weight": weight})
+    if bias is not None and bias.dtype is not weight.dtype:
+        same_types("linear", {"input": input, "weight": weight, "bias": bias})
+    if input.itemsize == 2 and input.dtype.kind not in "iu":
+        return in_float32(linear.op.forward, xp, input, weight, bias)
     if input.ndim <= 2:
         y = product(xp, input, weight.T)
     else:  # one large product is faster than one for each sample
         y = product(xp, input.reshape(-1, input.shape[-1]), weight.T)
         y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
-        if bias.dtype is not weight.dtype:
-            same_types("linear", {"input": input, "weight": weight, "bias": bias})
         y += bias
     return y
 
@@ -48,6 +51,13 @@ linear.vjp(
     bias=lambda g: g,  # the engine sums it over all rows
     latex={"input": r"g\,W", "weight": r"g^\top x", "bias": r"\textstyle\sum g"},
 )
+
+
+def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
+    """Compute with 16-bit numbers as processors do: in float32, rounded once at the end."""
+    kind = next(each.dtype for each in arguments if hasattr(each, "dtype"))
+    wide = (each.astype("float32") if hasattr(each, "dtype") else each for each in arguments)
+    return forward(xp, *wide).astype(kind)
 
 
 def rows(x: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -53,6 +54,20 @@ standardize.vjp(
 )
 
 
+def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a norm compute with 16-bit inputs in float32: weights and averages may be that."""
+
+    @functools.wraps(function)
+    def called(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if not isinstance(input, Tensor) or input._array.dtype.itemsize != 2:
+            return function(input, *args, **named)
+        if not input.is_floating_point():
+            return function(input, *args, **named)
+        return function(widened(input), *args, **named).to(input.dtype)
+
+    return called
+
+
 def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
     """Multiply by the weight and add the bias, both first brought to `shape`."""
     if weight is not None:
@@ -60,6 +75,7 @@ def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequenc
     return y if bias is None else y + reshape(bias, shape)
 
 
+@rounded_once
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -103,12 +119,14 @@ def batch_norm(
     y, centre, variance = standardize(input, dims, eps)
     with no_grad():
         if running_mean is not None:
-            running_mean.lerp_(reshape(centre, (-1,)), momentum)
+            running_mean.lerp_(reshape(centre, (-1,)).to(running_mean.dtype), momentum)
         if running_var is not None:
-            running_var.lerp_(reshape(variance * (count / (count - 1)), (-1,)), momentum)
+            spread = reshape(variance * (count / (count - 1)), (-1,))
+            running_var.lerp_(spread.to(running_var.dtype), momentum)
     return scaled(y, weight, bias, channels)
 
 
+@rounded_once
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -138,6 +156,7 @@ def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[
     return shape
 
 
+@rounded_once
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -163,6 +182,7 @@ def group_norm(
     return scaled(reshape(y, input.shape), weight, bias, (1, -1) + (1,) * (input.ndim - 2))
 
 
+@rounded_once
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -193,10 +213,11 @@ def instance_norm(
     y, centre, variance = standardize(input, tuple(range(2, input.ndim)), eps)
     with no_grad():
         if running_mean is not None:
-            running_mean.lerp_(reshape(mean(centre, 0), (-1,)), momentum)
+            average = reshape(mean(centre, 0), (-1,))
+            running_mean.lerp_(average.to(running_mean.dtype), momentum)
         if running_var is not None:
             unbiased = mean(variance, 0) * (count / (count - 1))
-            running_var.lerp_(reshape(unbiased, (-1,)), momentum)
+            running_var.lerp_(reshape(unbiased, (-1,)).to(running_var.dtype), momentum)
     return scaled(y, weight, bias, (1, -1) + (1,) * (input.ndim - 2))
 
 
@@ -216,7 +237,8 @@ def rms_norm(
         eps = float(ml_dtypes.finfo(input.dtype.numpy).eps)
     x = widened(input)
     y = x * rsqrt(mean(x * x, tuple(range(-len(shape), 0)), True) + eps)
-    return scaled(y.to(input.dtype), weight, None, shape)
+    y = scaled(y.to(input.dtype), weight, None, shape)
+    return y.to(input.dtype) if input._array.dtype.itemsize == 2 else y
 
 
 @takes_out

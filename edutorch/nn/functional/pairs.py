@@ -85,8 +85,10 @@ def combined(xp: Any, losses: Array, reduction: str) -> Array:
         return losses
     if reduction not in REDUCTIONS:
         raise no_such_reduction(reduction)
-    total = xp.sum(losses)
-    return total if reduction == "sum" else total / (losses.size or float("nan"))
+    short = losses.itemsize == 2  # 16-bit numbers are added up in float32
+    total = xp.sum(losses, dtype="float32") if short else xp.sum(losses)
+    total = total if reduction == "sum" else total / (losses.size or float("nan"))
+    return total.astype(losses.dtype) if short else total
 
 
 def count(losses: Any, reduction: str) -> int:

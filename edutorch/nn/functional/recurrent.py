@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...core.tensors_only import tensors_only
 from ...errors import ShapeError
 from ...ops import cat, chunk, relu, sigmoid, split, stack, tanh
 from .dropout import dropout as drop
@@ -90,6 +91,7 @@ def backwards(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) 
     return outputs[::-1], state
 
 
+@tensors_only
 def network(
     step: Step, x: Tensor, sizes: list[int], states: State, params: Sequence[Tensor],
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,

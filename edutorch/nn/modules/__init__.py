@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys as _sys
+
+from . import utils
 from .activation import (
     ELU, GELU, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, ReLU, ReLU6, SELU, SiLU, Sigmoid,
     Softmax, Softplus, Softsign, Tanh,
@@ -71,6 +74,9 @@ from .unpooling import (
     FractionalMaxPool2d, FractionalMaxPool3d, LocalResponseNorm, LPPool1d, LPPool2d, LPPool3d,
     MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 )  # fmt: skip
+from .homes import furnish as _furnish
+
+_furnish(_sys.modules[__name__])
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",

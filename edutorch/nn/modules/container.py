@@ -256,7 +256,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         """Return one line for each parameter."""
-        return parameter_lines(self)
+        return parameter_lines(self, lambda value: value.dtype)
 
 
 class ParameterDict(Module):
@@ -268,8 +268,7 @@ class ParameterDict(Module):
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
-        for name, value in dict(parameters or {}).items():
-            self[name] = value
+        self.update(parameters or ())
 
     def __len__(self) -> int:
         return len(self._parameters)
@@ -289,6 +288,52 @@ class ParameterDict(Module):
     def __delitem__(self, key: str) -> None:
         del self._parameters[key]
 
+    def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
+        made = self.copy()
+        made.update(other)
+        return made
+
+    def copy(self) -> ParameterDict:
+        """Return another dict of the same parameters."""
+        return type(self)(OrderedDict(self._parameters))
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters from a mapping, or from pairs of name and parameter."""
+        if isinstance(parameters, OrderedDict | ParameterDict):
+            pairs = parameters.items()
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())  # as PyTorch does with a plain dict
+        else:
+            pairs = parameters
+        for name, value in pairs:
+            self[name] = value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a parameter, or `default` if there is none of this name."""
+        return self._parameters.get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Return a parameter; if there is none of this name, `default` becomes it."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Take a parameter out and return it."""
+        return self._parameters.pop(key)
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last parameter out and return its name and it."""
+        return self._parameters.popitem()
+
+    def clear(self) -> None:
+        """Take all parameters out."""
+        self._parameters.clear()
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Return another dict in which every key has the same parameter."""
+        return ParameterDict(dict.fromkeys(keys, default))
+
     def keys(self) -> Iterable[str]:
         """Return the names."""
         return self._parameters.keys()
@@ -306,9 +351,9 @@ class ParameterDict(Module):
         return parameter_lines(self)
 
 
-def parameter_lines(module: Module) -> str:
+def parameter_lines(module: Module, kind: Any = lambda value: value.type()) -> str:
     return "\n".join(
-        f"({name}): Parameter containing: [torch.{value.dtype.name} of size "
+        f"  ({name}): Parameter containing: [{kind(value)} of size "
         f"{'x'.join(str(size) for size in value.shape)}]"
         for name, value in module._parameters.items()
         if value is not None

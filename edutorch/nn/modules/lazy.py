@@ -88,11 +88,6 @@ class LazyModuleMixin(Module):
                 return self(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, held in own_state(self):
-            keep = keep_vars or is_lazy(held)
-            destination[prefix + name] = held if keep else held.detach()
-
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *others: Any
     ) -> None:

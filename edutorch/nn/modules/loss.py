@@ -184,20 +184,22 @@ class BCELoss(WeightedLoss):
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(WeightedLoss):
+class BCEWithLogitsLoss(Loss):
     """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
 
     >>> nn.BCEWithLogitsLoss()(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
     """
 
+    weight: Tensor | None
     pos_weight: Tensor | None
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None,
         reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

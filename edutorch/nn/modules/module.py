@@ -1,31 +1,58 @@
 """The base of everything that has parameters.
 
-What a module holds, and how it is named, is in `tree.py`. Here is what it does:
-compute, with hooks around it, and move, save and switch everything that it holds.
+What a module holds, and how it is named, is in `tree.py`; how it is saved in `state.py`, how
+it is converted in `moving.py`. Here is what it does: compute, with hooks around it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from ... import dtypes
 from ...core.autograd import RemovableHandle
-from ...core.tensor import Tensor
-from ...device import Device
 from ...errors import EdutorchError
 from ...modes import current
 from ...ops import zeros_like
-from .hooks import Hook, call_watched, hang
-from .state import IncompatibleKeys, load, load_own, save_own
+from .everywhere import (
+    CALLS,
+    Hook,
+    only_one_kind,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from .hooks import call_watched
+from .moving import ModuleMoves
+from .state import ModuleState
 from .text import located, nested_repr, not_a_tensor
 from .tree import ModuleTree
 
-__all__ = ["Module"]
+__all__ = [
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook",
+    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+]  # fmt: skip
+
+T_destination = TypeVar("T_destination", bound=dict[str, Any])
+HOOKS = (
+    "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks",
+    "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)  # fmt: skip
 
 
-class Module(ModuleTree):
+class NotCompiledError(EdutorchError, NotImplementedError):
+    """Modules cannot be compiled here."""
+
+
+class Module(ModuleState, ModuleMoves):
     """A part of a network: holds parameters, and computes in `forward`.
 
     Assigning a Parameter, a Buffer or another Module to an attribute registers it.
@@ -40,19 +67,41 @@ class Module(ModuleTree):
     6.0
     """
 
+    call_super_init: ClassVar[bool] = False
+    dump_patches: ClassVar[bool] = False
+    T_destination: ClassVar[Any] = T_destination
     training: bool
+    _is_full_backward_hook: bool | None
     _forward_pre_hooks: OrderedDict[int, Hook]
     _forward_hooks: OrderedDict[int, Hook]
     _backward_pre_hooks: OrderedDict[int, Hook]
     _backward_hooks: OrderedDict[int, Hook]
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        further = self.call_super_init  # to the classes behind Module: cooperative inheritance
+        if kwargs and not further:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument "
+                f"'{next(iter(kwargs))}'"
+            )
+        if args and not further:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes 1 positional argument but "
+                f"{len(args) + 1} were given"
+            )
         super().__init__()
-        self.__dict__.update(
-            training=True,
-            _forward_pre_hooks=OrderedDict(), _forward_hooks=OrderedDict(),
-            _backward_pre_hooks=OrderedDict(), _backward_hooks=OrderedDict(),
-        )  # fmt: skip
+        self.__dict__.update(training=True, _is_full_backward_hook=None)
+        self.__dict__.update((name, OrderedDict()) for name in HOOKS)
+        if further:
+            super(ModuleTree, self).__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled or copied; a module of an older version lacks some hooks."""
+        self.__dict__.update(state)
+        for name in HOOKS:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
 
     # Computing ------------------------------------------------------------------------
 
@@ -74,6 +123,7 @@ class Module(ModuleTree):
                 or self._forward_pre_hooks
                 or self._backward_hooks
                 or self._backward_pre_hooks
+                or CALLS
                 or current().listeners
             ):
                 return call_watched(self, args, kwargs)
@@ -99,90 +149,30 @@ class Module(ModuleTree):
 
     # Everything it holds --------------------------------------------------------------
 
-    def apply(self, fn: Callable[[Module], Any]) -> Module:
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn(module)` for every module below and then this one, and return this one."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        """Replace the numbers of every parameter, gradient and buffer by `fn` of them.
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training: dropout drops, batch norm looks at the batch.
 
-        The parameters stay the same objects, so an optimizer keeps knowing them.
+        Raises: ValueError: `mode` is not True or False.
         """
-        for module in self.modules() if recurse else (self,):
-            for tensor in (*module._parameters.values(), *module._buffers.values()):
-                if tensor is not None:
-                    tensor.data = fn(tensor.detach())
-                    if tensor.grad is not None:
-                        tensor.grad.data = fn(tensor.grad.detach())
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: training mode is expected to be boolean, got {mode!r}")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)  # which a subclass may write in its own way
         return self
 
-    def to(
-        self, *target: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False
-    ) -> Module:
-        """Move to a device, or convert the floating numbers to another type, in place.
-
-        Raises: TypeError: not a floating type. DeviceError: the device cannot be used here.
-
-        >>> nn.Linear(2, 1).to(float64).weight.dtype
-        torch.float64
-        """
-        for each in target:
-            if isinstance(each, Tensor):
-                dtype, device = each.dtype, each.device
-            elif isinstance(each, dtypes.dtype):
-                dtype = each
-            elif isinstance(each, str | Device):
-                device = each
-            elif not isinstance(each, bool):
-                raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
-        if dtype is not None and dtype.category < 2:
-            raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, got {dtype}"
-            )
-
-        def converted(tensor: Tensor) -> Tensor:
-            return tensor.to(device=device, dtype=dtype if tensor.dtype.category >= 2 else None)
-
-        return self._apply(converted)
-
-    def float(self) -> Module:
-        """Convert floating parameters and buffers to float32."""
-        return self.to(dtypes.float32)
-
-    def double(self) -> Module:
-        """Convert floating parameters and buffers to float64."""
-        return self.to(dtypes.float64)
-
-    def half(self) -> Module:
-        """Convert floating parameters and buffers to float16."""
-        return self.to(dtypes.float16)
-
-    def bfloat16(self) -> Module:
-        """Convert floating parameters and buffers to bfloat16."""
-        return self.to(dtypes.bfloat16)
-
-    def cpu(self) -> Module:
-        """Move to the computer's own memory."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None) -> Module:
-        """Move to the GPU. Raises: DeviceError: there is none."""
-        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
-
-    def train(self, mode: bool = True) -> Module:
-        """Switch to training: dropout drops, batch norm looks at the batch."""
-        for module in self.modules():
-            module.training = mode
-        return self
-
-    def eval(self) -> Module:
+    def eval(self) -> Self:
         """Switch to evaluation: the same input always gives the same output."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Say whether gradients are wanted for the parameters (False freezes them)."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
@@ -195,55 +185,6 @@ class Module(ModuleTree):
                 parameter.grad = None
             else:
                 parameter.grad = zeros_like(parameter.grad)
-
-    # State ------------------------------------------------------------------------------
-
-    def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> OrderedDict[str, Any]:
-        """Return all parameters and persistent buffers by path: what is to be saved.
-
-        >>> list(nn.Linear(2, 1).state_dict())
-        ['weight', 'bias']
-        """
-        destination = OrderedDict() if destination is None else destination
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, child in self._modules.items():
-            if child is not None:
-                child.state_dict(
-                    destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
-                )
-        return destination
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copy the tensors of a `state_dict` into parameters and buffers of the same path.
-
-        Args:
-            strict: every key must be there, and no other.
-            assign: hold the given tensors instead of copying their numbers.
-
-        Raises: StateDictError (a RuntimeError): something is missing, left over or misshapen.
-        """
-        return load(self, state_dict, strict, assign)
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        save_own(self, destination, prefix, keep_vars)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Load what belongs to this module alone; a subclass may translate old names here."""
-        assign = local_metadata.get("assign_to_params_buffers", False)
-        load_own(self, state_dict, prefix, assign, missing_keys, unexpected_keys, error_msgs)
 
     # Hooks ------------------------------------------------------------------------------
 
@@ -269,7 +210,11 @@ class Module(ModuleTree):
         """Call `hook(module, grad_input, grad_output)` when backward has passed the module.
 
         A tuple that it returns takes the place of `grad_input`.
+
+        Raises: RuntimeError: there is a hook of `register_backward_hook`.
         """
+        only_one_kind(self._is_full_backward_hook is not False)
+        self._is_full_backward_hook = True
         return hang(self._backward_hooks, Hook(hook), prepend)
 
     def register_full_backward_pre_hook(
@@ -277,3 +222,34 @@ class Module(ModuleTree):
     ) -> RemovableHandle:
         """Call `hook(module, grad_output)` before backward passes the module."""
         return hang(self._backward_pre_hooks, Hook(hook), prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` for the last op inside the module.
+
+        Out of use: of a module with several ops it sees the inputs of the last one only.
+        `register_full_backward_hook` sees the module's own.
+
+        Raises: RuntimeError: there is a hook of `register_full_backward_hook`.
+        """
+        only_one_kind(self._is_full_backward_hook is not True)
+        self._is_full_backward_hook = False
+        return hang(self._backward_hooks, Hook(hook), prepend=False)
+
+    # What there is not ----------------------------------------------------------------------
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse, and say what to do. Raises: NotImplementedError: always."""
+        raise NotCompiledError(
+            "Module.compile",
+            f"{type(self).__name__} cannot be compiled: every op runs as it is called, so that it "
+            "can be watched",
+            hint="leave the line out: the module computes the same without it",
+        )
+
+
+def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
+    """Add a hook behind the others, or in front of them."""
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from ...dtypes import int64
@@ -20,23 +20,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-class BatchNorm(Module):
-    """What the batch norm layers share.
+class RunningNorm(Module):
+    """What batch norm and instance norm share: scale, shift and running averages."""
 
-    While training, each channel is standardised over the batch, and running averages of
-    its mean and variance are kept; in evaluation these are used. Then it is scaled and
-    shifted by two parameters.
-
-    Args:
-        num_features: how many channels there are.
-        eps: keeps the division finite.
-        momentum: how far the averages move in each step; None: the plain average of all.
-        affine: with scale (`weight`) and, unless `bias=False`, shift (`bias`).
-        track_running_stats: keep the averages; without them each batch is its own measure.
-
-    Paper: Ioffe and Szegedy, Batch normalization, 2015.
-    """
-
+    _version: ClassVar[int] = 2
     axes: tuple[int, ...] = ()
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -75,17 +62,15 @@ class BatchNorm(Module):
             self.running_var.fill_(1)  # type: ignore[union-attr]
             self.num_batches_tracked.zero_()  # type: ignore[union-attr]
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Standardise, scale and shift."""
-        self._check(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                momentum = 1 / self.num_batches_tracked.item()
-        own = self.training or self.running_mean is None
-        kept = (self.running_mean, self.running_var) if not own or self.training else (None, None)
-        return F.batch_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *others: Any
+    ) -> None:
+        """Take files of version 1 too: they do not count the batches."""
+        key = f"{prefix}num_batches_tracked"
+        counted = self.num_batches_tracked
+        if local_metadata.get("version", 1) < 2 and counted is not None:
+            state_dict.setdefault(key, counted)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     def _check(self, input: Tensor) -> None:
         shape = tuple(input.shape)
@@ -114,6 +99,36 @@ class BatchNorm(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+
+class BatchNorm(RunningNorm):
+    """What the batch norm layers share.
+
+    While training, each channel is standardised over the batch, and running averages of
+    its mean and variance are kept; in evaluation these are used. Then it is scaled and
+    shifted by two parameters.
+
+    Args:
+        num_features: how many channels there are.
+        eps: keeps the division finite.
+        momentum: how far the averages move in each step; None: the plain average of all.
+        affine: with scale (`weight`) and, unless `bias=False`, shift (`bias`).
+        track_running_stats: keep the averages; without them each batch is its own measure.
+
+    Paper: Ioffe and Szegedy, Batch normalization, 2015.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Standardise, scale and shift."""
+        self._check(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1 / self.num_batches_tracked.item()
+        own = self.training or self.running_mean is None
+        kept = (self.running_mean, self.running_var) if not own or self.training else (None, None)
+        return F.batch_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
 
 
 class BatchNorm1d(BatchNorm):
@@ -149,7 +164,7 @@ class BatchNorm3d(BatchNorm):
     axes = (5,)
 
 
-class InstanceNorm(BatchNorm):
+class InstanceNorm(RunningNorm):
     """What the instance norm layers share: each sample is standardised by itself.
 
     Args: as for batch norm; usually without scale and shift, and without averages.
@@ -164,6 +179,27 @@ class InstanceNorm(BatchNorm):
     ) -> None:  # fmt: skip
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Refuse averages of a very old file: the layer kept them then without being asked."""
+        version, name = local_metadata.get("version"), type(self).__name__
+        old = [f"{prefix}running_{each}" for each in ("mean", "var")]
+        found = [key for key in old if key in state_dict]
+        if version is None and not self.track_running_stats and found:
+            keys = " and ".join(f'"{key}"' for key in found)
+            error_msgs.append(
+                f"Unexpected running stats buffer(s) {keys} for {name} with "
+                f"track_running_stats=False. Please remove these keys from state_dict, or make "
+                f"the layer with track_running_stats=True."
+            )
+            for key in found:
+                state_dict.pop(key)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
     def forward(self, input: Tensor) -> Tensor:
@@ -238,6 +274,13 @@ class LayerNorm(Module):
             "bias", Parameter(zeros(shape, **made)) if affine and bias else None
         )
 
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
     def forward(self, input: Tensor) -> Tensor:
         """Standardise, scale and shift."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -269,6 +312,11 @@ class RMSNorm(Module):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         weight = ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         """Divide and scale."""
@@ -302,6 +350,13 @@ class GroupNorm(Module):
         self.register_parameter("weight", Parameter(ones(num_channels, **made)) if affine else None)
         shift = affine and bias
         self.register_parameter("bias", Parameter(zeros(num_channels, **made)) if shift else None)
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Standardise, scale and shift."""

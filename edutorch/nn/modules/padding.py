@@ -98,34 +98,39 @@ class ConstantPad3d(ConstantPad):
     rank = 3
 
 
-class ZeroPad1d(Pad):
+class ZeroPad(ConstantPad):
+    """What borders of zeros share."""
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"{self.padding}"
+
+
+class ZeroPad1d(ZeroPad, ConstantPad1d):
     """A border of zeros around a sequence.
 
     >>> nn.ZeroPad1d(1)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
     """
 
-    rank = 1
 
-
-class ZeroPad2d(Pad):
+class ZeroPad2d(ZeroPad, ConstantPad2d):
     """A border of zeros around an image.
 
     >>> nn.ZeroPad2d(1)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
     """
 
-    rank = 2
 
-
-class ZeroPad3d(Pad):
+class ZeroPad3d(ZeroPad, ConstantPad3d):
     """A border of zeros around a volume.
 
     >>> nn.ZeroPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])
     """
-
-    rank = 3
 
 
 class ReflectionPad1d(Pad):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from .. import functional as F
@@ -19,22 +19,10 @@ __all__ = [
 Size = int | Sequence[int]
 
 
-class MaxPool2d(Module):
-    """The largest number of each window of an image.
+class MaxPool(Module):
+    """What the layers share that keep the largest number of each window."""
 
-    Args:
-        kernel_size: height and width of the window.
-        stride: how far it moves at a time, by default its own size.
-        padding: a border that never wins.
-        dilation: the step between the taps of the window.
-        return_indices: also return where in the image each was found.
-        ceil_mode: let a last window reach over the edge.
-
-    >>> nn.MaxPool2d(2)(zeros(1, 3, 6, 6)).shape
-    torch.Size([1, 3, 3, 3])
-    """
-
-    function = staticmethod(F.max_pool2d)
+    function: ClassVar[Any]
 
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
@@ -60,7 +48,25 @@ class MaxPool2d(Module):
         )
 
 
-class MaxPool1d(MaxPool2d):
+class MaxPool2d(MaxPool):
+    """The largest number of each window of an image.
+
+    Args:
+        kernel_size: height and width of the window.
+        stride: how far it moves at a time, by default its own size.
+        padding: a border that never wins.
+        dilation: the step between the taps of the window.
+        return_indices: also return where in the image each was found.
+        ceil_mode: let a last window reach over the edge.
+
+    >>> nn.MaxPool2d(2)(zeros(1, 3, 6, 6)).shape
+    torch.Size([1, 3, 3, 3])
+    """
+
+    function = staticmethod(F.max_pool2d)
+
+
+class MaxPool1d(MaxPool):
     """The largest number of each window of a sequence; see `MaxPool2d`.
 
     >>> nn.MaxPool1d(2)(zeros(1, 3, 6)).shape
@@ -70,7 +76,7 @@ class MaxPool1d(MaxPool2d):
     function = staticmethod(F.max_pool1d)
 
 
-class MaxPool3d(MaxPool2d):
+class MaxPool3d(MaxPool):
     """The largest number of each window of a volume; see `MaxPool2d`.
 
     >>> nn.MaxPool3d(2)(zeros(1, 3, 6, 4, 2)).shape
@@ -80,17 +86,10 @@ class MaxPool3d(MaxPool2d):
     function = staticmethod(F.max_pool3d)
 
 
-class AvgPool2d(Module):
-    """The average of each window of an image.
+class AvgPool(Module):
+    """What the layers share that average each window of images and volumes."""
 
-    Args: as for `MaxPool2d`; `count_include_pad` counts the border's zeros too,
-        `divisor_override` is what to divide by instead.
-
-    >>> nn.AvgPool2d(2)(ones(1, 3, 6, 6)).shape
-    torch.Size([1, 3, 3, 3])
-    """
-
-    function = staticmethod(F.avg_pool2d)
+    function: ClassVar[Any]
 
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
@@ -114,7 +113,20 @@ class AvgPool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool3d(AvgPool2d):
+class AvgPool2d(AvgPool):
+    """The average of each window of an image.
+
+    Args: as for `MaxPool2d`; `count_include_pad` counts the border's zeros too,
+        `divisor_override` is what to divide by instead.
+
+    >>> nn.AvgPool2d(2)(ones(1, 3, 6, 6)).shape
+    torch.Size([1, 3, 3, 3])
+    """
+
+    function = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(AvgPool):
     """The average of each window of a volume; see `AvgPool2d`.
 
     >>> nn.AvgPool3d(2)(ones(1, 3, 6, 4, 2)).shape
@@ -152,14 +164,10 @@ class AvgPool1d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AdaptiveAvgPool2d(Module):
-    """Averages of windows that are chosen so that the output has the given size.
+class AdaptiveAvgPool(Module):
+    """What the layers share whose windows fit the size of the output: averages."""
 
-    >>> nn.AdaptiveAvgPool2d(1)(ones(2, 3, 5, 7)).shape
-    torch.Size([2, 3, 1, 1])
-    """
-
-    function = staticmethod(F.adaptive_avg_pool2d)
+    function: ClassVar[Any]
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -174,7 +182,17 @@ class AdaptiveAvgPool2d(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
+class AdaptiveAvgPool2d(AdaptiveAvgPool):
+    """Averages of windows that are chosen so that the output has the given size.
+
+    >>> nn.AdaptiveAvgPool2d(1)(ones(2, 3, 5, 7)).shape
+    torch.Size([2, 3, 1, 1])
+    """
+
+    function = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool1d(AdaptiveAvgPool):
     """Averages of windows that are chosen so that the output has the given length.
 
     >>> nn.AdaptiveAvgPool1d(1)(ones(2, 3, 5)).shape
@@ -184,7 +202,7 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     function = staticmethod(F.adaptive_avg_pool1d)
 
 
-class AdaptiveAvgPool3d(AdaptiveAvgPool2d):
+class AdaptiveAvgPool3d(AdaptiveAvgPool):
     """Averages of windows of a volume, chosen so that the output has the given size.
 
     >>> nn.AdaptiveAvgPool3d((1, 2, None))(ones(2, 3, 5, 7, 4)).shape
@@ -194,18 +212,10 @@ class AdaptiveAvgPool3d(AdaptiveAvgPool2d):
     function = staticmethod(F.adaptive_avg_pool3d)
 
 
-class AdaptiveMaxPool2d(Module):
-    """The largest number of windows that are chosen so that the output has the given size.
+class AdaptiveMaxPool(Module):
+    """What the layers share whose windows fit the size of the output: the largest number."""
 
-    Args:
-        output_size: height and width; None keeps that of the input.
-        return_indices: also return where in the image each was found.
-
-    >>> nn.AdaptiveMaxPool2d(1)(ones(2, 3, 5, 7)).shape
-    torch.Size([2, 3, 1, 1])
-    """
-
-    function = staticmethod(F.adaptive_max_pool2d)
+    function: ClassVar[Any]
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
@@ -220,7 +230,21 @@ class AdaptiveMaxPool2d(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+class AdaptiveMaxPool2d(AdaptiveMaxPool):
+    """The largest number of windows that are chosen so that the output has the given size.
+
+    Args:
+        output_size: height and width; None keeps that of the input.
+        return_indices: also return where in the image each was found.
+
+    >>> nn.AdaptiveMaxPool2d(1)(ones(2, 3, 5, 7)).shape
+    torch.Size([2, 3, 1, 1])
+    """
+
+    function = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool):
     """The largest number of windows that fit an output of the given length.
 
     >>> nn.AdaptiveMaxPool1d(2)(ones(2, 3, 5)).shape
@@ -230,7 +254,7 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     function = staticmethod(F.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool3d(AdaptiveMaxPool2d):
+class AdaptiveMaxPool3d(AdaptiveMaxPool):
     """The largest number of windows of a volume that fit an output of the given size.
 
     >>> nn.AdaptiveMaxPool3d(2)(ones(2, 3, 5, 4, 3)).shape

@@ -8,7 +8,7 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ..functional.layer import SettingError
 from .module import Module
-from .norm import BatchNorm, InstanceNorm
+from .norm import BatchNorm
 
 __all__ = ["SyncBatchNorm"]
 
@@ -59,7 +59,7 @@ class SyncBatchNorm(BatchNorm):
         1e-05
         """
         made = module
-        if isinstance(module, BatchNorm) and not isinstance(module, InstanceNorm):
+        if isinstance(module, BatchNorm):
             made = cls(
                 module.num_features, module.eps, module.momentum, module.affine,
                 module.track_running_stats, process_group, bias=module.bias is not None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensor import Tensor
 from ..parameter import Buffer, Parameter
+from .everywhere import registered
 
 if TYPE_CHECKING:
     from .module import Module
@@ -76,7 +77,7 @@ class ModuleTree:
                         f"cannot assign '{type(value).__name__}' as {what} '{name}' "
                         f"({kind} or None expected)"
                     )
-                registry[name] = value  # type: ignore[assignment]
+                registry[name] = registered(what.split()[-1], self, name, value)
                 return
         object.__setattr__(self, name, value)
 
@@ -122,7 +123,7 @@ class ModuleTree:
             )
         if param is not None and not param.is_leaf:
             raise ValueError(f"parameter '{name}' must be a leaf, not the result of an op")
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is not trained; a persistent one is part of the state_dict.
@@ -135,7 +136,7 @@ class ModuleTree:
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         change = self._non_persistent_buffers_set
         (change.discard if persistent else change.add)(name)
 
@@ -148,9 +149,11 @@ class ModuleTree:
         if module is not None and not isinstance(module, ModuleTree):
             hint = "; unpack the list: nn.Sequential(*layers)" if isinstance(module, list) else ""
             raise TypeError(f"{type(module).__name__} is not a Module subclass{hint}")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Add a child module: another name of `add_module`."""
+        self.add_module(name, module)
 
     # The tree -------------------------------------------------------------------------
 
@@ -225,29 +228,58 @@ class ModuleTree:
         """
         module: Any = self
         for name in target.split(".") if target else ():
-            if name not in module._modules:
-                raise AttributeError(f"{type(module).__name__} has no child module `{name}`")
-            module = module._modules[name]
-        return module
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, ModuleTree):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module  # type: ignore[return-value]
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a path, in the place of the one that is there.
+
+        Args:
+            target: where, such as "layers.0".
+            module: what stands there from now on.
+            strict: there must be one already; otherwise the last name may be new.
+
+        Raises: ValueError: no path, or not a module. AttributeError: nothing is there.
+
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> model.set_submodule("1", nn.Tanh()); model[1]
+        Tanh()
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        if not isinstance(module, ModuleTree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if not isinstance(getattr(parent, name, module), ModuleTree):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a path such as "layers.0.weight".
 
         Raises: AttributeError: there is none.
         """
-        return self._member("_parameters", "parameter", target)
+        return self._member("_parameters", "an nn.Parameter", target)
 
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a path.
 
         Raises: AttributeError: there is none.
         """
-        return self._member("_buffers", "buffer", target)
+        return self._member("_buffers", "a buffer", target)
 
     def _member(self, registry: str, what: str, target: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        found = module.__dict__[registry].get(name)
-        if found is None:
-            raise AttributeError(f"{type(module).__name__} has no {what} `{name}`")
-        return found
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in module.__dict__[registry]:
+            raise AttributeError(f"`{name}` is not {what}")
+        return module.__dict__[registry][name]

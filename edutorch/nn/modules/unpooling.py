@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from .. import functional as F
@@ -19,19 +19,11 @@ __all__ = [
 Size = int | Sequence[int]
 
 
-class MaxUnpool2d(Module):
-    """Put the numbers of `MaxPool2d` back where they were found, among zeros.
+class MaxUnpool(Module):
+    """What the layers share that put numbers back where a pooling found them."""
 
-    Args: as for that `MaxPool2d`, which returned the indices.
-
-    >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
-    >>> unpool(*pool(arange(4.0).reshape(1, 2, 2)))
-    tensor([[[0., 0.],
-             [0., 3.]]])
-    """
-
-    rank = 2
-    function = staticmethod(F.max_unpool2d)
+    rank: ClassVar[int]
+    function: ClassVar[Any]
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
@@ -51,7 +43,22 @@ class MaxUnpool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(MaxUnpool2d):
+class MaxUnpool2d(MaxUnpool):
+    """Put the numbers of `MaxPool2d` back where they were found, among zeros.
+
+    Args: as for that `MaxPool2d`, which returned the indices.
+
+    >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+    >>> unpool(*pool(arange(4.0).reshape(1, 2, 2)))
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
+
+    rank = 2
+    function = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool1d(MaxUnpool):
     """Put the numbers of `MaxPool1d` back where they were found; see `MaxUnpool2d`.
 
     >>> nn.MaxUnpool1d(2)(tensor([[3.0, 2.0]]), tensor([[1, 2]]))
@@ -62,7 +69,7 @@ class MaxUnpool1d(MaxUnpool2d):
     function = staticmethod(F.max_unpool1d)
 
 
-class MaxUnpool3d(MaxUnpool2d):
+class MaxUnpool3d(MaxUnpool):
     """Put the numbers of `MaxPool3d` back where they were found; see `MaxUnpool2d`.
 
     >>> nn.MaxUnpool3d(2)(tensor([[[[9.0]]]]), tensor([[[[2]]]])).shape
@@ -73,18 +80,10 @@ class MaxUnpool3d(MaxUnpool2d):
     function = staticmethod(F.max_unpool3d)
 
 
-class LPPool2d(Module):
-    """The p-norm of each window: y = (Σ xᵖ)^(1/p).
+class LPPool(Module):
+    """What the layers share that take the p-norm of each window."""
 
-    Args:
-        norm_type: p. 1 is the sum, infinity the largest.
-        kernel_size, stride, ceil_mode: as for `MaxPool2d`.
-
-    >>> nn.LPPool2d(2, (1, 2))(tensor([[[3.0, 4.0]]]))
-    tensor([[[5.]]])
-    """
-
-    function = staticmethod(F.lp_pool2d)
+    function: ClassVar[Any]
 
     def __init__(
         self, norm_type: float, kernel_size: Size, stride: Size | None = None,
@@ -107,7 +106,21 @@ class LPPool2d(Module):
         )
 
 
-class LPPool1d(LPPool2d):
+class LPPool2d(LPPool):
+    """The p-norm of each window: y = (Σ xᵖ)^(1/p).
+
+    Args:
+        norm_type: p. 1 is the sum, infinity the largest.
+        kernel_size, stride, ceil_mode: as for `MaxPool2d`.
+
+    >>> nn.LPPool2d(2, (1, 2))(tensor([[[3.0, 4.0]]]))
+    tensor([[[5.]]])
+    """
+
+    function = staticmethod(F.lp_pool2d)
+
+
+class LPPool1d(LPPool):
     """The p-norm of each window of a sequence; see `LPPool2d`.
 
     >>> nn.LPPool1d(2, 2)(tensor([[3.0, 4.0]]))
@@ -117,7 +130,7 @@ class LPPool1d(LPPool2d):
     function = staticmethod(F.lp_pool1d)
 
 
-class LPPool3d(LPPool2d):
+class LPPool3d(LPPool):
     """The p-norm of each window of a volume; see `LPPool2d`.
 
     >>> nn.LPPool3d(1, 2)(ones(1, 2, 2, 2))
@@ -127,7 +140,38 @@ class LPPool3d(LPPool2d):
     function = staticmethod(F.lp_pool3d)
 
 
-class FractionalMaxPool2d(Module):
+class FractionalMaxPool(Module):
+    """What the layers share whose windows are placed a little at random."""
+
+    rank: ClassVar[int]
+    function: ClassVar[Any]
+
+    def __init__(
+        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name, rank = type(self).__name__, self.rank
+        self.kernel_size = settings_of(kernel_size, rank, name)
+        self.output_size = None if output_size is None else settings_of(output_size, rank, name)
+        if (output_size is None) == (output_ratio is None):
+            raise SettingError(name, "needs either output_size or output_ratio, and not both")
+        one = isinstance(output_ratio, int | float)
+        self.output_ratio = (output_ratio,) * rank if one else output_ratio
+        if output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
+            raise SettingError(name, f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor) -> Any:
+        """Find the largest numbers."""
+        return self.function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(FractionalMaxPool):
     """The largest number of each window, where windows are placed a little at random.
 
     Args:
@@ -146,31 +190,8 @@ class FractionalMaxPool2d(Module):
     rank = 2
     function = staticmethod(F.fractional_max_pool2d)
 
-    def __init__(
-        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        name, rank = type(self).__name__, self.rank
-        self.kernel_size = settings_of(kernel_size, rank, name)
-        self.output_size = None if output_size is None else settings_of(output_size, rank, name)
-        if (output_size is None) == (output_ratio is None):
-            raise SettingError(name, "needs either output_size or output_ratio, and not both")
-        one = isinstance(output_ratio, int | float)
-        self.output_ratio = (output_ratio,) * rank if one else output_ratio
-        if output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
-            raise SettingError(name, f"output_ratio must be between 0 and 1 (got {output_ratio})")
-        self.return_indices, self._random_samples = return_indices, _random_samples
 
-    def forward(self, input: Tensor) -> Any:
-        """Find the largest numbers."""
-        return self.function(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            _random_samples=self._random_samples,
-        )  # fmt: skip
-
-
-class FractionalMaxPool3d(FractionalMaxPool2d):
+class FractionalMaxPool3d(FractionalMaxPool):
     """The largest number of each window of a volume; see `FractionalMaxPool2d`.
 
     >>> nn.FractionalMaxPool3d(2, output_size=3)(ones(1, 1, 5, 5, 5)).shape

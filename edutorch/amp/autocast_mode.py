@@ -1,0 +1,197 @@
+"""`autocast`, and how a function with a derivative of its own takes part in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from ..backends.cupy import problems
+from ..core.tensor import Tensor
+from ..errors import warn
+from ..modes import ModeContext
+from . import state
+from .casting import convertible
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+SHORT = (dtypes.bfloat16, dtypes.float16)
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Say whether there is autocast for this kind of device.
+
+    >>> amp.is_autocast_available("cpu")
+    True
+    """
+    return state.known_device("is_autocast_available", device_type) in state.AVAILABLE
+
+
+class autocast(ModeContext):
+    """Let each op compute in the type that suits it: products in 16 bits, losses in 32.
+
+    Inside the `with` block (or the decorated function) products such as `linear`, `matmul`
+    and `conv2d` convert their operands to `dtype`; losses, norms and powers convert theirs to
+    float32; ops that mix both take the wider one; all others compute in the types they get.
+    Parameters stay float32, and so do their gradients. Only float32 and 16-bit tensors are
+    converted, never float64.
+
+    On a CPU this is for learning, not for speed: NumPy has no products in 16 bits, so the
+    numbers are rounded to bfloat16 or float16, multiplied and added up in float32, and rounded
+    again. The results are those of 16-bit hardware, the time is more than that of float32.
+
+    Run the forward pass and the loss inside, `backward()` and the optimizer outside. With
+    float16, whose smallest numbers are far larger, use a `GradScaler`, too.
+
+    Args:
+        device_type: for tensors on which device: "cpu" or "cuda".
+        dtype: the 16-bit type; usually bfloat16 on the CPU and float16 on a GPU.
+        enabled: False switches autocast off inside: a part of a region in full precision.
+        cache_enabled: convert each weight once in the outermost region; it is converted
+            again if it is written to.
+
+    Raises: ValueError: device_type is no text. DeviceError: there is no such device.
+        TypeError: dtype is no dtype.
+
+    Another dtype, or a GPU that is not there, gives a warning, and autocast stays off.
+
+    Paper: Micikevicius et al., Mixed precision training (2018), arxiv.org/abs/1710.03740
+
+    >>> layer, x = nn.Linear(2, 2), ones(1, 2)
+    >>> with autocast("cpu"):
+    ...     y = layer(x)
+    >>> y.dtype, layer.weight.dtype
+    (torch.bfloat16, torch.float32)
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: dtypes.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.device = state.known_device("autocast", device_type)
+        if dtype is not None:
+            state.checked_kind("autocast", dtype)
+        self.fast_dtype = state.get_autocast_dtype(self.device) if dtype is None else dtype
+        cache = state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._cache_enabled = bool(cache)
+        self._enabled = bool(enabled) and self._possible()
+        self._outer: list[tuple[bool, dtypes.dtype, bool]] = []
+
+    def _possible(self) -> bool:
+        """Say whether autocast can be on with these settings; warn if not."""
+        if self.device not in state.AVAILABLE or (self.device == "cuda" and problems()):
+            warn(f"autocast: {self.device} is not available. Disabling autocast.")
+            return False
+        if self.fast_dtype not in SHORT:
+            warn(
+                f"In {self.device.upper()} autocast, but the target dtype {self.fast_dtype} is "
+                "not supported. Disabling autocast. It supports torch.bfloat16 and torch.float16."
+            )
+            return False
+        return True
+
+    def __enter__(self) -> autocast:
+        now = state.state()
+        kind = state.get_autocast_dtype(self.device)
+        self._outer.append((self.device in now.enabled, kind, now.cache_enabled))
+        self._put(self._enabled, self.fast_dtype, self._cache_enabled, now.nesting + 1)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        left = state.state().nesting - 1
+        if left == 0:
+            state.clear_autocast_cache()
+        self._put(*self._outer.pop(), left)
+
+    def _put(self, enabled: bool, kind: dtypes.dtype, cache_enabled: bool, nesting: int) -> None:
+        now = state.state()
+        on = now.enabled | {self.device} if enabled else now.enabled - {self.device}
+        kinds = {**now.kinds, self.device: kind}
+        state.change(enabled=on, kinds=kinds, cache_enabled=cache_enabled, nesting=nesting)
+
+    def clone(self) -> autocast:
+        """Return a fresh context with the same settings."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _before=[], _outer=[])
+        return made
+
+
+# Functions with a derivative of their own ------------------------------------------------------
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None,
+    *,
+    device_type: str,
+    cast_inputs: dtypes.dtype | None = None,
+) -> Callable[..., Any]:
+    """Decorate the `forward` of an `autograd.Function` that may be called under autocast.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        cast_inputs: where autocast is on, convert the tensors given to this type and run
+            `forward` with autocast off. Without it, `forward` runs under autocast as it is.
+
+    >>> class Square(autograd.Function):
+    ...     @staticmethod
+    ...     @amp.custom_fwd(device_type="cpu", cast_inputs=float32)
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return 2 * g * ctx.saved_tensors[0]
+    >>> with autocast("cpu"):
+    ...     Square.apply(ones(2, dtype=bfloat16)).dtype
+    torch.float32
+    """
+    name = state.known_device("custom_fwd", device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        on = state.is_autocast_enabled(name)
+        args[0]._autocast = on and cast_inputs is None, state.get_autocast_dtype(name)
+        if not on or cast_inputs is None:
+            return fwd(*args, **kwargs)
+        with autocast(name, enabled=False):
+            return fwd(*cast(args, name, cast_inputs), **cast(kwargs, name, cast_inputs))
+
+    return decorated
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
+    """Decorate the `backward` of an `autograd.Function`: autocast is as it was in `forward`.
+
+    Args:
+        device_type: "cpu" or "cuda", as for the `custom_fwd` of its forward.
+    """
+    name = state.known_device("custom_bwd", device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        on, kind = args[0]._autocast
+        with autocast(name, dtype=kind, enabled=on):
+            return bwd(*args, **kwargs)
+
+    return decorated
+
+
+def cast(value: Any, device: str, dtype: dtypes.dtype) -> Any:
+    """Convert the tensors in arguments, at any depth."""
+    if isinstance(value, Tensor):
+        return value.to(dtype) if convertible(value, device) else value
+    if isinstance(value, dict):
+        return {key: cast(each, device, dtype) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(cast(each, device, dtype) for each in value)
+    return value

@@ -1,0 +1,381 @@
+"""`GradScaler`: gradients too small for float16 are made larger on their way, and smaller again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.cupy import problems
+from ..core.tensor import Tensor
+from ..device import Device
+from ..errors import DTypeError, EdutorchError, warn
+from ..ops import full, tensor
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class ScalerOrderError(EdutorchError, AssertionError):
+    """The methods of a GradScaler were called in an order that makes no sense."""
+
+
+class ScalerTwiceError(EdutorchError, RuntimeError):
+    """A method of a GradScaler was called a second time before `update`."""
+
+
+class ScalerValueError(EdutorchError, ValueError):
+    """A GradScaler was given something else than tensors."""
+
+
+class HalfGradientsError(DTypeError, ValueError):
+    """Gradients of float16 parameters cannot be unscaled."""
+
+
+class OptState(Enum):
+    """Where an optimizer is in the current step."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _fresh() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+ORDER = "the order is: scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
+
+
+class GradScaler:
+    """Multiplies the loss so that float16 gradients do not vanish, and finds the factor.
+
+    float16 has no numbers between 0 and 6·10⁻⁸, where many gradients lie. So the loss is
+    multiplied by a scale s before `backward`, which multiplies all gradients by s, and `step`
+    divides them by s again. Where a gradient overflowed to infinity or NaN, the step is left
+    out and s ← s · backoff_factor; after growth_interval good steps in a row
+    s ← s · growth_factor.
+
+    Args:
+        device: where the tensors are, "cuda" or "cpu".
+        init_scale: the first scale s.
+        growth_factor: more than 1.
+        backoff_factor: less than 1.
+        growth_interval: after how many good steps the scale grows.
+        enabled: False makes all methods do nothing but what a step without scaling does.
+
+    Raises: AssertionError: a factor is on the wrong side of 1, or methods are called out of
+        order. RuntimeError: `unscale_` or `step` twice before `update`.
+
+    Paper: Micikevicius et al., Mixed precision training (2018), arxiv.org/abs/1710.03740
+
+    >>> w = tensor([1.0], requires_grad=True); optimizer = optim.SGD([w], lr=0.5)
+    >>> scaler = amp.GradScaler("cpu", init_scale=8.0)
+    >>> scaler.scale((w * 1e38).sum() * 4).backward()
+    >>> scaler.step(optimizer); scaler.update(); w.item(), scaler.get_scale()
+    (1.0, 4.0)
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        name = str(device).partition(":")[0]
+        self._device = name if name == "cuda" else Device(device).type
+        self._enabled = enabled
+        if enabled and self._device == "cuda" and problems():
+            warn("GradScaler is enabled, but CUDA is not available. Disabling.")
+            self._enabled = False
+        self._init_scale, self._init_growth_tracker = init_scale, 0
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._scale: Tensor | None = None  # on the device, from the first `scale` on
+        self._growth_tracker: Tensor | None = None  # good steps since the scale changed
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh)
+        if self._enabled:
+            self._check_settings()
+
+    def _check_settings(self) -> None:
+        for right, message, value in (
+            (self._growth_factor > 1.0, "The growth factor must be > 1.0.", self._growth_factor),
+            (self._backoff_factor < 1.0, "The backoff factor must be < 1.0.", self._backoff_factor),
+        ):  # fmt: skip
+            if not right:
+                raise ScalerOrderError("GradScaler", message, {"given": value})
+
+    # Forward --------------------------------------------------------------------------------
+
+    def scale(self, outputs: Any) -> Any:
+        """Multiply a loss, or each tensor of a list or tuple of them, by the scale.
+
+        Raises: ValueError: something among them is no tensor.
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._lazy_init(outputs.device)
+            assert self._scale is not None
+            return outputs * self._scale.to(device=outputs.device)
+        if isinstance(outputs, Iterable) and not isinstance(outputs, str):
+            scaled = [self.scale(each) for each in outputs]
+            return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled
+        raise ScalerValueError(
+            "GradScaler.scale", "outputs must be a Tensor or an iterable of Tensors",
+            {"outputs": type(outputs).__name__}, "scale the loss itself, not loss.item()",
+        )  # fmt: skip
+
+    def _lazy_init(self, device: Device) -> None:
+        self._scale = full((), float(self._init_scale), device=device)
+        self._growth_tracker = tensor(int(self._init_growth_tracker), device=device)
+
+    # Before the step --------------------------------------------------------------------------
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, in place.
+
+        `step` does it where it was not done. Call it to clip gradients at their true size.
+
+        Raises: RuntimeError: it was called before since the last `update`, or after `step`.
+            ValueError: the parameters themselves are float16.
+        """
+        if not self._enabled:
+            return
+        scale = self._need_scale("unscale_")
+        mine = self._per_optimizer_states[id(optimizer)]
+        if mine["stage"] is OptState.UNSCALED:
+            raise ScalerTwiceError(
+                "GradScaler.unscale_",
+                "unscale_() has already been called on this optimizer since the last update().",
+                hint="the gradients are unscaled already; call update() once at the end of a step",
+            )
+        if mine["stage"] is OptState.STEPPED:
+            raise ScalerTwiceError(
+                "GradScaler.unscale_", "unscale_() is being called after step().",
+                hint="unscale and clip before scaler.step(optimizer)",
+            )  # fmt: skip
+        mine["found_inf_per_device"] = self._unscale_grads(optimizer, 1.0 / scale.item())
+        mine["stage"] = OptState.UNSCALED
+
+    def _unscale_grads(self, optimizer: Any, factor: float) -> dict[Device, Tensor]:
+        """Multiply gradients by `factor`; say for each device whether one was not finite."""
+        found: dict[Device, Tensor] = {}
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                held = param.grad
+                if held is None:
+                    continue
+                array = held._array
+                if array.dtype == np.float16:
+                    raise HalfGradientsError(
+                        "GradScaler.unscale_", "Attempting to unscale FP16 gradients.",
+                        {"param": f"{tuple(param.shape)} {param.dtype}"},
+                        "keep the parameters in float32 (no model.half()); "
+                        "autocast converts them where it matters",
+                    )  # fmt: skip
+                backend = backends.of(array)
+                finite = bool(backend.xp.isfinite(array).all())
+                array *= backend.asarray(factor, np.float32).astype(array.dtype)
+                held._bump()
+                before = found.get(held.device)
+                if before is None or not finite:
+                    found[held.device] = full((), 0.0 if finite else 1.0, device=held.device)
+        return found
+
+    # The step -----------------------------------------------------------------------------------
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale the gradients if that is left to do, and step unless one is not finite.
+
+        Returns what `optimizer.step(*args, **kwargs)` returns, None for a step left out.
+
+        Raises: RuntimeError: a second time before `update`, or with a closure.
+            AssertionError: nothing was scaled, or no parameter has a gradient.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise ScalerTwiceError(
+                "GradScaler.step",
+                "Closure use is not currently supported if GradScaler is enabled.",
+                hint="compute loss and gradients before the step",
+            )
+        self._need_scale("step")
+        mine = self._per_optimizer_states[id(optimizer)]
+        if mine["stage"] is OptState.STEPPED:
+            raise ScalerTwiceError(
+                "GradScaler.step", "step() has already been called since the last update().",
+                hint=ORDER,
+            )  # fmt: skip
+        if mine["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        found = mine["found_inf_per_device"]
+        if not found:
+            raise ScalerOrderError(
+                "GradScaler.step", "No inf checks were recorded for this optimizer.",
+                {"optimizer": type(optimizer).__name__},
+                "none of its parameters has a gradient: call scaler.scale(loss).backward() first",
+            )  # fmt: skip
+        result = None
+        if not any(each.item() for each in found.values()):
+            result = optimizer.step(*args, **kwargs)
+        mine["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Choose the scale of the next step; call it once, after the steps of all optimizers.
+
+        Args:
+            new_scale: use this one instead.
+
+        Raises: AssertionError: nothing was unscaled since the last `update`.
+        """
+        if not self._enabled:
+            return
+        scale = self._need_scale("update")
+        assert self._growth_tracker is not None
+        if new_scale is not None:
+            scale.fill_(checked_scale(new_scale))
+        else:
+            found = [
+                each.item()
+                for mine in self._per_optimizer_states.values()
+                for each in mine["found_inf_per_device"].values()
+            ]
+            if not found:
+                raise ScalerOrderError(
+                    "GradScaler.update", "No inf checks were recorded prior to update.", hint=ORDER
+                )
+            self._adapt(scale, self._growth_tracker, any(found))
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    def _adapt(self, scale: Tensor, tracker: Tensor, overflow: bool) -> None:
+        if overflow:
+            scale.mul_(self._backoff_factor)
+            tracker.zero_()
+            return
+        good = tracker.item() + 1
+        if good == self._growth_interval:
+            larger = np.float32(scale.item()) * np.float32(self._growth_factor)
+            if np.isfinite(larger):
+                scale.fill_(float(larger))
+            good = 0
+        tracker.fill_(good)
+
+    def _need_scale(self, method: str) -> Tensor:
+        if self._scale is None:
+            raise ScalerOrderError(
+                f"GradScaler.{method}",
+                f"Attempted {method} but _scale is None: nothing was scaled yet.", hint=ORDER,
+            )  # fmt: skip
+        return self._scale
+
+    # Settings and state ---------------------------------------------------------------------------
+
+    def is_enabled(self) -> bool:
+        """Say whether it scales."""
+        return self._enabled
+
+    def get_scale(self) -> float:
+        """Return the scale, 1.0 if it is not enabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        """Return what the scale is multiplied by after enough good steps."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by after enough good steps."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """Return what the scale is multiplied by after an overflow."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by after an overflow."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """Return after how many good steps in a row the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set after how many good steps in a row the scale grows."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if self._growth_tracker is None:
+            return self._init_growth_tracker if self._enabled else 0
+        return int(self._growth_tracker.item())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return scale, factors, interval and good steps; {} if it is not enabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned.
+
+        Raises: RuntimeError: it is empty.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise ScalerTwiceError(
+                "GradScaler.load_state_dict", "The source state dict is empty",
+                hint="it was saved by a GradScaler that was not enabled",
+            )  # fmt: skip
+        self._init_scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise ScalerOrderError(
+                    "GradScaler", "it can be pickled only before the first `unscale_` or `step` of "
+                    "a training step, or after `update()`",
+                )  # fmt: skip
+            state["_init_scale"] = self.get_scale()
+            state["_init_growth_tracker"] = self._get_growth_tracker()
+            state["_scale"] = state["_growth_tracker"] = None
+        return state
+
+
+def checked_scale(new_scale: Any) -> float:
+    """Return a scale that the user chose.
+
+    Raises: AssertionError: it is neither a float nor a tensor of one number.
+    """
+    single = isinstance(new_scale, Tensor) and new_scale.numel() == 1
+    if isinstance(new_scale, bool) or not (single or isinstance(new_scale, int | float)):
+        shown = tuple(new_scale.shape) if isinstance(new_scale, Tensor) else repr(new_scale)
+        raise ScalerOrderError(
+            "GradScaler.update", "new_scale should be a float or a tensor of one number",
+            {"new_scale": shown},
+        )  # fmt: skip
+    return float(new_scale)

@@ -1,0 +1,36 @@
+"""Tensor methods that are composed of ops and listed for autocast: `x.addmm(a, b)`.
+
+As functions they are wrapped already (`core/tensors_only.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..modes import current
+from .lists import POLICIES
+
+
+def under_autocast(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the method, which lets autocast convert its arguments as a whole."""
+
+    @functools.wraps(method)
+    def called(*args: Any, **named: Any) -> Any:
+        autocast = current().autocast
+        if autocast is None:
+            return method(*args, **named)
+        return autocast.call(method, name, args, named)
+
+    return called
+
+
+def wrap_methods() -> None:
+    """Wrap the methods of all listed names that are no ops: an op asks autocast itself."""
+    for name in sorted({name for policies in POLICIES.values() for name in policies}):
+        method = vars(Tensor).get(name)
+        if isinstance(method, FunctionType) and not hasattr(method, "op"):
+            setattr(Tensor, name, under_autocast(method, name))

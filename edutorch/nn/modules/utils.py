@@ -1,0 +1,67 @@
+"""What layers do with their settings, by the names that code written for PyTorch imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
+
+def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that makes n values of one, and a tuple of several.
+
+    >>> _ntuple(3)(5), _ntuple(3)([1, 2, 3])
+    ((5, 5, 5), (1, 2, 3))
+    """
+
+    def parse(x: Any) -> tuple[Any, ...]:
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
+
+    parse.__name__ = name
+    return parse
+
+
+_single = _ntuple(1, "_single")
+_pair = _ntuple(2, "_pair")
+_triple = _ntuple(3, "_triple")
+_quadruple = _ntuple(4, "_quadruple")
+
+
+def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
+    """Repeat each value, beginning at the end: the order of widths for `F.pad`.
+
+    >>> _reverse_repeat_tuple((1, 2), 2)
+    (2, 2, 1, 1)
+    """
+    return tuple(value for value in reversed(t) for _ in range(n))
+
+
+def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
+    """Put sizes of the input where the output has None.
+
+    >>> _list_with_default((None, 3), (1, 8, 9))
+    [8, 3]
+    """
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    pairs = zip(out_size, defaults[-len(out_size) :], strict=True)
+    return [size if size is not None else default for size, default in pairs]
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix off the keys of a state_dict, in place: such as `module.` of DataParallel.
+
+    >>> state = {"module.weight": 1, "bias": 2}
+    >>> consume_prefix_in_state_dict_if_present(state, "module."); state
+    {'bias': 2, 'weight': 1}
+    """
+    for key in [each for each in state_dict if each.startswith(prefix)]:
+        state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    for key in list(metadata or ()):
+        if metadata is not None and key and (key + ".").startswith(prefix):
+            metadata[(key + ".").removeprefix(prefix).removesuffix(".")] = metadata.pop(key)

@@ -1,0 +1,362 @@
+"""Every module of PyTorch against its own, over the settings in `module_cases`.
+
+The names come from `torch.nn`: a module without a case and without a reason in `EXCLUDED` fails.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch import nn
+from tests.module_cases import CASES, EXCLUDED, Case, Made, every_case
+from tests.module_starts import STARTS, WITHOUT_START
+from tests.nn.compare import assert_close, ours_of
+
+EVERY = list(every_case())
+LOOSE = {"rtol": 2e-4, "atol": 2e-5}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def modules_of(library_nn: Any) -> set[str]:
+    """Return the names of all public modules of a library."""
+    return {
+        name
+        for name, value in vars(library_nn).items()
+        if inspect.isclass(value) and issubclass(value, library_nn.Module) and name[0] != "_"
+    }
+
+
+def test_every_module_of_pytorch_is_tried(torch):
+    assert modules_of(torch.nn) - set(CASES) - set(EXCLUDED) == set()
+
+
+def test_every_module_is_tried():
+    assert modules_of(nn) - set(CASES) - set(EXCLUDED) == set()
+    assert set(CASES) <= modules_of(nn)
+
+
+def test_modules_are_tried_in_several_settings():
+    alone = {"Softmax2d", "Identity"}
+    assert {name for name, cases in CASES.items() if len(cases) < 2} - alone == set()
+    assert not set(CASES) & set(EXCLUDED)
+    assert all(EXCLUDED.values())
+
+
+# Making both -------------------------------------------------------------------------------
+
+
+def given(library: Any, value: Any, device: str | None = None) -> Any:
+    """Turn an argument of a case into one for a library."""
+    if isinstance(value, Made):
+        return value.make(library.nn)
+    if isinstance(value, np.ndarray):
+        return library.tensor(value, **({} if device is None else {"device": device}))
+    if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+        return [given(library, each, device) for each in value]
+    if isinstance(value, dict):
+        return {key: given(library, each, device) for key, each in value.items()}
+    return value
+
+
+def make(library: Any, case: Case, device: str | None = None) -> Any:
+    """Make the module of a case with a library."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = [given(library, each, device) for each in case.args]
+        return getattr(library.nn, case.name)(*args, **given(library, case.settings, device))
+
+
+def values_of(case: Case) -> list[Any]:
+    """Return the inputs of a case as arrays, a pair of states as a tuple of them."""
+    random = np.random.default_rng(zlib.crc32(str(case).encode()))
+
+    def one(each: Any) -> Any:
+        if isinstance(each, np.ndarray):
+            return each
+        if each and isinstance(each[0], tuple):
+            return tuple(one(part) for part in each)
+        return random.normal(size=each) * 1.5
+
+    return [one(each) for each in case.x or ()]
+
+
+def start(torch: Any, case: Case, dtype: str, device: str) -> tuple[Any, Any]:
+    """Return the module of both libraries, with PyTorch's weights in both."""
+    torch.manual_seed(1)
+    theirs, ours = make(torch, case), make(edutorch, case, device).to(device)
+    theirs, ours = (each.to(getattr(lib, dtype)) for each, lib in
+                    ((theirs, torch), (ours, edutorch)))  # fmt: skip
+    if case.name.startswith("Lazy"):
+        x = values_of(case)
+        theirs(torch.tensor(x[0], dtype=getattr(torch, dtype)))
+        ours(edutorch.zeros(*x[0].shape, dtype=getattr(edutorch, dtype), device=device))
+    with torch.no_grad():
+        for buffer in theirs.buffers():
+            if buffer.is_floating_point():
+                buffer.uniform_(0.5, 1.5)
+        for parameter in theirs.parameters():
+            if bool((parameter == parameter.flatten()[0]).all()):  # norms begin with 0 and 1
+                parameter.add_(torch.randn_like(parameter) / 4)
+    state = {key: ours_of(value, device) for key, value in theirs.state_dict().items()}
+    ours.load_state_dict(state)
+    return ours, theirs
+
+
+def tensors(value: Any, library: Any) -> Iterator[Any]:
+    """Yield the tensors of an output, however deep they lie."""
+    if isinstance(value, library.Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from tensors(each, library)
+
+
+def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> dict[str, Any]:
+    """Call a module and go backward; return all that comes out, by name."""
+    place: dict[str, Any] = {} if library is not edutorch else {"device": device}
+    leaves: list[Any] = []
+
+    def as_input(each: Any) -> Any:
+        if isinstance(each, tuple):
+            return tuple(as_input(part) for part in each)
+        made = library.tensor(each, **place)
+        if not made.is_floating_point():
+            return made
+        made = made.to(getattr(library, dtype))
+        if case.grads is None or len(leaves) in case.grads:
+            made.requires_grad_()
+        leaves.append(made)
+        return made * 1  # which a module may write into
+
+    x = [as_input(each) for each in values_of(case)]
+    settings = {}
+    for key, value in case.call.items():
+        settings[key] = given(library, value, place.get("device"))
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            settings[key] = settings[key].to(getattr(library, dtype))
+    module.zero_grad()
+    outputs = list(tensors(module(*x, **settings), library))
+    found = {f"output {i}": each for i, each in enumerate(outputs)}
+    total: Any = None
+    for each in outputs:
+        if each.requires_grad:
+            weights = np.cos(np.arange(each.numel())).reshape(tuple(each.shape))
+            part = (each * library.tensor(weights, **place).to(each.dtype)).sum()
+            total = part if total is None else total + part
+    if total is not None and not case.only_values:
+        total.backward()
+        found |= {f"gradient of input {i}": each.grad for i, each in enumerate(leaves)}
+        found |= {f"gradient of {name}": p.grad for name, p in module.named_parameters()}
+    return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
+
+
+def compare(torch: Any, case: Case, training: bool, dtype: str, device: str, **near: Any) -> None:
+    """Hold everything that comes out of a module of ours to what comes out of PyTorch's."""
+    if training and case.random:
+        return  # compared as a distribution below
+    ours, theirs = start(torch, case, dtype, device)
+    ours.train(training)
+    theirs.train(training)
+    found = called(edutorch, ours, case, dtype, device)
+    expected = called(torch, theirs, case, dtype, device)
+    assert list(found) == list(expected)
+    for what, value in expected.items():
+        assert_close(found[what], value, f"{what}, training={training}", **near)
+
+
+CALLED = [case for case in EVERY if case.x is not None]
+FIRST = [next(case for case in cases if not case.random) for cases in CASES.values()]
+
+
+@pytest.mark.parametrize("case", CALLED, ids=str)
+def test_numbers_equal_pytorchs(case, torch):
+    for training in (True, False):
+        compare(torch, case, training, "float64", "cpu")
+
+
+FIRST_CALLED = [case for case in FIRST if case.x is not None]
+
+
+@pytest.mark.parametrize("case", FIRST_CALLED, ids=lambda case: case.name)
+def test_numbers_of_another_device_equal_pytorchs(case, torch):
+    compare(torch, case, True, "float64", "strict")
+
+
+@pytest.mark.parametrize("case", FIRST_CALLED, ids=str)
+def test_numbers_of_float32_equal_pytorchs(case, torch):
+    for training in (True, False):
+        compare(torch, case, training, "float32", "cpu", **LOOSE)
+
+
+# Random modules ------------------------------------------------------------------------------
+
+LARGE = {"Dropout": (60, 80), "AlphaDropout": (60, 80), "RReLU": (60, 80),
+         "Dropout1d": (60, 80, 8), "Dropout2d": (60, 80, 4, 2), "Dropout3d": (60, 80, 2, 2, 2),
+         "FeatureAlphaDropout": (60, 80, 4, 2)}  # fmt: skip
+IN_PARTS = {"RNN", "GRU", "LSTM", "TransformerEncoderLayer", "TransformerDecoderLayer"}
+
+
+def test_random_modules_are_known():
+    assert {case.name for case in EVERY if case.random} == {*LARGE, *IN_PARTS}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_random_outputs_have_pytorchs_distribution(name, torch):
+    (case, *_) = (each for each in CASES[name] if each.random)
+    x = np.random.default_rng(0).normal(size=LARGE[name]).astype(np.float32)
+    expected = make(torch, case)(torch.tensor(x)).numpy()
+    found = make(edutorch, case)(edutorch.tensor(x)).numpy()
+    share = np.linspace(0, 1, 21)[1:-1]
+    np.testing.assert_allclose(
+        np.quantile(found, share), np.quantile(expected, share), rtol=0.1, atol=0.12
+    )
+    assert abs(found.mean() - expected.mean()) < 0.1 and abs(found.std() - expected.std()) < 0.1
+
+    def whole(y: np.ndarray) -> float:
+        """Return how many channels are one number."""
+        rows = y.reshape(60 * 80, -1)
+        return float((rows.max(1) == rows.min(1)).mean())
+
+    assert abs(whole(found) - whole(expected)) < 0.05
+
+
+@pytest.mark.parametrize("name", sorted(IN_PARTS))
+def test_dropout_inside_is_as_random_as_pytorchs(name, torch):
+    """The spread of the outputs over many calls, from the same weights."""
+    (case, *_) = (each for each in CASES[name] if each.random)
+    ours, theirs = start(torch, case, "float32", "cpu")
+    spread = []
+    for library, module in ((edutorch, ours), (torch, theirs)):
+        x = [library.tensor(each).to(library.float32) for each in values_of(case)]
+        with library.no_grad():
+            outputs = [next(tensors(module(*x), library)).numpy() for _ in range(150)]
+        spread.append((np.mean(outputs, 0), np.std(outputs, 0)))
+    (mean, deviation), (expected, wanted) = spread
+    assert wanted.mean() > 0.01
+    assert np.abs(mean - expected).max() < 6 * wanted.max() / np.sqrt(150) + 0.02
+    assert deviation.mean() == pytest.approx(wanted.mean(), rel=0.15)
+
+
+# State ---------------------------------------------------------------------------------------
+
+
+def described(module: Any) -> dict[str, Any]:
+    """Return all that a module says about what it holds."""
+    state = module.state_dict()
+
+    def sizes(values: Any) -> list[Any]:
+        return [(name, lazy_shape(each), str(each.dtype)) for name, each in values]
+
+    return {
+        "text": repr(module), "settings": module.extra_repr(), "state": sizes(state.items()),
+        "versions": dict(state._metadata), "parameters": sizes(module.named_parameters()),
+        "buffers": sizes(module.named_buffers()),
+        "wanted": [each.requires_grad for each in module.parameters()],
+        "modules": [(name, each._get_name()) for name, each in module.named_modules()],
+        "children": [name for name, _ in module.named_children()],
+        "training": [each.training for each in module.modules()],
+    }  # fmt: skip
+
+
+def lazy_shape(value: Any) -> Any:
+    return None if "Uninitialized" in type(value).__name__ else tuple(value.shape)
+
+
+@pytest.mark.parametrize("case", EVERY, ids=str)
+def test_state_equals_pytorchs(case, torch):
+    ours, theirs = make(edutorch, case), make(torch, case)
+    for change in (lambda m: m, lambda m: m.eval(), lambda m: m.double()):
+        assert described(change(ours)) == described(change(theirs))
+    twin = copy.deepcopy(ours)
+    assert described(twin) == described(ours)
+    assert not {id(each) for each in twin.parameters()} & {id(each) for each in ours.parameters()}
+    if "<lambda>" not in repr(case.args):
+        assert described(pickle.loads(pickle.dumps(ours))) == described(ours)
+
+
+@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+def test_a_state_goes_both_ways(case, torch):
+    if case.name.startswith("Lazy"):
+        ours, theirs = start(torch, case, "float32", "cpu")
+    else:
+        ours, theirs = make(edutorch, case), make(torch, case)
+    fitting = "<All keys matched successfully>"
+    state = {key: torch.tensor(value.numpy()) for key, value in ours.state_dict().items()}
+    assert repr(theirs.load_state_dict(state)) == fitting
+    other = make(edutorch, case)
+    back = {key: ours_of(value, "cpu") for key, value in theirs.state_dict().items()}
+    assert repr(other.load_state_dict(back)) == fitting
+    for key, value in other.state_dict().items():
+        assert value.tolist() == ours.state_dict()[key].tolist()
+
+
+# Beginnings and relations ----------------------------------------------------------------------
+
+
+def numbers(library: Any, name: str, times: int) -> dict[str, np.ndarray]:
+    """Return the numbers that parameters begin with, of several modules of a kind."""
+    args, settings = STARTS[name]
+    made = [
+        make(library, Case(name, args, settings, None)).named_parameters() for _ in range(times)
+    ]
+    found: dict[str, list[np.ndarray]] = {}
+    for parameters in made:
+        for key, value in parameters:
+            found.setdefault(key, []).append(value.detach().numpy().reshape(-1))
+    return {key: np.concatenate(values) for key, values in found.items()}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_the_start_has_pytorchs_distribution(name, torch):
+    edutorch.manual_seed(5)
+    torch.manual_seed(5)
+    found, expected = numbers(edutorch, name, 12), numbers(torch, name, 12)
+    assert list(found) == list(expected)
+    for key, wanted in expected.items():
+        spread = wanted.max() - wanted.min()
+        shares = np.linspace(0.05, 0.95, 7)
+        difference = np.abs(np.quantile(found[key], shares) - np.quantile(wanted, shares))
+        assert difference.max() <= spread * 4 / np.sqrt(wanted.size), key
+        assert found[key].std() == pytest.approx(wanted.std(), rel=8 / np.sqrt(wanted.size)), key
+        uniform = wanted.std() > 0.25 * spread
+        assert not uniform or np.abs(found[key]).max() <= np.abs(wanted).max() * 1.05, key
+
+
+def test_every_module_with_parameters_has_a_start():
+    with_parameters = {
+        case.name for case in EVERY if any(True for _ in make(edutorch, case).parameters())
+    }
+    assert with_parameters == set(STARTS) | set(WITHOUT_START)
+    assert not set(STARTS) & set(WITHOUT_START)
+
+
+OTHER_FAMILY = {
+    name: "ours is a subclass of what it turns into, as PyTorch's other lazy modules are"
+    for name in CASES
+    if name.startswith(("LazyBatchNorm", "LazyInstanceNorm"))
+}
+
+
+def test_who_is_what_equals_pytorchs(torch):
+    """isinstance(m, nn.Linear) must mean the same."""
+    names = sorted(modules_of(torch.nn))
+    wrong = [
+        (one, other)
+        for one in names
+        for other in names
+        if issubclass(getattr(nn, one), getattr(nn, other))
+        != issubclass(getattr(torch.nn, one), getattr(torch.nn, other))
+        and one not in OTHER_FAMILY
+    ]
+    assert wrong == []
