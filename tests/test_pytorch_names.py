@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import edutorch
+from edutorch import nn
 from tests.oracle import require_torch
 
 IDIOMS = """
@@ -196,3 +197,26 @@ def test_a_module_is_run_as_python_m_would(tmp_path):
     for name in ("no_project.train", "project.nothing"):
         done = ours(name)
         assert (done.returncode, done.stderr) == (2, f"edutorch run: there is no module '{name}'\n")
+
+
+def test_names_of_layers_that_much_code_imports():
+    layer = nn.Linear(3, 5)
+    assert nn.init._calculate_fan_in_and_fan_out(layer.weight) == (3, 5)
+    assert nn.init._calculate_correct_fan(layer.weight, "fan_out") == 5
+    copies = nn.modules.transformer._get_clones(layer, 2)
+    assert len(copies) == 2
+    assert copies[0].weight is not copies[1].weight
+
+
+def test_attention_may_be_told_which_kernels_to_use():
+    from edutorch.nn.attention import SDPBackend, sdpa_kernel
+
+    query = edutorch.ones(1, 2, 4)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        assert edutorch.backends.cuda.flash_sdp_enabled()
+        assert not edutorch.backends.cuda.cudnn_sdp_enabled()
+        nn.functional.scaled_dot_product_attention(query, query, query)
+    assert edutorch.backends.cuda.cudnn_sdp_enabled()
+    wrong = sdpa_kernel(["flash"])
+    with pytest.raises(TypeError, match=r"must hold SDPBackend values, got 'flash'"):
+        wrong.__enter__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import common_types, functional, init, modules, parallel, parameter, utils
+from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .factories import factory_kwargs
 from .modules import *
 from .parameter import Buffer, Parameter
@@ -17,6 +17,6 @@ parameter.__dict__["UninitializedTensorMixin"] = Uninitialized
 
 __all__ = [
     "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs",
-    "common_types", "functional", "init", "parallel", "parameter", "utils",
+    "attention", "common_types", "functional", "init", "parallel", "parameter", "utils",
 ]  # fmt: skip
 __all__ += modules.__all__

@@ -192,3 +192,11 @@ def kaiming_normal_(
     """Like `kaiming_uniform_`, with normal numbers: std = gain / √fan."""
     std = kaiming_std(tensor, a, mode, nonlinearity)
     return tensor.normal_(0, std, generator=generator)
+
+
+# PyTorch's own names for it, which much code imports.
+_calculate_fan_in_and_fan_out = fans
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    return fans(tensor)[("fan_in", "fan_out").index(mode.lower())]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from ...core.autograd import RemovableHandle
-from ...errors import EdutorchError
+from ...errors import EdutorchError, warn
 from ...modes import current
 from ...ops import zeros_like
 from .everywhere import (
@@ -46,10 +46,6 @@ HOOKS = (
     "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )  # fmt: skip
-
-
-class NotCompiledError(EdutorchError, NotImplementedError):
-    """Modules cannot be compiled here."""
 
 
 class Module(ModuleState, ModuleMoves):
@@ -238,13 +234,8 @@ class Module(ModuleState, ModuleMoves):
     # What there is not ----------------------------------------------------------------------
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse, and say what to do. Raises: NotImplementedError: always."""
-        raise NotCompiledError(
-            "Module.compile",
-            f"{type(self).__name__} cannot be compiled: every op runs as it is called, so that it "
-            "can be watched",
-            hint="leave the line out: the module computes the same without it",
-        )
+        """Say that nothing is compiled: the module goes on computing as it is written."""
+        warn("Module.compile: nothing is compiled (yet); the module runs as it is written")
 
 
 def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:

@@ -278,6 +278,9 @@ def copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
+_get_clones = copies  # PyTorch's name for it, which much code imports
+
+
 class Transformer(Module):
     """An encoder reads one sequence; a decoder writes another, looking at what was read.
 

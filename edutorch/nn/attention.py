@@ -1,0 +1,55 @@
+"""`torch.nn.attention`: which kernels attention may use. Here its one definition always runs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ..backends import cuda
+from ..errors import ArgumentError
+
+__all__ = ["SDPBackend", "sdpa_kernel"]
+
+
+class SDPBackend(enum.IntEnum):
+    """The kernels that PyTorch has for `scaled_dot_product_attention`."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(
+    backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
+) -> Iterator[None]:
+    """Allow these kernels only, inside a `with` block. The numbers are the same with each.
+
+    Args:
+        backends: one `SDPBackend`, or several.
+        set_priority: accepted; there is nothing to choose from.
+
+    Raises: TypeError: something else than an `SDPBackend`.
+
+    >>> with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+    ...     nn.functional.scaled_dot_product_attention(*ones(3, 1, 2, 4)).shape
+    torch.Size([1, 2, 4])
+    """
+    chosen = {backends} if isinstance(backends, SDPBackend) else set(backends)
+    wrong = [each for each in chosen if not isinstance(each, SDPBackend)]
+    if wrong:
+        raise ArgumentError(
+            "sdpa_kernel", f"argument `backends` must hold SDPBackend values, got {wrong[0]!r}",
+            hint="for instance nn.attention.SDPBackend.MATH",
+        )  # fmt: skip
+    with cuda.sdp_kernel(
+        enable_flash=SDPBackend.FLASH_ATTENTION in chosen,
+        enable_math=SDPBackend.MATH in chosen,
+        enable_mem_efficient=SDPBackend.EFFICIENT_ATTENTION in chosen,
+        enable_cudnn=SDPBackend.CUDNN_ATTENTION in chosen,
+    ):
+        yield
