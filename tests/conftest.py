@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,11 @@ import pytest
 import edutorch
 from tests.devices import device  # noqa: F401  (a fixture for all)
 from tests.oracle import require_torch
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and every test of Ctrl-C would wait in vain.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
