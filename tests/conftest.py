@@ -13,7 +13,6 @@ import edutorch
 from tests.devices import device  # noqa: F401  (a fixture for all)
 from tests.oracle import require_torch
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every test of Ctrl-C would wait in vain.
     signal.signal(signal.SIGINT, signal.default_int_handler)
