@@ -19,6 +19,24 @@ HANG = 400  # seconds for one cell; a lesson as a whole takes a tenth of it
 
 # What a lesson promises: patterns that its printed text must contain.
 PROMISES = {
+    "05_reading_graphs": [
+        r"loss: inf",
+        r"loss: 3.0 gradient: tensor\(\[   nan, 0.5000, 0.2500\]\)",
+        r"gradient: tensor\(\[0.0000, 0.5000, 0.2500\]\)\n✓ No trouble found.",
+        r"kept alive by `losses`",
+    ],
+    "01_scalar_autograd": [
+        r"a\.grad = 4\.0  b\.grad = 2\.0",
+        r"yours     (.*)\nedutorch  \1\n",
+        r"x\.grad = 18 \+ 6 = 24",
+    ],
+    "02_backprop_by_hand": [
+        r"(?s)(agrees: True.*){4}",
+        r"gradcheck: True",
+        r"backward     = 0\.6115",
+        r"h\.grad = 7",
+        r"norm of edges\.weight\.grad: (\S+) in the picture, \1 in the network",
+    ],
     "06_modules_and_state_dict": [
         r"cannot assign Linear before Module.__init__\(\) call",
         r"is damaged: the checksum is wrong",

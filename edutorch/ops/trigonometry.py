@@ -186,7 +186,7 @@ def sinc(xp: Any, input: Array) -> Array:
 
 sinc.vjp(
     input=lambda g, y, input: where(input == 0, 0.0, g * (cos(math.pi * input) - y) / input),
-    latex=r"g\,\frac{\cos \pi x - y}{x}",
+    latex=r"g\,\frac{\cos(\pi x) - y}{x}",
 )
 
 

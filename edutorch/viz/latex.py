@@ -1,0 +1,389 @@
+r"""Formulas as trees: LaTeX is read, numbers are put in, LaTeX or a line of text comes out.
+
+Only the part of LaTeX that derivative rules use (`widgets/formula.js` draws the same part):
+
+    tree = parse(r"g \cdot n\,x^{n-1}")
+    to_text(tree)                                   "g·n xⁿ⁻¹"
+    to_text(filled(tree, {"g": 1, "n": 2, "x": 3})) "1·2·3²⁻¹"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+WORDS = ("condition", "index", "exponent", "finite", "mask", "not", "min", "max")
+"""Names of several letters that stand in formulas without a command."""
+
+TOKEN = re.compile(
+    r"\\(?:text|mathrm|operatorname|textrm)\s*\{([^{}]*)\}"
+    rf"|\\[a-zA-Z]+|\\.|[0-9]+(?:\.[0-9]+)?|{'|'.join(WORDS)}|\S"
+)
+FUNCTIONS = {"exp", "log", "ln", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ",
+    "theta": "θ", "lambda": "λ", "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "phi": "φ",
+    "varphi": "φ", "psi": "ψ", "Phi": "Φ", "Gamma": "Γ", "Sigma": "Σ",
+}  # fmt: skip
+SIGNS = {
+    "cdot": "·", "odot": "⊙", "star": "⋆", "sum": "Σ", "prod": "Π", "partial": "∂", "top": "ᵀ",
+    "le": " ≤ ", "ge": " ≥ ", "ne": " ≠ ", "times": "×", "in": " ∈ ", "infty": "∞",
+}  # fmt: skip
+BRACKETS = {"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "{": "{", "}": "}"}
+SPACES = {",", ":", ";", " ", "!", "quad", "qquad"}
+IGNORED = {"left", "right", "textstyle", "displaystyle"}
+OPENING = {"(", "[", r"\lfloor", r"\lceil", r"\{"}
+CLOSING = {")", "]", r"\rfloor", r"\rceil", r"\}"}
+RAISED = dict(zip("0123456789+-n()Hpi", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ⁽⁾ᴴᵖⁱ", strict=True))
+LOWERED = dict(zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True))
+CONSTANTS = {"e", "i", r"\pi", "H", "not", "finite"}
+"""Symbols that stay what they are when numbers are put in."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a formula: what it is, its LaTeX if it has no parts, and its parts.
+
+    A `value` is a number (or a few) that was put in for a symbol; `plain` is its text.
+    """
+
+    kind: str
+    text: str = ""
+    parts: tuple[Piece, ...] = ()
+    plain: str = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number or a small array, written for a formula."""
+
+    latex: str
+    plain: str
+    scalar: bool = True
+    matrix: bool = False
+
+    @property
+    def piece(self) -> Piece:
+        """The value in a formula's place."""
+        return Piece("matrix" if self.matrix else "value" if self.scalar else "row of values",
+                     self.latex, plain=self.plain)  # fmt: skip
+
+
+class NotFillable(Exception):
+    """A symbol stands for something of which no number is known: the formula is shown alone."""
+
+
+# Reading -----------------------------------------------------------------------------------
+
+
+def parse(latex: str) -> Piece:
+    """Read a formula."""
+    tokens = [match[0] for match in TOKEN.finditer(latex)]
+    tree, _ = read_row(tokens, 0)
+    return tree
+
+
+def read_row(tokens: list[str], at: int) -> tuple[Piece, int]:
+    """Read up to the closing brace, or the end."""
+    parts: list[Piece] = []
+    while at < len(tokens) and tokens[at] not in ("}", "&", r"\\", r"\end"):
+        token = tokens[at]
+        if token in "^_'" and parts:
+            if token == "'":
+                script, at = Piece("sign", "'"), at + 1
+            else:
+                script, at = read_one(tokens, at + 1)
+            kind = "index" if token == "_" else "power"
+            parts.append(Piece(kind, parts=(parts.pop(), script)))
+            continue
+        part, at = read_one(tokens, at)
+        if part is not None:
+            parts.append(part)
+    return Piece("row", parts=tuple(parts)), at
+
+
+def read_one(tokens: list[str], at: int) -> tuple[Piece, int]:
+    """Read one thing: a group in braces, a command with its arguments, or a character."""
+    token = tokens[at] if at < len(tokens) else ""
+    if token == "{":
+        row, at = read_row(tokens, at + 1)
+        return row, at + 1
+    if token.startswith("\\") and len(token) > 1:
+        return read_command(tokens, at, token[1:])
+    if token[:1].isdigit():
+        return Piece("number", token), at + 1
+    if token in OPENING or token in CLOSING:
+        return Piece("open" if token in OPENING else "close", token), at + 1
+    return Piece("symbol" if token[:1].isalpha() else "sign", token), at + 1
+
+
+def read_command(tokens: list[str], at: int, name: str) -> tuple[Piece, int]:
+    """Read a command and what belongs to it."""
+    word = TOKEN.fullmatch(tokens[at])
+    if word is not None and word[1] is not None:
+        spoken = name.startswith("text{") or name.startswith("textrm")
+        return Piece("word" if spoken else "name", tokens[at], plain=word[1]), at + 1
+    if name in IGNORED:
+        return Piece("space"), at + 1
+    if name in ("frac", "tfrac", "dfrac"):
+        top, at = read_one(tokens, at + 1)
+        bottom, at = read_one(tokens, at)
+        return Piece("fraction", name, (top, bottom)), at
+    if name in ("sqrt", "bar", "overline", "hat"):
+        inside, at = read_one(tokens, at + 1)
+        return Piece("root" if name == "sqrt" else "over", name, (inside,)), at
+    if name == "begin":
+        return read_matrix(tokens, at)
+    if name in SPACES:
+        return Piece("space", tokens[at]), at + 1
+    if name in FUNCTIONS:
+        return Piece("name", tokens[at], plain=name), at + 1
+    if name in BRACKETS:
+        return Piece("open" if tokens[at] in OPENING else "close", tokens[at]), at + 1
+    return Piece("symbol" if name in GREEK else "sign", tokens[at]), at + 1
+
+
+def read_matrix(tokens: list[str], at: int) -> tuple[Piece, int]:
+    r"""Read \begin{pmatrix} … \end{pmatrix}; its rows are rows of cells."""
+    at = tokens.index("}", at) + 1
+    rows: list[Piece] = []
+    cells: list[Piece] = []
+    while at < len(tokens) and tokens[at] != r"\end":
+        cell, at = read_row(tokens, at)
+        cells.append(cell)
+        if at < len(tokens) and tokens[at] == r"\\":
+            rows.append(Piece("row", parts=tuple(cells)))
+            cells = []
+        at += at < len(tokens) and tokens[at] in ("&", r"\\")
+    rows.append(Piece("row", parts=tuple(cells)))
+    end = tokens.index("}", at) + 1 if at < len(tokens) else at
+    return Piece("grid", parts=tuple(rows)), end
+
+
+# What is in it -----------------------------------------------------------------------------
+
+
+def pieces(tree: Piece) -> Iterable[Piece]:
+    """Yield a formula's pieces, the outer ones first."""
+    yield tree
+    for part in tree.parts:
+        yield from pieces(part)
+
+
+def symbols(tree: Piece) -> set[str]:
+    r"""Return the symbols that a formula is about: {"g", "b", r"\alpha"}; no names of functions."""
+    row = [part for part in tree.parts if part.kind != "space"]
+    found: set[str] = set()
+    for part, following in zip(row, [*row[1:], None], strict=False):
+        if part.kind == "symbol":
+            if not is_function(part, following):
+                found.add(part.text)
+        elif part.kind == "index" and is_function(part, following):
+            continue
+        elif part.kind == "power" and is_function(part.parts[0], following) and following:
+            found |= symbols(part.parts[1]) if part.parts[1].parts else set()
+        else:
+            found |= symbols(part)
+    return found - CONSTANTS
+
+
+def is_function(part: Piece, following: Piece | None) -> bool:
+    """Say whether a name is applied to what follows: `sin x`, `K_0(x)`, `σ(x)`, but not `x (…)`."""
+    if part.kind == "name":
+        return True
+    applied = following is not None and following.kind == "open" and following.text == "("
+    if part.kind == "symbol":
+        return applied and part.text.startswith("\\") and part.text not in (r"\alpha", r"\beta")
+    if part.kind in ("index", "power"):
+        base, script = part.parts
+        special = base.kind == "symbol" and base.text in "IJKY" and part.kind == "index"
+        return applied and ((special and script.kind == "number") or is_function(base, following))
+    return False
+
+
+# Putting numbers in ------------------------------------------------------------------------
+
+
+def filled(tree: Piece, values: Mapping[str, Value], matrices: bool = False) -> Piece:
+    """Return the formula with numbers for its symbols, and a sign where they are multiplied.
+
+    Args:
+        matrices: matrices that stand side by side are multiplied as such, not number by number.
+
+    Raises: NotFillable: a symbol has no value.
+    """
+    if tree.kind == "symbol":
+        if tree.text in values:
+            return values[tree.text].piece
+        if tree.text in CONSTANTS:
+            return tree
+        raise NotFillable(tree.text)
+    if tree.kind in ("over", "grid", "index"):
+        raise NotFillable(tree.kind)
+    if tree.kind == "power":
+        base, script = (filled(part, values, matrices) for part in tree.parts)
+        if needs_brackets(base):
+            base = bracketed(base)
+        return replace(tree, parts=(base, script))
+    if tree.kind == "row":
+        return Piece("row", parts=tuple(filled_row(tree.parts, values, matrices)))
+    return replace(tree, parts=tuple(filled(part, values, matrices) for part in tree.parts))
+
+
+def filled_row(
+    parts: tuple[Piece, ...], values: Mapping[str, Value], matrices: bool
+) -> list[Piece]:
+    row: list[Piece] = []
+    before: Piece | None = None  # what stands in front
+    called = dotted = False  # that is a function's name; a sign of multiplication follows it
+    for number, part in enumerate(parts):
+        if part.kind == "space":
+            continue
+        if part.text == r"\cdot":
+            dotted = True
+            continue
+        following = next((each for each in parts[number + 1 :] if each.kind != "space"), None)
+        function = is_function(part, following)
+        touched = parts[number - 1] if number else None
+        if part.text == "[" and touched is not None and touched.kind == "symbol":
+            raise NotFillable("[index]")  # g[index] picks, g [a > b] multiplies
+        new = part if function else filled(part, values, matrices)
+        if called:
+            new = new if part.kind == "open" else bracketed(new)
+        elif before is not None and (dotted or multiplied(before, part)):
+            row.append(times(row[-1], new, matrices))
+        elif row and "word" in (part.kind, row[-1].kind):
+            row.append(Piece("space", r"\ "))
+        if row and row[-1].kind != "open" and starts_negative(new):
+            new = bracketed(new)
+        row.append(new)
+        before, called, dotted = part, function, False
+    return row
+
+
+ENDS = {"symbol", "number", "close", "fraction", "root", "power", "index", "row", "name"}
+STARTS = {"symbol", "number", "open", "fraction", "root", "power", "index", "row", "name"}
+
+
+def multiplied(before: Piece, part: Piece) -> bool:
+    """Say whether two neighbours are factors."""
+    base = before.parts[0].kind if before.kind in ("power", "index") else before.kind
+    return base in ENDS and part.kind in STARTS
+
+
+def times(one: Piece, other: Piece, matrices: bool) -> Piece:
+    """Return the sign between two factors."""
+    if matrices and is_matrix(one) and is_matrix(other):
+        return Piece("space", r"\,")
+    each = is_many(one) and (is_many(other) or other.kind == "open")
+    return Piece("sign", r"\odot" if each and not matrices else r"\cdot")
+
+
+def is_matrix(piece: Piece) -> bool:
+    return piece.kind == "matrix" or (piece.kind == "power" and piece.parts[0].kind == "matrix")
+
+
+def is_many(side: Piece) -> bool:
+    """Say whether a factor is several numbers, each to be multiplied with its own."""
+    return any(each.kind in ("matrix", "row of values") for each in pieces(side))
+
+
+def starts_negative(piece: Piece) -> bool:
+    return piece.kind == "value" and piece.plain.startswith("-")
+
+
+def needs_brackets(base: Piece) -> bool:
+    return starts_negative(base) or (base.kind == "value" and r"\cdot" in base.text)
+
+
+def bracketed(piece: Piece) -> Piece:
+    return Piece("row", parts=(Piece("open", "("), piece, Piece("close", ")")))
+
+
+# Writing -----------------------------------------------------------------------------------
+
+
+def to_latex(tree: Piece) -> str:
+    """Write a formula as LaTeX."""
+    inside = [to_latex(part) for part in tree.parts]
+    if tree.kind == "row":
+        return " ".join(each for each in inside if each)
+    if tree.kind == "fraction":
+        return rf"\{tree.text}{{{inside[0]}}}{{{inside[1]}}}"
+    if tree.kind in ("root", "over"):
+        return rf"\{'sqrt' if tree.kind == 'root' else tree.text}{{{inside[0]}}}"
+    if tree.kind in ("power", "index"):
+        return f"{{{inside[0]}}}{'^' if tree.kind == 'power' else '_'}{{{inside[1]}}}"
+    if tree.kind == "grid":
+        rows = (" & ".join(to_latex(cell) for cell in row.parts) for row in tree.parts)
+        return r"\begin{pmatrix}" + r" \\ ".join(rows) + r"\end{pmatrix}"
+    return tree.text
+
+
+def to_text(tree: Piece) -> str:
+    """Write a formula as one line of text."""
+    if tree.kind == "row":
+        return re.sub(" +", " ", "".join(texts_of_row(tree.parts))).strip()
+    inside = [to_text(part) for part in tree.parts]
+    if tree.kind == "fraction":
+        return "/".join(each if is_short(part) else f"({each})"
+                        for each, part in zip(inside, tree.parts, strict=True))  # fmt: skip
+    if tree.kind == "root":
+        return f"√{inside[0]}" if is_short(tree.parts[0]) else f"√({inside[0]})"
+    if tree.kind == "over":
+        return f"{inside[0]}̄" if len(inside[0]) == 1 else f"conj({inside[0]})"
+    if tree.kind == "power":
+        return inside[0] + raised(inside[1])
+    if tree.kind == "index":
+        low = "".join(LOWERED.get(each, "") for each in inside[1])
+        return inside[0] + (low if len(low) == len(inside[1]) else f"_{inside[1]}")
+    if tree.kind == "grid":
+        return "[" + "; ".join(", ".join(to_text(c) for c in row.parts) for row in tree.parts) + "]"
+    return text_of_token(tree)
+
+
+def texts_of_row(parts: tuple[Piece, ...]) -> Iterable[str]:
+    for number, part in enumerate(parts):
+        text = to_text(part)
+        between = 0 < number < len(parts) - 1 and parts[number - 1].kind != "open"
+        between = between and parts[number - 1].text != ","
+        if part.kind == "sign" and part.text in "+-=<>" and between:
+            yield f" {text} "
+        elif part.kind == "space":
+            yield " " if part.text not in ("", r"\!") else ""
+        elif part.kind == "name":
+            free = number > 0 and parts[number - 1].kind in ENDS
+            after = to_text(parts[number + 1]) if number + 1 < len(parts) else "("
+            followed = not after.startswith(("(", "["))
+            yield " " * free + text + " " * followed
+        else:
+            yield text
+
+
+def text_of_token(piece: Piece) -> str:
+    if piece.plain:
+        return piece.plain
+    name = piece.text.removeprefix("\\")
+    if piece.text.startswith("\\"):
+        return GREEK.get(name) or SIGNS.get(name) or BRACKETS.get(name) or name
+    return {"-": "-", "'": "′"}.get(piece.text, piece.text)
+
+
+def is_short(piece: Piece) -> bool:
+    parts = [part for part in piece.parts if part.kind != "space"]
+    return piece.kind in ("symbol", "number", "value", "power", "index", "row of values") or (
+        piece.kind == "row" and len(parts) == 1 and is_short(parts[0])
+    )
+
+
+def raised(text: str) -> str:
+    """Write an exponent: ² or ^(a - y)."""
+    tight = text.replace(" ", "")
+    if text in ("ᵀ", "′"):
+        return text
+    if tight == "-ᵀ":
+        return "⁻ᵀ"
+    if all(each in RAISED for each in tight):
+        return "".join(RAISED[each] for each in tight)
+    return f"^{text}" if text.isalnum() else f"^({text})"
