@@ -1,0 +1,377 @@
+"""What is wrong, in plain sentences: in a live view, or asked for with `check` and `trouble`.
+
+Read `trouble_words.py` first: all that can be said. Then the four who look: `trouble_numbers.py`
+(the first NaN), `trouble_chain.py` (parameters without a gradient), `trouble_habits.py` (mistakes
+of loops) and `trouble_leaks.py` (graphs that are kept); `trouble_failure.py` draws what is left
+after an exception.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..autograd import enable_grad, grad
+from ..core.autograd import reachable
+from ..core.tensor import LEAF, Tensor
+from ..errors import EdutorchError, warn
+from ..events import OpApplied, listening
+from ..ops import ones_like
+from ..random import fork_rng
+from ..utils._pytree import tree_leaves
+from .draw import GivenNames, differentiable, wants_gradient
+from .fold import Choice, open_groups, seen_boxes
+from .graph import Graph, Snapshot
+from .names import Names, models_among, variables
+from .part import Part
+from .recorder import Recorder
+from .trace import line_of, trace
+from .tree import grouped
+from .trouble_causes import bad_count
+from .trouble_chain import Chain
+from .trouble_failure import Failing, Failure, Last, failure_of, from_traceback, last_error
+from .trouble_habits import Habits
+from .trouble_leaks import Growth, kept_graphs
+from .trouble_numbers import Births, saved_values
+from .trouble_report import Report
+from .trouble_words import Finding, finding
+
+if TYPE_CHECKING:
+    from ..nn import Module
+    from .stage import Stage
+
+MOST_SHOWN = 6
+"""Findings in the page at one time: the newest."""
+
+
+class NotCheckableError(EdutorchError, TypeError):
+    """Something was to be looked at for trouble that has no graph."""
+
+
+class Trouble(Part):
+    """The part of the live view that says what is wrong. `found` holds all findings by subject."""
+
+    name = "trouble"
+
+    def __init__(self, names: Names, recorder: Recorder, stage: Stage | None = None) -> None:
+        self.names, self.recorder, self.stage = names, recorder, stage
+        self.births, self.chain = Births(names), Chain(names)
+        self.habits, self.growth, self.failing = Habits(names), Growth(names), Failing(names)
+        self.found: dict[str, Finding] = {}
+        self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
+        self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
+        self._late: Any = None
+        self._looking: tuple[Any, ...] = (
+            self.failing, self.births, self.chain, self.habits, self.growth,
+        )  # fmt: skip
+
+    # Listening --------------------------------------------------------------------------
+
+    def take(self, event: Any) -> None:
+        """Hear an event. An op that begins the next step is kept for that."""
+        if type(event) is OpApplied and event.node is not None and self._step_is_over():
+            self._late = event
+            return
+        self._hear(event)
+
+    def _hear(self, event: Any) -> None:
+        """Hand an event to all who look. None of them may break the loop that it looks at."""
+        try:
+            for each in self._looking:
+                each.take(event)
+        except Exception as error:  # noqa: BLE001
+            self._looking = ()
+            warn(f"viz: nothing more is said about trouble, after {type(error).__name__}: {error}")
+
+    def _step_is_over(self) -> bool:
+        return self.recorder._accumulated and not self.recorder._optimizer_seen
+
+    def step_ended(self, recorder: Recorder) -> None:
+        """Gather what is wrong with a step."""
+        loss = recorder.loss
+        found = self.habits.step_ended(loss, recorder.sampled)
+        found += self.growth.step_ended(recorder.sampled)
+        if recorder.sampled:
+            self._loss_reached(recorder)
+            found += self.births.found_in_order()
+            found += self.chain.findings(self.habits.optimized())
+        elif loss is not None and loss - loss != 0 and not self._knows_numbers():
+            found.append(finding("nan-loss", loss=loss, subject="nan-loss"))
+        for each in found:
+            self.add(each, recorder)
+        late, self._late = self._late, None
+        for each in (self.failing, self.births, self.chain, self.habits):
+            each.forget()
+        if late is not None:
+            self._hear(late)
+
+    def _loss_reached(self, recorder: Recorder) -> None:
+        loss = recorder._scalar[1]() if recorder._scalar is not None else None
+        if loss is not None:
+            self.births.reached(loss)
+
+    def _knows_numbers(self) -> bool:
+        return any(each.kind.startswith("nan") for each in self.found.values())
+
+    def add(self, found: Finding, recorder: Recorder | None = None) -> None:
+        """Add a finding; one that is known already keeps the step at which it was found first."""
+        if found.subject in self.found:
+            return
+        if found.kind.startswith("nan") and self._knows_numbers():
+            return  # all that comes after the first NaN comes from it
+        self.found[found.subject] = found.at(recorder.step if recorder else 0)
+        if recorder is not None and recorder.sampled and recorder.snapshot is not None:
+            self._place(found, recorder)
+
+    def _place(self, found: Finding, recorder: Recorder) -> None:
+        """Note which node of the picture a finding is about."""
+        snapshot = recorder.snapshot
+        assert snapshot is not None
+        keys = list(recorder._vertices)
+        if found.order and found.order in recorder._vertices:
+            number = keys.index(found.order)
+            if number in snapshot.order:
+                at = snapshot.order.index(number)
+                self._numbers[found.subject] = snapshot.graph.structure, at
+
+    # Telling ----------------------------------------------------------------------------
+
+    def patch(self) -> Any:
+        """Return the findings for the page, the newest first."""
+        if not self.found:
+            return None
+        newest = list(self.found.values())[::-1]
+        return {
+            "findings": [
+                {
+                    "kind": each.kind, "says": each.says, "do": each.do, "line": each.line,
+                    "details": list(each.details), "step": each.step, "node": self.node_of(each),
+                }
+                for each in newest[:MOST_SHOWN]
+            ],
+            "more": max(0, len(newest) - MOST_SHOWN),
+        }  # fmt: skip
+
+    def node_of(self, found: Finding) -> str:
+        """Return the id of the box that shows a finding's node now, "" if none does."""
+        snapshot = self.recorder.snapshot
+        structure, number = self._numbers.get(found.subject, ("", -1))
+        if self.stage is None or snapshot is None or snapshot.graph.structure != structure:
+            return ""
+        return self._visible(snapshot.graph, self.stage.choice).get(number, "")
+
+    def _visible(self, graph: Graph, choice: Choice) -> dict[int, str]:
+        key = graph.structure, choice
+        if key not in self._shown:
+            self._shown = {key: visible_ids(graph, choice)}
+        return self._shown[key]
+
+    def text(self) -> str:
+        """Return all findings as text, for the picture that stays."""
+        return "".join(f"{each}\n\n" for each in self.found.values())
+
+    def failed(self, error: BaseException | None) -> Snapshot | None:
+        """Take note of an exception that ends the block; return the picture of it."""
+        if not isinstance(error, Exception):
+            return None
+        failure = failure_of(self.recorder, self.failing, error, tuple(self.found.values()))
+        self.found["error"] = failure.finding.at(self.recorder.step)
+        snapshot = failure.snapshot
+        if snapshot is not None:
+            red = (at for at, node in enumerate(snapshot.graph.nodes) if node.kind == "failed")
+            at = next(red, -1)
+            if at >= 0:
+                self._numbers["error"] = snapshot.graph.structure, at
+        return snapshot
+
+
+def visible_ids(graph: Graph, choice: Choice) -> dict[int, str]:
+    """Return for each node, by its number, the id of the box that it is in."""
+    root = grouped(graph)
+    boxes = seen_boxes(root, open_groups(root, choice))
+    return {number: f"n{at}" for at, box in enumerate(boxes)
+            for number in box.inside or (box.node,)}  # fmt: skip
+
+
+# Asked for ------------------------------------------------------------------------------------
+
+
+def check(what: Any, *inputs: Any) -> Report:
+    """Run a module or function once, forward and backward, and say what is wrong with it.
+
+    Found are: the first NaN or infinity and the operand that it came from, parameters without a
+    gradient and the place where the chain to them is cut, softmax in front of cross_entropy.
+    Gradients, buffers and random numbers are as before afterwards. An exception is raised as
+    ever; `viz.post_mortem()` then draws the graph as far as it got.
+
+    Args:
+        what: a module, or a function that returns a tensor (a loss).
+        inputs: what it is called with.
+
+    Returns: a `Report`: `.findings`, `.ok`, and `.drawing`, which a notebook shows.
+
+    Raises: NotCheckableError: `what` cannot be called.
+
+    >>> x = tensor([0.0, 1.0], requires_grad=True)
+    >>> print(edutorch.viz.check(lambda: x.log().sum()).findings[0].says)
+    The first Inf is made by log: log of 0 at 1 place.
+    """
+    if not callable(what):
+        raise NotCheckableError(
+            "viz.check", f"expected a module or a function, got {type(what).__name__}",
+            hint="viz.check(model, x), or viz.trouble(loss) for a tensor",
+        )  # fmt: skip
+    names = GivenNames(None, {}, sys._getframe(1))
+    if hasattr(what, "named_modules"):
+        names.models.clear()
+        model: Any = what
+        names.learn(model, "")
+    recorder = Recorder(names, detailed=True)
+    part = Trouble(names, recorder)
+    recorder.parts.append(part)
+    try:
+        with enable_grad(), fork_rng(), Buffers(names.models), listening(recorder):
+            result = what(*differentiable(what, inputs, names))
+            backward_of(result, recorder, part)
+    except Exception as error:
+        failure_of(recorder, part.failing, error, tuple(part.found.values()))
+        error.add_note("viz.post_mortem() draws the graph as far as it got")
+        raise
+    snapshot = recorder.snapshot or recorder._arrange()
+    return Report(snapshot if snapshot.graph.nodes else None, tuple(part.found.values()))
+
+
+class Buffers:
+    """Puts the buffers of models back when the block ends: a look must not change them."""
+
+    def __init__(self, models: list[Module]) -> None:
+        self.models = models
+
+    def __enter__(self) -> None:
+        self.kept = [(buffer, buffer._array.copy()) for model in self.models
+                     for buffer in model.buffers()]  # fmt: skip
+
+    def __exit__(self, *exception: object) -> None:
+        for buffer, array in self.kept:
+            buffer._array[...] = array
+
+
+def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
+    """Run backward without touching any `.grad`, and gather what was found."""
+    outputs = [each for each in tree_leaves(result) if wants_gradient(each)]
+    for each in tree_leaves(result):
+        if isinstance(each, Tensor):
+            part.births.reached(each)
+    if outputs:
+        leaves = [each for each in reachable([each._node for each in outputs])
+                  if isinstance(each, Tensor)]  # fmt: skip
+        starts = [ones_like(each) for each in outputs]
+        found = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
+        for leaf, gradient in zip(leaves, found, strict=True):
+            recorder.leaf_received(leaf, gradient)
+            if gradient is not None:
+                part.chain.received(leaf)
+    else:
+        part.add(finding("no-graph", subject="no-graph"), recorder)
+        for cut in part.chain.cuts:
+            part.add(finding("cut", names="All parameters", how=cut.how, advice=cut.advice,
+                             line=cut.line, subject=f"cut {cut.line}"), recorder)  # fmt: skip
+    snapshot = recorder.snapshot = recorder._arrange() if recorder._vertices else None
+    found = [*part.habits.now.values(), *part.births.found_in_order()]
+    found += part.chain.findings(set(), looks=1) if outputs else []
+    for each in found:
+        part.add(each, recorder if snapshot is not None else None)
+
+
+def trouble(loss: Tensor | None = None, *models: Module) -> Report:
+    """Read the graph behind a tensor, and say what is wrong with it.
+
+    Without a tensor: look for all graphs that are alive, and say who keeps them.
+
+    Args:
+        loss: what backward would run on.
+        models: whose parameters should be behind it; by default those of the caller's models.
+
+    Raises: NotCheckableError: not a tensor.
+
+    >>> w = tensor(1.0, requires_grad=True)
+    >>> print(edutorch.viz.trouble((w * 3).detach() * 2))  # doctest: +ELLIPSIS
+    ✗ Nothing that this was computed from wants a gradient, so backward() cannot run.
+      → Compute it from ...
+    """
+    if loss is None:
+        return Report(None, tuple(kept_graphs()))
+    if not isinstance(loss, Tensor):
+        raise NotCheckableError(
+            "viz.trouble", f"expected a tensor, got {type(loss).__name__}",
+            hint="viz.trouble(loss), or viz.check(model, x) for a module or a function",
+        )  # fmt: skip
+    frame = sys._getframe(1)
+    known = list(models) or models_among(variables(frame))
+    names = Names(known, frame)
+    snapshot = trace(loss, names)
+    if loss._node is None:
+        return Report(snapshot, (finding("no-graph"),))
+    found = [*bad_numbers(loss, names), *stale(loss), *never_reached(loss, names, models)]
+    return Report(snapshot, tuple(found))
+
+
+def bad_numbers(loss: Tensor, names: Names) -> list[Finding]:
+    """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
+    if loss._node is LEAF or not bad_count(loss._array):
+        return []
+    births = Births(names)
+    for node in reachable([loss._node]):
+        if isinstance(node, Tensor):
+            if bad_count(node._array):
+                return [births._came_in(node).finding]
+            continue
+        values = saved_values(node)
+        operands = {name: value for name, value in values.items() if name in node.op.inputs}
+        if operands and not any(bad_count(each) for each in operands.values()):
+            output = values.get("y")
+            made = births.repeated(node, operands, output)
+            if made is not None:
+                return [made]
+    return [finding("nan-loss", loss=float(abs(loss).max().item()))]
+
+
+def stale(loss: Tensor) -> list[Finding]:
+    """Find a value that an op has kept for backward, and that was changed afterwards."""
+    for node in reachable([loss._node]):
+        if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):
+            continue
+        for name, saved in zip(node.op.saved, node.saved, strict=False):
+            writes = getattr(saved, "_writes", None)
+            if writes is not None and writes.time > node._order:
+                return [finding("stale", op=node.op.name, name=name, line=line_of(node),
+                                order=node._order, subject="stale")]  # fmt: skip
+    return []
+
+
+def never_reached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Finding]:
+    """Find parameters of the models that the graph does not lead to."""
+    behind = {id(each) for each in reachable([loss._node]) if isinstance(each, Tensor)}
+    chain = Chain(names)
+    chain.got, chain.backward_ran = behind, True
+    chain._ran = {id(each) for model in names.models for each in model.modules()}
+    return [] if loss._node is LEAF else chain.unreached(behind, bool(given))
+
+
+def post_mortem() -> Report:
+    """Draw the last computation that failed, as far as it got, with the op that failed in red.
+
+    It is the last one in `viz.live` or `viz.check`, else the last error of the notebook.
+
+    Raises: NotCheckableError: nothing has failed.
+    """
+    error = last_error()
+    failure: Failure | None = Last.failure
+    if failure is None and error is not None:
+        failure = from_traceback(error)
+    if failure is None:
+        raise NotCheckableError(
+            "viz.post_mortem", "nothing has failed yet",
+            hint="run the code in `with viz.live():` or with viz.check(function, x)",
+        )  # fmt: skip
+    return Report(failure.snapshot, (failure.finding, *failure.others))

@@ -1,0 +1,318 @@
+"""Finds graphs that nobody needs any more, and who keeps them.
+
+While a loop runs, only the number of old graphs is watched. Who keeps one is a question to the
+garbage collector, which looks at every object there is: it is asked when a person asks.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import deque
+from types import CellType, FrameType, ModuleType
+from typing import Any
+
+from ..core.autograd import Node, clock
+from ..core.tensor import LEAF, Tensor
+from ..events import OpApplied
+from ..profiler.table import bytes_text
+from .names import Names, variables
+from .trace import line_of, saved_bytes
+from .trouble_words import Finding, finding
+
+OLD_GRAPHS = 8
+"""So many losses of earlier steps may be alive without anybody being told."""
+
+GROWTH = 3
+"""So many times in a row the graph must have become longer."""
+
+MOST_WALKED = 20_000
+DEPTH = 7
+"""How many containers deep a holder may be."""
+
+
+class Growth:
+    """Watches, over the steps, how many old graphs are alive."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._roots: deque[weakref.ref[Node]] = deque(maxlen=64)  # of the losses, step by step
+        self._last: weakref.ref[Node] | None = None  # the last scalar of this step
+        self._newest = 0  # when the step before ended
+        self._crossing: weakref.ref[Node] | None = None
+        self._crossed: weakref.ref[Node] | None = None
+        self._sizes: list[int] = []
+
+    def take(self, event: Any) -> None:
+        """Hear an event."""
+        if type(event) is not OpApplied or event.node is None:
+            return
+        node = event.node
+        output = event.output[0] if isinstance(event.output, tuple) else event.output
+        if output._array.size == 1:
+            self._last = weakref.ref(node)
+        if self._newest and self._crossing is None:
+            for edge in node.edges:
+                if isinstance(edge, Node) and edge._order <= self._newest:
+                    self._crossing, self._crossed = weakref.ref(node), weakref.ref(edge)
+                    return
+
+    def step_ended(self, sampled: bool) -> list[Finding]:
+        """Return what keeps old graphs, after a step that was looked at."""
+        before, self._newest = self._newest, clock()
+        if not sampled or not before:
+            self._crossing = self._crossed = self._last = None
+            return []
+        found = []
+        crossing, crossed = resolved(self._crossing), resolved(self._crossed)
+        if crossing is not None and crossed is not None:
+            size = graph_size(crossed)[0]
+            self._sizes = [*self._sizes[-GROWTH:], size]
+        else:
+            self._sizes = []
+        if len(self._sizes) > GROWTH and all(
+            a < b for a, b in zip(self._sizes, self._sizes[1:], strict=False)
+        ):
+            assert crossing is not None
+            found.append(
+                finding("history", line=line_of(crossing), order=crossing._order,
+                        op=crossing.op.name, count=f"{self._sizes[-1]:,}", subject="history")
+            )  # fmt: skip
+        if self._last is not None:
+            self._roots.append(self._last)
+        alive = [each for each in map(resolved, list(self._roots)[:-1]) if each is not None]
+        name, listed = fullest_list(self.names.frame, before)
+        if max(len(alive), len(listed)) >= OLD_GRAPHS and not found:
+            found.append(kept(max(alive, listed, key=len), name))
+        self._crossing = self._crossed = self._last = None
+        return found
+
+
+def kept(alive: list[Node], name: str) -> Finding:
+    """Say how much is kept, and, if it is easily seen, in which variable."""
+    size = size_text([graph_size(each) for each in alive])
+    advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
+    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept",
+                   holder=f"`{name}`" if name else "something", advice=advice)  # fmt: skip
+
+
+def size_text(sizes: list[tuple[int, int]], more: int = 0) -> str:
+    """Write how large graphs are together: "56 ops", and the bytes they keep, if there are any."""
+    ops, kept = sum(each for each, _ in sizes), sum(each for _, each in sizes) + more
+    text = f"{ops:,} op{'s' * (ops != 1)}"
+    return f"{text} and {bytes_text(kept)}" if kept else text
+
+
+def resolved(reference: weakref.ref[Node] | None) -> Node | None:
+    return None if reference is None else reference()
+
+
+def graph_size(node: Any) -> tuple[int, int]:
+    """Return how many ops are behind a node, itself included, and the bytes they keep."""
+    seen, stack, size = set(), [node], 0
+    while stack and len(seen) < MOST_WALKED:
+        node = stack.pop()
+        if node is None or not node._order or node in seen:
+            continue
+        seen.add(node)
+        size += sum(bytes for _, bytes in saved_bytes(node))
+        stack.extend(node.edges)
+    return len(seen), size
+
+
+def fullest_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]:
+    """Return the variable that holds most graphs of earlier steps, in a list or so.
+
+    Args:
+        before: when the last step ended; what is younger belongs to this one.
+    """
+    best: tuple[str, list[Node]] = "", []
+    for name, value in variables(frame):
+        if isinstance(value, list | tuple | dict | deque) and len(value) >= OLD_GRAPHS:
+            items = list(value.values() if isinstance(value, dict) else value)[-64:]
+            nodes = [each._node for each in items if isinstance(each, Tensor)
+                     and isinstance(each._node, Node) and each._node._order < before]  # fmt: skip
+            if len(nodes) > len(best[1]):
+                best = name, nodes
+    return best
+
+
+NOT_THE_USERS = {
+    "edutorch", "IPython", "ipykernel", "traitlets", "asyncio", "tornado", "runpy", "threading",
+    "pytest", "_pytest", "pluggy", "nbclient", "concurrent",
+}  # fmt: skip
+"""Modules whose functions run around the user's code."""
+
+
+# Who keeps a tensor ---------------------------------------------------------------------------
+
+
+ADVICE = {
+    "list": "Keep numbers: losses.append(loss.item()), or loss.detach().",
+    "variable": "Delete it when it is not needed any more: del {name}; or keep {name}.detach().",
+    "attribute": "Keep {name}.detach() there, or set it to None after the step.",
+    "Out": "IPython keeps what a cell shows: %reset -f out releases it, and a semicolon behind "
+    "the last line shows nothing.",
+    "traceback": "IPython keeps the variables of the last error: "
+    "sys.last_value = sys.last_traceback = None releases them.",
+    "closure": "A function keeps it: delete the function, or let it keep {name}.detach().",
+    "unknown": "import gc; gc.collect() frees what only holds itself.",
+}
+
+
+def living_graphs() -> list[Tensor]:
+    """Return all tensors that have a graph and are nobody's part: asks the garbage collector."""
+    found = []
+    for each in gc.get_objects():
+        if issubclass(type(each), Tensor):  # `isinstance` would ask each object
+            node = each._node
+            if node is not None and node is not LEAF:
+                found.append(each)
+    return found
+
+
+def holders(tensor: Any, skip: set[int]) -> list[tuple[str, str]]:
+    """Return who keeps an object: (path, kind), as ("losses[3]", "list").
+
+    Args:
+        skip: ids of objects that only the search itself holds it by.
+    """
+    local = stack_variables()
+    found: dict[str, str] = {}
+    seen = {id(tensor)} | skip
+    level: list[tuple[Any, str]] = [(tensor, "")]
+    skip.add(id(level))
+    for _ in range(DEPTH):
+        upper: list[tuple[Any, str]] = []
+        ours = {id(level), id(upper), id(local), id(found), id(seen), id(sys._getframe())}
+        for pair in level:
+            ours.add(id(pair))
+        for thing, path in level:
+            for name, kind in local.get(id(thing), ()):
+                found.setdefault(f"{name}{path}", kind if not path else "list")
+            for holder in gc.get_referrers(thing):
+                if id(holder) in seen or id(holder) in ours or isinstance(holder, FrameType):
+                    continue
+                if type(holder).__name__.endswith("iterator"):
+                    continue
+                seen.add(id(holder))
+                climb(holder, thing, path, found, upper)
+        if not upper:
+            break
+        level = upper
+    return list(found.items())
+
+
+def climb(
+    holder: Any, thing: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
+) -> None:
+    """Go one step up from `thing`: note a name, or go on with what holds the holder."""
+    if isinstance(holder, dict):
+        for key, value in list(holder.items()):
+            if value is not thing:
+                continue
+            if key == "output_hist":  # where IPython keeps what `Out` shows
+                found.setdefault(f"Out{path}", "Out")
+            elif is_namespace(holder):
+                name = str(key)
+                kind = "variable" if not path else "attribute" if path[0] == "." else "list"
+                number = name.strip("_")
+                if name in ("Out", "_oh") or number.isdigit() or not number:
+                    name, kind = f"Out[{number}]" if number.isdigit() else "Out", "Out"
+                if name in ("last_value", "last_traceback", "last_exc"):
+                    name, kind = f"sys.{name}", "traceback"
+                found.setdefault(name + path, kind)
+            elif isinstance(key, str) and key.isidentifier() and owner_of(holder) is not None:
+                upper.append((owner_of(holder), f".{key}{path}"))
+            else:
+                upper.append((holder, f"[{key!r}]{path}"))
+            return
+    elif isinstance(holder, list | tuple | deque):
+        index = next((at for at, each in enumerate(holder) if each is thing), None)
+        if index is not None:
+            upper.append((holder, f"[{index}]{path}"))
+    elif isinstance(holder, set | frozenset | CellType):
+        upper.append((holder, path))
+    elif callable(holder) and hasattr(holder, "__closure__"):
+        if str(holder.__module__).partition(".")[0] in NOT_THE_USERS:
+            return
+        found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
+    elif not isinstance(holder, type | ModuleType):
+        name = attribute_of(holder, thing)
+        if name:
+            upper.append((holder, f".{name}{path}"))
+
+
+def is_namespace(holder: dict[Any, Any]) -> bool:
+    """Say whether a dict holds the variables of a module, or of a notebook."""
+    return ("__name__" in holder and "__builtins__" in holder) or any(
+        getattr(module, "__dict__", None) is holder for module in list(sys.modules.values())
+    )
+
+
+def owner_of(namespace: dict[Any, Any]) -> Any:
+    """Return the object whose attributes a dict holds."""
+    for each in gc.get_referrers(namespace):
+        if getattr(each, "__dict__", None) is namespace:
+            return each
+    return None
+
+
+def attribute_of(holder: Any, thing: Any) -> str:
+    """Return the attribute of `holder` that is `thing`."""
+    for name, value in getattr(holder, "__dict__", {}).items():
+        if value is thing:
+            return name
+    return ""
+
+
+def stack_variables() -> dict[int, list[tuple[str, str]]]:
+    """Return the local variables of all functions that run, and of those of the last error."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        note_locals(frame, "", "variable", found)
+        frame = frame.f_back
+    trace = getattr(getattr(sys, "last_value", None), "__traceback__", None)
+    while trace is not None:
+        note_locals(trace.tb_frame, " (of the last error)", "traceback", found)
+        trace = trace.tb_next
+    return found
+
+
+def note_locals(
+    frame: FrameType, after: str, kind: str, found: dict[int, list[tuple[str, str]]]
+) -> None:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in NOT_THE_USERS:
+        return
+    if frame.f_locals is frame.f_globals:
+        return
+    for name, value in frame.f_locals.items():
+        where = f" in {frame.f_code.co_name}()"
+        found.setdefault(id(value), []).append((f"{name}{after or where}", kind))
+
+
+def kept_graphs() -> list[Finding]:
+    """Return a finding for each holder of graphs that are alive now, the largest first."""
+    gc.collect()
+    tensors = living_graphs()
+    groups: dict[tuple[str, str], dict[int, Tensor]] = {}
+    skip = {id(tensors)}
+    for tensor in tensors[:200]:
+        for path, kind in holders(tensor, skip) or [("something", "unknown")]:
+            name = path.partition("[")[0] if kind in ("list", "Out") else path
+            groups.setdefault((name, kind), {})[id(tensor)] = tensor
+    found = []
+    for (name, kind), tensors_kept in groups.items():
+        kept = list(tensors_kept.values())
+        sizes = [graph_size(each._node) for each in kept[:50]]
+        size = size_text(sizes, sum(each.nbytes for each in kept))
+        advice = ADVICE[kind].format(name=name)
+        found.append((
+            sum(ops for ops, _ in sizes),
+            finding("kept-graphs", count=len(kept), size=size,
+                    graphs="graphs" if len(kept) > 1 else "graph", holder=f"`{name}`",
+                    advice=advice, subject=f"kept {name}"),
+        ))  # fmt: skip
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0])]

@@ -1,0 +1,236 @@
+"""Finds where the first NaN or infinity was made, in forward and in backward.
+
+Each result is looked at once (one sum over it). A bad one is either made here, or it came from a
+bad operand: then it has the same origin. So when the loss is bad, its origin is already known.
+An infinity that a mask put there on purpose is no trouble, unless a NaN comes of it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.tensor import LEAF, Tensor
+from ..events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
+from .names import Names
+from .trace import input_names, line_of
+from .trouble_causes import (
+    FORWARD,
+    bad_count,
+    cause_in_backward,
+    cause_of,
+    described,
+    has_nan,
+    plain,
+)
+from .trouble_words import Finding, finding
+
+ON_PURPOSE = {"masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_fill_"}
+"""Ops that put in the numbers that they are told to."""
+
+
+@dataclass
+class Origin:
+    """Where something bad was made first; `masked`: on purpose."""
+
+    finding: Finding
+    nan: bool
+    masked: bool = False
+
+
+class Births:
+    """Hears all ops of a step and remembers of bad tensors where their numbers went bad."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.found: dict[str, Finding] = {}  # by way: forward, backward
+        self._origins: dict[int, tuple[weakref.ref[Any], Origin]] = {}
+        self._incoming: list[Any] = []  # of the nodes that run backward now, innermost last
+        self._blamed = False  # a rule of this backward made the first bad gradient
+        self._loss: Origin | None = None  # of the tensor on which backward runs
+
+    def forget(self) -> None:
+        """Begin a new step."""
+        self.found, self._origins, self._incoming = {}, {}, []
+        self._blamed, self._loss = False, None
+
+    def found_in_order(self) -> list[Finding]:
+        """Return what is trouble in this step: what happened first comes first."""
+        return [self.found[way] for way in ("forward", "backward") if way in self.found]
+
+    def take(self, event: Any) -> None:
+        """Hear an event."""
+        kind = type(event)
+        if kind is OpApplied:
+            outputs = event.output if isinstance(event.output, tuple) else (event.output,)
+            for output in outputs:
+                self._made(event, output)
+        elif kind is WorkStarted and event.kind == "node":
+            self._incoming.append(event.inputs[0])
+        elif kind is WorkEnded and event.kind == "node" and self._incoming:
+            g = self._incoming.pop()
+            if not event.failed and not self._blamed:
+                self._went_back(event, g)
+        elif kind is WorkStarted and event.kind == "backward":
+            self._blamed = False
+        elif kind is GradientAccumulated and not self._blamed and event.gradient is not None:
+            self.received(event.tensor, event.gradient)
+
+    # Forward ----------------------------------------------------------------------------
+
+    def _made(self, event: OpApplied, output: Tensor) -> None:
+        """Look at one result."""
+        array = output._array
+        if not bad_count(array):
+            return
+        nan = has_nan(array)
+        origin = self._inherited(event, nan)
+        if origin is None:
+            origin = self._born(event, output, nan)
+        self._remember(output, origin)
+
+    def _remember(self, tensor: Tensor, origin: Origin) -> None:
+        self._origins[id(tensor)] = weakref.ref(tensor), origin
+
+    def origin(self, tensor: Any) -> Origin | None:
+        """Return where the bad numbers of a tensor came from."""
+        known = self._origins.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return known[1]
+        if not isinstance(tensor, Tensor) or not bad_count(tensor._array):
+            return None
+        origin = self._came_in(tensor)  # it was there before the step
+        self._remember(tensor, origin)
+        return origin
+
+    def _came_in(self, tensor: Tensor) -> Origin:
+        kind, module, label = self.names.of(tensor)
+        name = f"`{module}.{label}`" if module else "The data" if label == "data" else f"`{label}`"
+        nan = has_nan(tensor._array)
+        number = f"{bad_count(tensor._array):,}"
+        return Origin(
+            finding("nan-data", name=name, count=number, subject=f"nan-data {name}"),
+            nan,
+            masked=not nan and kind != "parameter",
+        )
+
+    def _inherited(self, event: OpApplied, nan: bool) -> Origin | None:
+        """Return the origin of a bad operand, if that explains the result."""
+        origins = [each for each in map(self.origin, event.inputs) if each is not None]
+        if not origins:
+            return None
+        first = next((each for each in origins if each.nan), origins[0])
+        if nan and not first.nan and first.masked:
+            return None  # a mask is no explanation for a NaN
+        return first if first.nan or not nan else Origin(first.finding, True)
+
+    def _born(self, event: OpApplied, output: Tensor, nan: bool) -> Origin:
+        """Describe what an op has made of good operands."""
+        op = event.op
+        names = list(op.inputs)
+        if op.variadic:
+            names = [f"{op.inputs[0]}[{index}]" for index in range(len(event.inputs))]
+        operands = {
+            name: getattr(given, "_array", given)
+            for name, given in zip(names, event.inputs, strict=True)
+            if given is not None
+        }
+        cause, advice = cause_of(op.name, operands, plain(output._array))
+        rows = tuple(
+            described(self._called(name, given), operands[name])
+            for name, given in zip(names, event.inputs, strict=True) if name in operands
+        )  # fmt: skip
+        made = finding(
+            "nan", what="NaN" if nan else "Inf", op=op.name, cause=cause, advice=advice,
+            line=line_of(event.node) if event.node is not None else "",
+            order=0 if event.node is None else event.node._order,
+            details=rows, subject=f"nan {op.name}",
+        )  # fmt: skip
+        return Origin(made, nan, masked=not nan and op.name in ON_PURPOSE)
+
+    def _called(self, argument: str, given: Any) -> str:
+        """Write what an operand is called: `argument`, and by its own name if it has one."""
+        if not isinstance(given, Tensor):
+            return argument
+        if given._node is not None and given._node is not LEAF:
+            return f"{argument} from {given._node.op.name}"
+        _, module, label = self.names.of(given)
+        path = f"{module}.{label}" if module else label
+        return argument if path in ("data", "leaf") else f"{argument} = {path}"
+
+    def repeated(self, node: Any, operands: dict[str, Any], y: Any) -> Finding | None:
+        """Say why a recorded op made bad numbers, if the operands that it has kept explain it."""
+        why = FORWARD.get(node.op.name)
+        if why is None or (y is not None and not bad_count(y)):
+            return None
+        try:
+            found = why(operands, y)
+        except (KeyError, AttributeError, TypeError, ValueError):
+            return None  # not all of what it would have to look at was kept
+        if found is None:
+            return None
+        rows = tuple(described(name, value) for name, value in operands.items())
+        return finding(
+            "nan", what="NaN or Inf", op=node.op.name, cause=found[0], advice=found[1],
+            line=line_of(node), order=node._order, details=rows, subject=f"nan {node.op.name}",
+        )  # fmt: skip
+
+    def reached(self, tensor: Tensor) -> None:
+        """Say that a tensor matters: the loss, or a result that is asked about."""
+        origin = self.origin(tensor)
+        if origin is not None and not origin.masked:
+            self.found.setdefault("forward", origin.finding)
+
+    # Backward ---------------------------------------------------------------------------
+
+    def _went_back(self, event: WorkEnded, g: Any) -> None:
+        """Look at what left a node; if it is bad and what came in is not, its rule made it."""
+        partials = event.result or ()
+        node = event.subject
+        gradients = [each for each in map(array_in, partials) if each is not None]
+        worst = next((each for each in gradients if bad_count(each)), None)
+        if worst is None:
+            return
+        self._blamed = True
+        incoming = array_in(g)
+        if incoming is None or bad_count(incoming):
+            return  # it was handed in: the loss itself says why
+        values = saved_values(node)
+        cause, advice = cause_in_backward(node.op.name, values, incoming)
+        rows = [described("incoming gradient", incoming)]
+        rows += [described("result" if name == "y" else name, value)
+                 for name, value in values.items() if name in (*node.op.inputs, "y")]  # fmt: skip
+        bad = [name for name, each in zip(input_names(node), partials, strict=False)
+               if array_in(each) is not None and bad_count(array_in(each))]  # fmt: skip
+        rows.append(f"bad: the gradient towards {', '.join(bad)}")
+        self.found["backward"] = finding(
+            "nan-gradient", what="NaN" if has_nan(worst) else "Inf", op=node.op.name, cause=cause,
+            advice=advice, line=line_of(node), order=node._order, details=tuple(rows),
+            subject=f"nan-gradient {node.op.name}",
+        )  # fmt: skip
+
+    def received(self, leaf: Tensor, gradient: Any) -> None:
+        """Look at the gradient of a leaf that no node is to blame for (a hook, an overflow)."""
+        array = array_in(gradient)
+        if array is not None and bad_count(array) and not self.found:
+            self._blamed = True
+
+
+def array_in(gradient: Any) -> Any:
+    """Return the array of a gradient; of those of several outputs, the first."""
+    array = getattr(gradient, "_array", gradient)
+    if hasattr(array, "by_output"):
+        array = next(iter(array.by_output.values()), None)
+        array = getattr(array, "_array", array)
+    return None if array is None else plain(array)
+
+
+def saved_values(node: Any) -> dict[str, Any]:
+    """Return the arrays and numbers that a node has kept for its rules, by name."""
+    if node.op.variadic or not isinstance(node.saved, tuple):
+        return {}
+    pairs = zip(node.op.saved, node.saved, strict=False)
+    found = ((name, getattr(saved, "_array", saved)) for name, saved in pairs)
+    return {name: value for name, value in found
+            if hasattr(value, "dtype") or isinstance(value, int | float)}  # fmt: skip

@@ -1,0 +1,56 @@
+"""Graphs that are kept: who keeps them, and how to let go; what a finished graph still tells."""
+
+import gc
+import sys
+import types
+
+import edutorch
+from edutorch import viz
+from tests.viz.test_trouble import Net, X, leaf, only
+
+
+def test_who_keeps_a_graph():
+    gc.collect()
+    x = leaf(1.0)
+    kept = [(x * 2).sum() for _ in range(3)]
+
+    class Notes:
+        pass
+
+    notes = Notes()
+    notes.last = (x * 3).sum()
+    words = str(viz.trouble())
+    assert (
+        "3 graphs of earlier computations" in words and "`kept in test_who_keeps_a_graph()" in words
+    )
+    assert "notes in test_who_keeps_a_graph().last" in words
+    del kept, notes
+    gc.collect()
+    assert "test_who_keeps" not in str(viz.trouble())
+
+
+def test_the_cells_of_a_notebook_are_known():
+    space = types.ModuleType("shell_of_a_notebook")
+    sys.modules["shell_of_a_notebook"] = space
+    x = leaf(1.0)
+    space.Out = {4: (x * 2).sum()}
+    try:
+        found = [each for each in viz.trouble().findings if "`Out`" in each.says]
+        assert found and "%reset -f out" in found[0].do
+    finally:
+        del sys.modules["shell_of_a_notebook"]
+
+
+def test_trouble_of_a_loss():
+    net = Net(use=False)
+    report = viz.trouble(net(X).sum(), net)
+    assert only(report).says.startswith("`spare.weight`, `spare.bias` get no gradient")
+    assert viz.trouble(Net()(X).sum()).ok
+    x = leaf(0.0, 1.0)
+    assert "log of 0" in only(viz.trouble(x.log().sum())).says
+    w = leaf(1.0, 2.0)
+    loss = (w * w).sum()
+    assert viz.trouble(loss).ok
+    with edutorch.no_grad():
+        w.sub_(1)
+    assert only(viz.trouble(loss)).kind == "stale"

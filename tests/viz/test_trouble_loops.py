@@ -1,0 +1,233 @@
+"""Trouble in training loops: found after some steps, and not seen in loops that are good."""
+
+import re
+
+import pytest
+
+import edutorch
+from edutorch import nn, optim, viz
+from edutorch.modes import current, switch
+from edutorch.nn import functional as F
+from edutorch.viz.trouble_leaks import OLD_GRAPHS
+from tests.viz.golden import FOLDER
+
+
+def leaf(*numbers):
+    return edutorch.tensor(list(numbers), requires_grad=True)
+
+
+class Page:
+    """Lets every step be looked at, and keeps what it is sent."""
+
+    def __init__(self):
+        self.patches = []
+
+    def show(self, picture, patch, numbers, curves):
+        self.patches.append(patch)
+
+
+def train(model=None, optimizer=None, loss=None, steps=14, clear=True, after=lambda loss: None):
+    """A training loop of which every step is looked at; return what was found, by kind."""
+    edutorch.manual_seed(0)
+    model = model or nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = optimizer(model) if optimizer else optim.SGD(model.parameters(), lr=0.1)
+    x, target = edutorch.randn(16, 3), edutorch.randint(0, 2, (16,))
+    loss = loss or (lambda model, x, target: F.cross_entropy(model(x), target))
+    view = viz.live(model)
+    with view:
+        for _ in range(steps):
+            view._recorder.sampling = True
+            if clear:
+                optimizer.zero_grad()
+            value = loss(model, x, target)
+            value.backward()
+            optimizer.step()
+            after(value)
+            look_at_the_next(view)
+    return {each.kind: each for each in view.trouble.found.values()}
+
+
+def look_at_the_next(view):
+    """Let the next step be looked at too, however little time has gone by."""
+    recorder, modes = view._recorder, current()
+    recorder.sampling = recorder.sampled_whole = True
+    if view._hearing.event not in modes.listeners:
+        switch(modes, listeners=(*modes.listeners, view._hearing.event))
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
+def test_a_good_loop_is_no_trouble(kind):
+    assert train(optimizer=lambda model: kind(model.parameters(), lr=0.01), steps=30) == {}
+
+
+def test_good_loops_of_other_kinds_are_no_trouble():
+    numbers = []
+    assert train(after=lambda loss: numbers.append(loss.item())) == {}
+    assert train(after=lambda loss: numbers.append(loss.detach())) == {}
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 2))
+    model[1].eval()  # one frozen layer, on purpose
+    assert train(model) == {}
+    frozen = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    frozen[0].requires_grad_(False)
+    assert train(frozen) == {}
+    assert train(loss=lambda m, x, t: m(x).relu().sum() * 0) == {}  # a loss of 0 is reached
+
+
+def test_gradients_added_up_over_batches_are_no_trouble():
+    def twice(model, x, target):
+        F.cross_entropy(model(x[:8]), target[:8]).backward()
+        return F.cross_entropy(model(x[8:]), target[8:])
+
+    assert train(loss=twice) == {}
+
+
+def test_zero_grad_is_forgotten():
+    found = train(clear=False)["no-zero-grad"]
+    assert "zero_grad() before backward()" in found.do
+
+
+def test_the_optimizer_has_not_all_parameters():
+    found = train(optimizer=lambda model: optim.SGD(model[0].parameters(), lr=0.1))
+    assert list(found) == ["not-optimized"]
+    assert found["not-optimized"].says.startswith("`2.weight`, `2.bias` get gradients, but no")
+
+
+def test_two_optimizers_are_no_trouble():
+    def both(model):
+        return Pair(optim.SGD(model[0].parameters(), lr=0.1), optim.SGD(model[2].parameters(), 0.1))
+
+    assert train(optimizer=both, steps=16) == {}
+
+
+class Pair:
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+
+    def zero_grad(self):
+        for each in self.optimizers:
+            each.zero_grad()
+
+    def step(self):
+        for each in self.optimizers:
+            each.step()
+
+
+def test_a_model_left_in_eval_mode():
+    model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(), nn.Linear(8, 2)).eval()
+    assert "`Dropout` behave as in a test" in train(model)["eval-mode"].says
+
+
+def test_a_loss_that_never_changes():
+    found = train(optimizer=lambda model: optim.SGD(model.parameters(), lr=0.0), steps=30)
+    assert list(found) == ["loss-constant"]
+
+
+def test_dead_units():
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    with edutorch.no_grad():
+        model[0].bias.fill_(-100)
+    found = train(model)
+    assert list(found) == ["zero-gradient"]
+    assert found["zero-gradient"].says.startswith("`0.weight`, `0.bias`, `2.weight` had")
+
+
+def test_a_cut_chain_in_a_loop():
+    found = train(loss=lambda m, x, t: F.cross_entropy(m[2](m[0](x).relu().detach()), t))
+    assert list(found) == ["cut"]
+
+
+def test_a_teacher_that_is_not_trained_is_no_trouble():
+    teacher = nn.Linear(3, 2)
+
+    def distilled(model, x, target):
+        with edutorch.no_grad():
+            wanted = teacher(x)
+        return F.mse_loss(model(x), wanted)
+
+    assert train(loss=distilled) == {}
+
+
+def test_steps_that_are_too_long():
+    found = train(
+        optimizer=lambda model: optim.SGD(model.parameters(), lr=3.0),
+        loss=lambda m, x, t: (m(x) ** 2).mean(), steps=12,
+    )  # fmt: skip
+    assert "divide the learning rate (3) by 10" in found["exploding"].do
+
+
+def test_a_list_of_losses_is_noticed_and_named():
+    losses = []
+    frame_holds = losses
+    view = viz.live()
+    w = leaf(1.0, 2.0)
+    with view:
+        for _ in range(OLD_GRAPHS + 4):
+            w.grad = None
+            loss = ((w - 1) ** 2).sum()
+            loss.backward()
+            losses.append(loss)
+            with edutorch.no_grad():
+                w -= 0.1 * w.grad
+            look_at_the_next(view)
+    found = view.trouble.found["kept"]
+    assert "kept alive by `losses`" in found.says and "loss.item()" in found.do
+    assert frame_holds is losses
+
+
+def test_a_history_that_grows():
+    view = viz.live()
+    w, total = leaf(1.0, 2.0), 0
+    with view:
+        for _ in range(12):
+            w.grad = None
+            loss = ((w - 1) ** 2).sum()
+            loss.backward()
+            total = total + loss
+            with edutorch.no_grad():
+                w -= 0.1 * w.grad
+            look_at_the_next(view)
+    found = view.trouble.found["history"]
+    assert "behind add" in found.says and "total = total + loss" in found.line
+
+
+def test_a_graph_of_the_gradient_is_pointed_out():
+    view = viz.live()
+    w = leaf(1.0, 2.0)
+    with view:
+        for _ in range(2):
+            w.grad = None
+            (w**3).sum().backward(create_graph=True)
+            w.grad = None
+            look_at_the_next(view)
+    assert "create_graph=True" in view.trouble.found["double"].says
+
+
+def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
+    w = leaf(3.0, 2.0)
+    view = viz.live()
+    page = view._stage.page = Page()
+    with view:
+        for _ in range(6):
+            w.grad = None
+            loss = (w - 2).log().sum()
+            loss.backward()
+            with edutorch.no_grad():
+                w -= 0.5
+            look_at_the_next(view)
+    sent = page.patches[-1]["parts"]["trouble"]
+    protocol = (FOLDER.parents[1] / "widgets" / "protocol.d.ts").read_text(encoding="utf-8")
+    body = re.search(r"interface TroubleFinding {(.*?)}", protocol, re.S)[1]
+    first = sent["findings"][0]
+    assert set(re.findall(r"^\s*(\w+):", body, re.M)) == set(first)
+    assert first["kind"] == "nan" and sent["more"] == 0
+    graph = view.drawing().snapshot.graph
+    assert {node.id: node.label for node in graph.nodes}[first["node"]] == "log"
+
+
+def test_a_mistake_in_here_never_breaks_a_loop(monkeypatch):
+    view = viz.live()
+    monkeypatch.setattr(view.trouble.births, "take", lambda event: 1 / 0)
+    w = leaf(1.0)
+    with pytest.warns(UserWarning, match="nothing more is said about trouble"), view:
+        (w * 2).sum().backward()
+    assert w.grad is not None
