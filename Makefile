@@ -22,11 +22,11 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: help lab test lint fmt bench docs dev clean
+.PHONY: kernels help lab test lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
-	@echo "make lint | fmt | bench | docs | dev | clean"
+	@echo "make lint | fmt | bench | docs | widgets | dev | clean"
 
 lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
@@ -43,6 +43,10 @@ fmt: .venv/.dev-stamp
 	$(BIN)/python -m ruff check --fix
 	$(BIN)/python -m ruff format
 
+# Other versions of the notebook's kernel, for tests/browser/test_kernels.py.
+kernels: .venv/.test-stamp
+	$(BIN)/python -m tests.browser.kernels
+
 bench: .venv/.lab-stamp
 	$(BIN)/python -m benchmarks overhead
 	$(BIN)/python -m benchmarks train
@@ -53,6 +57,12 @@ docs: .venv/.docs-stamp
 	$(BIN)/python -m sphinx -b html -c docs -d build/docs/trees -j auto -q -W --keep-going \
 	  build/docs/source build/docs/html
 	@echo "open build/docs/html/index.html"
+
+# The tools for the browser code, and a Graphviz for pages whose Python has none. Not in git.
+widgets:
+	cd widgets && npm install --no-package-lock --no-audit --no-fund
+	mkdir -p widgets/vendor
+	cp widgets/node_modules/@hpcc-js/wasm-graphviz/dist/index.js widgets/vendor/graphviz.js
 
 dev: .venv/.dev-stamp
 

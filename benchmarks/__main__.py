@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks overhead`, `train`, `import`."""
+"""The command line: `python -m benchmarks overhead`, `train`, `import`, `engines`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def arguments() -> argparse.Namespace:
     train.add_argument("--only", nargs="+", choices=["mlp", "wide", "cnn"])
     imports = commands.add_parser("import", help="the cost of `import edutorch`")
     imports.add_argument("--rounds", type=int, default=11)
+    graphs = commands.add_parser("engines", help="the cost of a layout, by Graphviz engine")
+    graphs.add_argument("--rounds", type=int, default=12)
+    live = commands.add_parser("live", help="the cost of watching a loop")
+    live.add_argument("--nodes", type=int, nargs="+", default=[100, 500, 2000])
+    live.add_argument("--seconds", type=float, default=4.0, help="of each run")
+    live.add_argument("--rows", type=int, default=8, help="of the square matrices")
+    live.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
     return parser.parse_args()
 
 
@@ -34,9 +41,16 @@ def main() -> None:
     # Thread pools read these once, when NumPy is imported: hence the late imports below.
     for pool in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{pool}_NUM_THREADS"] = str(options.threads)
-    from . import imports, overhead, report, train
+    from . import engines, imports, live, overhead, report, train
 
-    command = {"overhead": overhead, "train": train, "import": imports}[options.command]
+    commands = {
+        "overhead": overhead,
+        "train": train,
+        "import": imports,
+        "engines": engines,
+        "live": live,
+    }
+    command = commands[options.command]
     head = report.conditions(options.threads)
     print(head, end="\n\n", flush=True)
     text = command.run(options)

@@ -67,6 +67,10 @@ def __getattr__(name: str) -> _Any:
         from importlib import import_module
 
         return import_module(f".{name}", __name__)
+    if name == "load_ipython_extension":  # `%load_ext edutorch`
+        from .viz.magic import load_ipython_extension
+
+        return load_ipython_extension
     if name == "default_generator":
         return random.default_generator
     raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

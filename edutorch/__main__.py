@@ -19,6 +19,19 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
 
+    from .cli.graph import add_options
+
+    graph = commands.add_parser(
+        "graph",
+        help="run a script and draw the graph of its last backward",
+        description="Run a script that says `import torch`, and write the picture of what its "
+        "last backward went through; without -o, a table. Other options are the script's own.",
+        allow_abbrev=False,
+    )
+    add_options(graph)
+    graph.add_argument("script", metavar="SCRIPT")
+    graph.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
+
     doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
     doctor.add_argument("--json", action="store_true", help="print JSON")
 
@@ -35,7 +48,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = _parser()
-    options, others = parser.parse_known_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    # Behind two dashes everything is the script's; argparse would forget where they stood.
+    cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
+    options, others = parser.parse_known_args(argv[:cut])
     if others and options.command != "lab":
         parser.error(f"unknown arguments: {' '.join(others)}")
 
@@ -43,6 +59,10 @@ def main(argv: list[str] | None = None) -> int:
         from .cli.run import run, run_module
 
         return (run_module if options.m else run)(options.script, options.arguments)
+    if options.command == "graph":
+        from .cli.graph import graph
+
+        return graph(options, argv[cut + 1 :])
     if options.command == "doctor":
         from .doctor import doctor
 

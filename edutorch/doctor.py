@@ -179,13 +179,15 @@ def _extras() -> Iterator[Finding]:
 
 
 def _graphviz() -> Iterator[Finding]:
-    """Say which Graphviz can draw; the first that works is used."""
+    """Say which Graphviz can draw, and which of them does: the first that works."""
     from .viz.render import engines
 
-    for engine in engines():
-        yield Finding(
-            "Graphviz, the first one is used", engine.name, engine.available or None, engine.detail
-        )
+    found = engines()
+    used = next((engine.name for engine in found if engine.available), None)
+    for engine in found:
+        detail = f"{engine.detail}; this one draws" if engine.name == used else engine.detail
+        todo = 'pip install "edutorch[lab]"  for pictures of graphs' if used is None else ""
+        yield Finding("Graphviz", engine.name, engine.available or None, detail, todo)
 
 
 def _devices() -> Iterator[Finding]:

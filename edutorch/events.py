@@ -12,12 +12,15 @@ memory: turn them into plain data at once (see `viz/recorder.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from .modes import current, listening
 
 __all__ = [
+    "BackwardEnded",
     "GradientAccumulated",
     "GradientFlowed",
     "ModuleEntered",
@@ -28,7 +31,9 @@ __all__ = [
     "WorkEnded",
     "WorkStarted",
     "emit",
+    "hearing_milestones",
     "listening",
+    "milestone",
     "work",
 ]
 
@@ -85,6 +90,15 @@ class Stepped:
     """An optimizer has updated its parameters."""
 
     optimizer: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackwardEnded:
+    """A backward pass from the tensors `roots` is over. It is a milestone only: see below.
+    `accumulated`: it was `backward`, not `grad`."""
+
+    roots: tuple[Any, ...]
+    accumulated: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,3 +165,36 @@ def emit(event: Any) -> None:
     """Hand `event` to every listener of this thread, in the order they came."""
     for listener in current().listeners:
         listener(event)
+
+
+# Whoever listens to every op makes all of them slow. Between two looks it is enough to know how
+# far a loop has come: a milestone is told once in a backward pass or step, and costs no op a thing.
+
+_MILESTONES: ContextVar[tuple[Callable[[Any], None], ...]] = ContextVar(
+    "edutorch_milestones", default=()
+)
+
+
+class hearing_milestones:
+    """Send `BackwardEnded` and `Stepped` inside the block to `listener`, and nothing else."""
+
+    def __init__(self, listener: Callable[[Any], None]) -> None:
+        self.listener = listener
+        self._before: list[tuple[Callable[[Any], None], ...]] = []
+
+    def __enter__(self) -> hearing_milestones:
+        self._before.append(_MILESTONES.get())
+        _MILESTONES.set((*self._before[-1], self.listener))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _MILESTONES.set(self._before.pop())
+
+
+def milestone(kind: Callable[..., Any], *fields: Any) -> None:
+    """Tell those who hear milestones that one was reached: `milestone(Stepped, optimizer)`."""
+    listeners = _MILESTONES.get()
+    if listeners:
+        event = kind(*fields)
+        for listener in listeners:
+            listener(event)

@@ -9,6 +9,23 @@ const PAUSE_ICON = "M4,3h3v10h-3zM9,3h3v10h-3z";
 const RESUME_ICON = "M4,3l9,5l-9,5z";
 const STEP_ICON = "M3,3l7,5l-7,5zM11,3h2v10h-2z";
 
+// The slider: a tenth of a step in a second on the left, then ten times as fast with each third,
+// and at the very end no limit.
+const SLOWEST_PACE = 0.1;
+const THIRD = 20;
+const NO_LIMIT = 61;
+
+/** Steps per second at a position of the slider; null: as fast as it can. @param {number} position */
+export function speedAt(position) {
+  return position >= NO_LIMIT ? null : Number((SLOWEST_PACE * 10 ** (position / THIRD)).toPrecision(3));
+}
+
+/** Where the slider stands for that many steps per second. @param {number | null} speed */
+export function positionOf(speed) {
+  if (speed === null) return NO_LIMIT;
+  return Math.min(NO_LIMIT - 1, Math.max(0, Math.round(THIRD * Math.log10(speed / SLOWEST_PACE))));
+}
+
 export class Controls {
   /** @param {(command: Command) => void} send */
   constructor(send) {
@@ -29,24 +46,56 @@ export class Controls {
     this.toggle.onclick = () => send({ type: this.paused ? "resume" : "pause" });
     this.one.onclick = () => send({ type: "step" });
     buttons.append(this.toggle, this.one);
-    this.element.append(status, buttons);
+    const speed = document.createElement("label");
+    speed.className = "speed";
+    const word = document.createElement("span");
+    word.textContent = "speed";
+    this.speed = document.createElement("input");
+    Object.assign(this.speed, { type: "range", min: "0", max: String(NO_LIMIT), step: "1", value: String(NO_LIMIT) });
+    this.told = document.createElement("output");
+    this.speed.oninput = () => send({ type: "speed", value: speedAt(Number(this.speed.value)) });
+    speed.append(word, this.speed, this.told);
+    this.element.append(status, buttons, speed);
     this.paused = false;
-    this.show({ state: "running", step: 0 });
+    this.show({ state: "running", step: 0, speed: null });
   }
 
-  /** @param {Pick<Patch, "state" | "step">} patch */
-  show({ state, step }) {
+  /**
+   * Space pauses and goes on, a full stop takes one step: anywhere in `element` where the key has
+   * no other meaning.
+   * @param {HTMLElement} element
+   */
+  keysIn(element) {
+    element.addEventListener("keydown", (event) => {
+      const at = event.target instanceof Element ? event.target : null;
+      const taken = at?.closest("button, [role=button], select, textarea, summary, input:not([type=range])");
+      if (taken || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || this.element.hidden) return;
+      const pressed = { " ": this.toggle, ".": this.one }[event.key];
+      if (!pressed) return;
+      event.preventDefault();
+      pressed.click();
+    });
+  }
+
+  /** @param {Pick<Patch, "state" | "step" | "speed">} patch */
+  show({ state, step, speed }) {
     const over = state === "finished" || state === "failed";
     this.paused = state === "paused";
     if (this.state.textContent !== state) this.state.textContent = state;
     this.state.dataset.state = state;
     this.element.hidden = state === "still";
     this.step.textContent = `step ${step}`;
-    this.toggle.disabled = over;
+    this.toggle.disabled = this.speed.disabled = over;
+    if (document.activeElement !== this.speed) this.speed.value = String(positionOf(speed));
+    const told = speed === null ? "as fast as it can" : `${Number(speed.toPrecision(2))} steps/s`;
+    if (this.told.textContent !== told) this.told.textContent = told;
+    this.speed.setAttribute("aria-label", "Speed of the training");
+    this.speed.setAttribute("aria-valuetext", told);
     this.one.disabled = !this.paused;
     const [text, label, icon] = this.paused
       ? ["Resume", "Resume the training", RESUME_ICON]
       : ["Pause", "Pause the training", PAUSE_ICON];
+    if (this.toggle.getAttribute("aria-label") === label) return;
     this.toggle.querySelector("span")?.replaceChildren(text);
     this.toggle.querySelector("path")?.setAttribute("d", icon);
     this.toggle.setAttribute("aria-label", label);

@@ -5,7 +5,7 @@ import { svgElement } from "./picture.js";
 const WIDTH = 320;
 const HEIGHT = 84;
 const PLOT = { left: 46, right: WIDTH - 8, top: 8, bottom: HEIGHT - 16 };
-const MOST_CHARTS = 3;
+const MOST_CHARTS = 12;
 
 /** @typedef {[number, number][]} Points */
 
@@ -80,17 +80,25 @@ export class Curves {
    * @param {import("./protocol.js").Patch["latest"]} latest
    */
   show(curves, latest) {
-    if (curves !== this.whole) {
+    const anew = curves !== this.whole;
+    if (anew) {
       this.whole = curves;
       this.points = new Map(Object.entries(curves).map(([name, points]) => [name, [...points]]));
     }
     for (const [name, point] of Object.entries(latest)) {
       const points = this.points.get(name) ?? [];
       const last = points[points.length - 1];
-      if (!last || point[0] > last[0]) points.push(point);
+      const grown = !last || point[0] > last[0];
+      if (grown) points.push(point);
+      if (!grown && !anew && this.charts.has(name)) continue; // it stands there already
       this.points.set(name, points);
       this.chart(name)?.show(points.map(([step, value]) => [step, value ?? NaN])); // JSON has no NaN
     }
+  }
+
+  /** Mark a step that is looked back at. @param {number | null} step null: none */
+  mark(step) {
+    for (const chart of this.charts.values()) chart.mark(step);
   }
 
   /** @param {string} name */
@@ -127,12 +135,24 @@ class Chart {
     this.last = svgElement("text", { x: PLOT.right, y: HEIGHT - 4, "text-anchor": "end" });
     this.svg.append(this.area, frame, this.raw, this.trend, this.dot, this.high, this.low, this.first, this.last);
     this.element.append(this.title, this.svg);
+    this.cursor = svgElement("path", { class: "cursor" });
+    this.svg.append(this.cursor);
+    /** @type {[number, number]} */
+    this.steps = [0, 1];
+  }
+
+  /** @param {number | null} step */
+  mark(step) {
+    const [first, last] = this.steps;
+    const inside = step !== null && step >= first && step <= last;
+    const x = PLOT.left + (((step ?? first) - first) / (last - first)) * (PLOT.right - PLOT.left);
+    this.cursor.setAttribute("d", inside ? `M${x.toFixed(1)},${PLOT.top}V${PLOT.bottom}` : "");
   }
 
   /** @param {Points} points */
   show(points) {
     const [lastStep, lastValue] = points[points.length - 1];
-    const steps = span(points.map(([step]) => step));
+    const steps = (this.steps = span(points.map(([step]) => step)));
     const values = span(points.map(([, value]) => value));
     const trend = smooth(points);
     const line = pathThrough(trend, steps, values);

@@ -7,6 +7,7 @@ import { Controls } from "./controls.js";
 import { Viewport } from "./viewport.js";
 import { makeFoldable, tween } from "./folds.js";
 import { Panels } from "./panels.js";
+import { laidOut } from "./layout.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -19,6 +20,7 @@ import { Panels } from "./panels.js";
  * @property {(event: string, callback: () => void) => void} on
  * @property {(event: string, callback: () => void) => void} off
  * @property {(content: Command) => void} send
+ * @property {(graph: Graph) => void} [prepare] instead of letting groups open and close
  */
 
 const LEGEND = [
@@ -38,11 +40,13 @@ class LiveView {
     /** @type {Graph | null} */
     this.graph = null;
     this.frame = 0;
+    this.laying = ""; // the structure that is being laid out in the page
     this.message = document.createElement("p");
     this.message.className = "message";
     const head = document.createElement("div");
     head.className = "head";
     head.append(this.controls.element, this.curves.element);
+    this.controls.keysIn(element);
     element.classList.add("edutorch-live");
     // Inside, Enter presses a button and arrows walk; JupyterLab would edit and leave the cell.
     element.dataset.lmSuppressShortcuts = "true";
@@ -57,6 +61,9 @@ class LiveView {
     const { viewport, details, panels } = this;
     element.append(head, this.message, viewport.element, foot, details.element, panels.element);
     this.viewport.scroller.addEventListener("keydown", (event) => this.walk(event));
+    this.element = element;
+    this.key = (/** @type {KeyboardEvent} */ event) => panels.key(event);
+    element.addEventListener("keydown", this.key);
     this.viewport.scroller.addEventListener("focusin", (event) => this.choose(event.target));
     this.viewport.scroller.addEventListener("click", (event) => this.choose(event.target));
     // Scrolling the notebook moves the graph too; capture hears every scroller.
@@ -79,17 +86,33 @@ class LiveView {
     /** @type {Patch} */
     const patch = this.model.get("patch");
     if (picture?.svg && picture.structure !== this.graph?.picture.structure) this.newGraph(picture);
+    else if (picture?.dot && picture.structure !== this.graph?.picture.structure) this.layOut(picture);
     if (!patch?.state) return;
     // Python waits for somebody who can press Resume, but not for an empty room.
     if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
     this.controls.show(patch);
     this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     this.panels.show(patch);
+    if (patch.parts.history) this.curves.mark(patch.parts.history.at);
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
     const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
     this.graph.apply(patch, named, this.viewport.visible());
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
+  }
+
+  /** @param {Picture} picture */
+  layOut(picture) {
+    if (this.laying === picture.structure) return;
+    this.laying = picture.structure;
+    laidOut(picture).then(
+      (drawn) => {
+        if (this.laying === drawn.structure) this.newGraph(drawn);
+        this.laying = "";
+        this.drawSoon();
+      },
+      (error) => (this.message.textContent = `The graph cannot be drawn: ${error}`),
+    );
   }
 
   /** @param {Picture} picture */
@@ -104,7 +127,8 @@ class LiveView {
     this.message.textContent = "";
     this.details.choose(null);
     this.viewport.show(this.graph);
-    makeFoldable(this.graph, (command) => this.model.send(command));
+    if (this.model.prepare) this.model.prepare(this.graph);
+    else makeFoldable(this.graph, (command) => this.model.send(command));
     tween(before, this.graph);
     const [first] = this.graph.nodes.values();
     first?.group.setAttribute("tabindex", "0");
@@ -148,6 +172,8 @@ class LiveView {
     this.model.off("change:picture", this.draw);
     this.model.off("change:patch", this.draw);
     this.viewport.dispose();
+    this.panels.dispose();
+    this.element.removeEventListener("keydown", this.key);
   }
 }
 

@@ -1,5 +1,11 @@
 // What is shown beside the graph, each by a panel of its own: a part of Python's live view
 // (edutorch/viz/part.py) fills it through `Patch.parts`, under its name.
+import { WalkPanel } from "./walk.js";
+import { GaugesPanel } from "./gauges.js";
+import { HistoryPanel } from "./history.js";
+import { TroublePanel } from "./trouble.js";
+import { TouchPanel } from "./touch.js";
+import { ToyPanel } from "./toy.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */
@@ -17,12 +23,14 @@
  * @typedef {object} Panel
  * @property {HTMLElement} element
  * @property {(data: any, patch: Patch) => void} show called with each message that has data for it
+ * @property {(event: KeyboardEvent) => void} [key] called with each key pressed in the view
+ * @property {() => void} [dispose] called when the view goes
  */
 
 /** @typedef {new (around: Around) => Panel} PanelClass */
 
 /** By the name of the part; the order is that on the page. @type {Record<string, PanelClass>} */
-const PANELS = {};
+const PANELS = { trouble: TroublePanel, history: HistoryPanel, gauges: GaugesPanel, touch: TouchPanel, toy: ToyPanel, walk: WalkPanel };
 
 /** All panels of one view. Each appears with its first data. */
 export class Panels {
@@ -50,5 +58,14 @@ export class Panels {
       }
       panel?.show(data, patch);
     }
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    for (const panel of this.open.values()) panel.key?.(event);
+  }
+
+  dispose() {
+    for (const panel of this.open.values()) panel.dispose?.();
   }
 }

@@ -155,7 +155,7 @@ function drawnNode(group, node) {
   return { group, told: node, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
 }
 
-const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6, gradient: 10 };
+const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6, gradient: 10, failed: 0 };
 const DOUBLE = new Set(["parameter", "group"]);
 
 /**
@@ -282,6 +282,6 @@ function writeEdge(edge, numbers, source) {
 }
 
 /** @param {Element} element @param {string} text */
-function write(element, text) {
+export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

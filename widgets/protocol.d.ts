@@ -8,7 +8,7 @@
  * `tests/golden/*.json` holds examples, checked from both sides.
  */
 
-export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant" | "group" | "gradient";
+export type NodeKind = "leaf" | "parameter" | "buffer" | "op" | "output" | "constant" | "group" | "gradient" | "failed";
 
 export interface PictureNode {
   /** Stable within one picture: "n0", "n1", … also the `id` of the SVG group. */
@@ -69,6 +69,8 @@ export interface Picture {
    * are very many. Lines are wide enough for every text described at `Patch`.
    */
   svg: string;
+  /** Where Python has no Graphviz: the same as DOT text, `svg` is then empty (layout.js). Else empty. */
+  dot: string;
 }
 
 /**
@@ -97,6 +99,8 @@ export interface Patch {
   latest: Record<string, [number, number | null]>;
   /** "still": nothing runs, a graph is looked at. */
   state: "running" | "paused" | "finished" | "failed" | "still";
+  /** Steps per second that the loop is held to; null: as fast as it can. */
+  speed: number | null;
   /** What else is shown, by the name of its panel (`panels.js`). */
   parts: Parts;
   /** Layouts asked for so far (structure changes). */
@@ -104,7 +108,155 @@ export interface Patch {
 }
 
 /** The data of each panel, where there is something new. */
-export interface Parts {}
+export interface Parts {
+  walk?: WalkData;
+  gauges?: GaugesData;
+  trouble?: TroubleData;
+  history?: HistoryData;
+  touch?: TouchData;
+  toy?: ToyData;
+}
+
+/** Numbers that can be changed by hand (`viz.touch`, and a paused `viz.live`). */
+export interface TouchData {
+  fields: TouchField[];
+  undo: number; // how many changes can be taken back
+  redo: number;
+  result: string;
+  error: string;
+  note: string;
+  /** Another number: something was done, and the numbers in the graph are new. */
+  serial: number;
+  /** The change is one of a drag: nothing moves in the graph. */
+  still: boolean;
+  /** One form for many tensors, instead of a slider for each number. */
+  compact?: boolean;
+}
+
+export interface TouchField {
+  name: string;
+  shape: number[];
+  whole: boolean;
+  /** In the order of memory; none of a tensor with many. NaN and infinities are text. */
+  values: (number | string)[];
+  gradients: (number | string)[];
+  range: [number, number];
+}
+
+/** A toy fit of two parameters (`viz.toy`). */
+export interface ToyData {
+  kind: "line" | "moons";
+  points: [number, number, number?][]; // x, y, class
+  names: [string, string];
+  at: (number | string)[]; // the parameters
+  next: (number | string)[]; // where the next step leads
+  path: (number | string)[][];
+  box: [number, number, number, number]; // the first parameter from, to; the second
+  /** For each band of the loss, from low to high: rings as x, y, x, y, … in parameters. */
+  bands: number[][][];
+  loss: number | string;
+  steps: number;
+  undo: number;
+  redo: number;
+  error: string;
+}
+
+/** The health of a training loop (edutorch/viz/gauges.py). null: NaN or Inf. */
+export interface GaugesData {
+  /** By parameter or module, first to last: name; last and median norm of the gradient; last and
+   *  median size of the update beside the weights. */
+  layers: [string, number | null, number | null, number | null, number | null][];
+  /** Name, what is counted, and the share of units or numbers for which it holds. */
+  activations: [string, "dead" | "saturated", number | null][];
+  /** Learning rate by optimizer. */
+  rates: [string, number | null][];
+  /** What it means, in sentences. */
+  words: string[];
+}
+
+/** A walk through backward (edutorch/viz/walk.py). */
+export interface WalkData {
+  position: number; // how many steps have been taken
+  total: number;
+  /** By the box's id: "done", "here" (the one that has just run) or "waiting" (a gradient is there). */
+  marks: Record<string, string>;
+  to: string[]; // the boxes to which gradients went in this step
+  station: WalkStation | null; // null before the first step
+  upcoming: string; // the name of what comes next, "" at the end
+  message: string; // what went wrong, "" for nothing
+}
+
+/** A number or a few as LaTeX, perhaps as a sum; of many only a text, and a histogram as text. */
+export interface WalkAmount {
+  text: string;
+  latex: string;
+  bars: string;
+}
+
+export interface WalkStation {
+  number: number;
+  kind: "node" | "leaf";
+  name: string;
+  line: string;
+  incoming: WalkAmount;
+  from: string;
+  flows: WalkFlow[];
+  added: WalkAmount | null; // of a leaf: its .grad from now on
+  before: boolean; // of a leaf: there was a .grad already
+  note: string;
+  spoken: string; // everything, for a screen reader
+}
+
+export interface WalkFlow {
+  to: string;
+  into: boolean; // to.grad will hold it
+  latex: string; // the rule, with this node's numbers if they are few
+  source: string; // the rule as Python, where no formula says it exactly
+  gradient: WalkAmount;
+  whole: boolean; // the formula ends with the gradient
+  note: string;
+  total: WalkAmount | null; // what has arrived there so far, if it came on several ways
+}
+
+/** What is wrong, the newest first; `more` were found before these. */
+export interface TroubleData {
+  findings: TroubleFinding[];
+  more: number;
+}
+
+export interface TroubleFinding {
+  kind: string; // see edutorch/viz/trouble_words.py
+  says: string;
+  do: string;
+  line: string; // of the user's code, "" where it is not known
+  details: string[]; // rows about the operands
+  step: number;
+  node: string; // the box that it is about, "" where none is to be seen
+}
+
+/** The steps that can be looked back at; `loss` is that of the step that is shown. */
+export interface HistoryData {
+  at: number | null; // the step that is looked at, null: the latest
+  first: number;
+  last: number;
+  count: number;
+  loss: number | null;
+  /** What changed from `step` to the one that is shown, the largest relative change first. */
+  compare: { step: number; rows: ChangeRow[]; more: number } | null;
+  /** Set in a page without a kernel: nothing is live, nothing can be compared. */
+  recording?: boolean;
+}
+
+export interface ChangeRow {
+  what: "value" | "gradient" | "added" | "removed";
+  name: string;
+  before: string;
+  after: string;
+  percent: string;
+  sign: number; // 1: grew, -1: shrank
+  label: string;
+  module: string;
+}
 
 /** Each scalar's curve as [step, value], thinned; null: NaN or Inf. */
 export type Curves = Record<string, [number, number | null][]>;
@@ -115,6 +267,28 @@ export type Curves = Record<string, [number, number | null][]>;
  * "open" and "close": show the inside of a group, or the group as one box.
  */
 export interface Command {
-  type: "pause" | "resume" | "step" | "ready" | "open" | "close";
+  /** For "speed": steps per second, null for as fast as it can. */
+  value?: number | null;
+  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk";
   group?: string;
+  /** For "goto" and "compare": the number of a step; without it, no longer. */
+  step?: number;
+  /** For "walk": where to; with "to", the id of the box that is chosen. */
+  go?: "next" | "back" | "end" | "to";
+  node?: string;
+  /** For "goto": and from there so many kept steps on. */
+  by?: number;
+  /** For "touch" and "toy": what to do, and to which number or point; `to` may be text. */
+  act?: "set" | "undo" | "redo" | "step" | "reset" | "drag" | "move";
+  name?: string;
+  index?: number | string;
+  to?: number | string;
+  place?: [number, number];
+  /** Changes with the same number, not 0, are one drag and undone together. */
+  drag?: number;
+}
+
+declare global {
+  /** The page's own Graphviz, where Python put it before the script. */
+  const edutorchGraphviz: any;
 }

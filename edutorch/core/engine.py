@@ -21,7 +21,7 @@ from weakref import ref
 
 from .. import dtypes
 from ..errors import GradientError
-from ..events import GradientAccumulated, GradientFlowed, emit, work
+from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
 from ..modes import changed, current
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
@@ -332,8 +332,11 @@ def run_backward(
     engine = Engine(recording, retain_graph, wanted, captured)
     if current().listeners:
         with work("backward", engine, tuple(gradients)):
-            return complete(engine, edges, gradients, create_graph, targets)
-    return complete(engine, edges, gradients, create_graph, targets)
+            captured = complete(engine, edges, gradients, create_graph, targets)
+    else:
+        captured = complete(engine, edges, gradients, create_graph, targets)
+    milestone(BackwardEnded, roots, inputs is None)
+    return captured
 
 
 def complete(

@@ -17,7 +17,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, GradientError, warn
-from ..events import Stepped, emit, work
+from ..events import Stepped, emit, milestone, work
 from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
 from ..utils.interrupts import hold, once_interruptible, release
@@ -255,8 +255,10 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
             with work("optimizer", self, detail="step"):
                 result = one_step(self, args, kwargs)
             emit(Stepped(self))
-            return result
-        return one_step(self, args, kwargs)
+        else:
+            result = one_step(self, args, kwargs)
+        milestone(Stepped, self)
+        return result
 
     def one_step(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook in self.hung("step_pre"):

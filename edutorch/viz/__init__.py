@@ -4,13 +4,36 @@ draw(loss)                     # how was this computed?
 with live(model):              # what happens while it trains?
     ...
 flame(profile)                 # where did the time go?
+touch(f, a=2.0, b=3.0)         # what if this number were another one?
+walk(loss)                     # what does backward do, one node at a time?
+toy("line")                    # how does an optimizer walk over the hills of a loss?
 """
 
+from .difference import Comparison
 from .draw import draw
 from .flame import Flame, flame
+from .history import History
+from .images import attention, filters, image
+from .landscape import Landscape, landscape
 from .live import View, live
+from .plots import Plot
+from .magic import register
 from .recorder import Recorder
 from .render import engines
+from .show import Deeper, Shown, deeper, show, show_in_notebooks
 from .static import Drawing
+from .trouble import Trouble, check, post_mortem, trouble
+from .trouble_report import Report
+from .touch import touch
+from .toy import toy
+from .walk import Walk, walk
 
-__all__ = ["Drawing", "Flame", "Recorder", "View", "draw", "engines", "flame", "live"]
+__all__ = [
+    "Comparison", "Deeper", "Drawing", "Flame", "History", "Landscape", "Plot", "Recorder",
+    "Report", "Shown", "Trouble", "View", "Walk", "attention", "check", "deeper", "draw",
+    "engines", "filters", "flame", "image", "landscape", "live", "post_mortem", "show", "touch",
+    "toy", "trouble", "walk",
+]  # fmt: skip
+
+register()  # the magic `%%live`, if this is a notebook
+show_in_notebooks()  # tensors are shown as pictures from now on

@@ -9,6 +9,7 @@ the same way whatever its numbers are, and a page can change them in place.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable
 
 from .graph import Frame, GraphEdge, GraphNode, NodeKind, Snapshot
@@ -22,6 +23,7 @@ NODE_STYLES: dict[NodeKind, str] = {
     "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
     "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
     "gradient": 'shape=box style="filled,diagonals" fillcolor="#FBE9DA" color="#9A5B22"',
+    "failed": 'shape=box style="filled,bold" fillcolor="#FFD9D9" color="#B00020" penwidth=3',
     "group": 'shape=folder style=filled fillcolor="#EEF0F3" color="#5B6B82"',
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
@@ -32,6 +34,8 @@ SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
 NUMBER_WIDTH = 7
 SPACE = "\xa0"  # one that does not break and is not left out
+CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 12.0  # of Courier at 10 points, in points
+MARGIN_X, MARGIN_Y = 7.2, 4.32
 
 
 # What stands in a box ----------------------------------------------------------------
@@ -55,6 +59,8 @@ def name_text(node: GraphNode) -> str:
 
 def shape_text(node: GraphNode) -> str:
     """Write shape, type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
+    if node.kind == "failed":  # it has no result: these are the shapes of its operands
+        return shown(node.dtype) if node.dtype else "no result"
     where = "" if node.device == "cpu" else f" {node.device}"
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
@@ -161,19 +167,39 @@ def dot_text(
     computed = {edge.target for edge in graph.edges}
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
-        text = flow_text(flow).ljust(room, SPACE) if len(graph.edges) <= LABELLED_EDGES else ""
+        text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
         lines.append(_arrow(edge, flow, text, edge.source in computed, both))
     return "\n".join([*lines, "}", ""])
 
 
 def _box(node: GraphNode, lines: list[str], bad: bool) -> str:
     alarm = f' color="{ALARM}" penwidth=3' if bad else ""
-    return f"{node.id} [id={node.id} label={quoted(lines)} {NODE_STYLES[node.kind]}{alarm}]"
+    look = f"{NODE_STYLES[node.kind]}{alarm} {box_size(lines)}"
+    return f"{node.id} [id={node.id} label={quoted(lines)} {look}]"
+
+
+def box_size(lines: Iterable[str]) -> str:
+    """Say how large a box is: engines disagree on how wide a letter is that is not English."""
+    lines = list(lines)
+    width = max(map(columns, lines)) * CHARACTER_WIDTH + 2 * MARGIN_X
+    height = len(lines) * LINE_HEIGHT + 2 * MARGIN_Y
+    return f"width={width / 72:.4f} height={height / 72:.4f} fixedsize=true"
+
+
+def columns(text: str) -> int:
+    """Return how many letters wide a line is: those of East Asia, and faces, count as two.
+
+    >>> columns("tanh"), columns("日本")
+    (4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
 def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool, both: bool) -> str:
     # A space on either side keeps the number off the line.
-    label = f" label={quoted([f'{SPACE}{text}{SPACE}'])}" if text else ""
+    label = f" label={quoted([f' {text} '])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
     ends, more = f"{edge.source} -> {edge.target}", ""
     if edge.kind == "kept":

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from .summaries import Stats
 
 NodeKind = Literal[
-    "leaf", "parameter", "buffer", "op", "output", "constant", "group", "gradient",
+    "leaf", "parameter", "buffer", "op", "output", "constant", "group", "gradient", "failed",
 ]  # fmt: skip
 EdgeKind = Literal["forward", "backward", "kept"]
 
@@ -92,14 +92,19 @@ class Graph:
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
-        """Return the `Picture` of the protocol, with the laid-out `svg` in it."""
+        """Return the `Picture` of the protocol, with the laid-out `svg` in it.
+
+        It may be DOT text instead, for a page that has to lay it out itself.
+        """
+        by_page = svg.startswith("digraph")
+        laid_out = {"svg": "" if by_page else svg, "dot": svg if by_page else ""}
         return {
             "type": "picture",
             "structure": self.structure,
             "nodes": [{**asdict(node), "shape": list(node.shape)} for node in self.nodes],
             "edges": [asdict(edge) for edge in self.edges],
             "frames": [asdict(frame) for frame in self.frames],
-            "svg": svg,
+            **laid_out,
         }
 
 

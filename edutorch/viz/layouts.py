@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from ..errors import warn
 from .dot import dot_text
 from .graph import Graph, Snapshot
-from .render import LayoutError, LayoutTimeout, render
+from .render import LayoutError, LayoutTimeout, page_lays_out, render
 
 PATIENCE = 0.04
 """Seconds for which a loop waits for a new picture; a later one comes with a later message."""
@@ -36,6 +36,7 @@ class Layouts:
         self.asked = 0
         self.slow: set[str] = set()
         self._found: dict[str, Future[str]] = {}
+        self._latest: Future[str] | None = None
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "edutorch-layout")
 
@@ -49,13 +50,21 @@ class Layouts:
                 if len(self._found) == KEPT:
                     del self._found[next(iter(self._found))]
             self._found[graph.structure] = future  # the latest is the last to go
+            self._latest = future
         try:
             return future.result(patience)
         except NotYet:
             return None
 
+    @property
+    def ready(self) -> bool:
+        """Whether the picture that was asked for last is there."""
+        return self._latest is not None and self._latest.done()
+
     def _lay_out(self, graph: Graph) -> str:
         text = dot_text(blank_numbers(graph), self.rankdir, reserve=True)
+        if page_lays_out():
+            return text
         try:
             return render(text, timeout=LIMIT).decode()
         except LayoutError as error:  # the training matters more than its picture

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EdutorchError, missing_extra, warn
-from ..events import listening
 from .fold import Plan
+from .gauges import Gauges
 from .graph import Snapshot
+from .hand import BetweenSteps
+from .hearing import Hearing
+from .history import History
 from .layouts import LIMIT, PATIENCE
+from .lookback import LookBack
+from .mailbox import in_notebook, mailbox_of
 from .messages import Curve, State, patch_of
 from .names import Names
-from .pace import Gate, Throttle
+from .pace import UNSEEN_SHARE, Gate, Meter, Throttle, checked_pace
 from .recorder import Recorder, Watch
 from .render import engines, warm_up
 from .stage import Stage
 from .static import Drawing
+from .trouble import Trouble
 
 if TYPE_CHECKING:
     from ..nn import Module
@@ -27,13 +36,8 @@ if TYPE_CHECKING:
 SETTLED, ALL_AGAIN = 3, 10
 """Samples of one structure before only what is open is looked at; each so many, all is."""
 
-
 CURVES_EVERY = 1.0
 """Seconds after which whole curves are sent again; between, each grows by its latest point."""
-
-
-class PaceError(EdutorchError, ValueError):
-    """A pace was asked for at which no step would ever end."""
 
 
 class NothingRecordedError(EdutorchError, RuntimeError):
@@ -69,7 +73,7 @@ def live(
     return View(models, sys._getframe(1), steps_per_second, keep, rankdir)
 
 
-class View:
+class View(LookBack):
     """What `live` returns. Use it in a `with` statement around the loop.
 
     `view.parts` are what is shown beside the graph (see `part.py`).
@@ -89,17 +93,27 @@ class View:
         self._keep = keep
         self._recorder = Recorder(self._names, self._step_ended)
         self.parts = self._recorder.parts
-        self._listening = listening(self._recorder)
-        self._throttle = Throttle()
+        self._hearing = Hearing(self._recorder)
+        self._throttle, self._meter = Throttle(), Meter()
         self._gate = Gate(checked_pace(steps_per_second))
         self._full: tuple[Snapshot, int] | None = None  # the last step with all numbers
         self._last_structure = ""
         self._alike = 0  # for how many samples the graph has been the same
         self._watched: Plan | None = None
+        self.spent = 0.0  # seconds that showing the loop has taken so far, by our own clock
+        self._cost = 0.0  # of the last sampled step, in seconds
+        self._looked = 0  # the last step that was looked at
+        self._awaits = False  # the loop is asynchronous and calls `tick`
         self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir)
+        self.parts.append(Gauges(self._names, lambda: self._state != "running"))
+        self.history = History(self._stage)
+        self.parts.append(self.history)
+        self.trouble = Trouble(self._names, self._recorder, self._stage)
+        self.parts.append(self.trouble)
+        self.parts.append(BetweenSteps(self._names, lambda: self._gate.paused))
         self._state: State = "running"
         self._display: Any = None
 
@@ -172,8 +186,9 @@ class View:
     def __enter__(self) -> View:
         if self._stage.page is None and in_notebook():
             self._open_page()
-        self._throttle = Throttle()
-        self._listening.__enter__()
+        self._throttle = Throttle() if self._stage.page else Throttle(share=UNSEEN_SHARE)
+        self._meter.begin()
+        self._hearing.__enter__()
         return self
 
     def __exit__(
@@ -182,13 +197,28 @@ class View:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listening.__exit__(kind, error, trace)
+        self._hearing.__exit__(kind, error, trace)
         self._gate.resume()  # nothing holds what is over
+        failed = self.trouble.failed(error)
         self._recorder.finish()
+        self._recorder.snapshot = failed or self._recorder.snapshot
         self._names.frame = None
         self._state = "finished" if kind is None else "failed"
         self._send(patience=LIMIT)
         self._leave_picture()
+
+    async def __aenter__(self) -> View:
+        self._awaits = True
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+        self._awaits = False
 
     def _open_page(self) -> None:
         if not any(engine.available for engine in engines()):
@@ -200,7 +230,8 @@ class View:
         from IPython.display import display
 
         warm_up()
-        self._stage.page = LiveWidget(self._command)
+        self._stage.page = widget = LiveWidget(self._command)
+        self._gate.fetch = mailbox_of(widget)
         self._display = display(self._stage.page, display_id=True)
 
     def _leave_picture(self) -> None:
@@ -208,7 +239,7 @@ class View:
         if self._display is None or self._recorder.snapshot is None:
             return
         bundle = self.drawing()._repr_mimebundle_()
-        bundle["text/plain"] = f"{self._summary()}\n\n{bundle['text/plain']}"
+        bundle["text/plain"] = f"{self._summary()}\n\n{self.trouble.text()}{bundle['text/plain']}"
         if self._keep:
             from IPython.display import display
 
@@ -224,25 +255,60 @@ class View:
 
     def _step_ended(self, recorder: Recorder) -> None:
         """Note the loss, send what is due, wait if paused, and choose the next sample."""
+        self._cost = self._meter.end(recorder.sampled, recorder.cost)
         if recorder.loss is not None and "loss" not in self._logged:
             self._curve("loss").add(self.step, recorder.loss)
-        if self._stage.page is None:
-            recorder.sampling = self._throttle.sample()
-            if recorder.sampled:
-                self._throttle.spent(recorder.cost)
-            return
         if recorder.sampled:
-            if not self._gate.paused and self._throttle.due():
-                self._send()
-            self._gate.keep_pace()
-            if self._gate.paused:
-                self._hold()
+            self._throttle.looked(self._cost)
+            for name, value in (pair for part in self.parts for pair in part.scalars().items()):
+                self._curve(name).add(self.step, value)
+        if self._stage.page is None:
+            if recorder.sampled:
+                self._throttle.spent(self._cost)
+            recorder.sampling = self._throttle.sample() or self.history.wants(recorder)
+        elif self._awaits:  # `tick` holds it
+            self._show(recorder)
         else:
+            self._show(recorder)
             self._gate.keep_pace()
+            if recorder.sampled and self._gate.paused:
+                with self._standing():
+                    self._gate_passed(self._gate.wait(meanwhile=self._answer))
+            self._choose_sampling(recorder)
+        self._meter.begin()
+
+    async def tick(self) -> None:
+        """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.
+
+        For a loop inside `async with viz.live(model) as view:`, once in each step. Meanwhile
+        other tasks run; a plain `with` would stop them too.
+        """
+        await asyncio.sleep(0)
+        await self._gate.keep_pace_async()
+        recorder = self._recorder
+        if self._stage.page is not None:
+            if recorder.sampled and self._gate.paused:
+                with self._standing():
+                    self._gate_passed(await self._gate.wait_async(meanwhile=self._answer))
+            self._choose_sampling(recorder)
+        self._meter.begin()
+
+    def _show(self, recorder: Recorder) -> None:
+        if recorder.sampled:
+            self._looked = recorder.step
+        if self._gate.paused:
+            return
+        # A new picture waits for nothing.
+        pending = self._stage.asked and self._stage.layouts.ready
+        if pending or (recorder.sampled and self._throttle.due()):
+            self._send()
+
+    def _choose_sampling(self, recorder: Recorder) -> None:
         if recorder.sampled:
             self._choose_watch(recorder)
         # Before a pause the page must get the very step at which the loop stands.
         recorder.sampling = self._throttle.sample() or self._gate.paused
+        recorder.sampling |= self.history.wants(recorder)
 
     def _choose_watch(self, recorder: Recorder) -> None:
         """Take the numbers of a large graph only where it is open, once it has stayed the same.
@@ -265,25 +331,32 @@ class View:
         elif recorder.watch is None or self._watched is not plan:
             recorder.watch, self._watched = Watch.of(plan, snapshot), plan
 
-    def _hold(self) -> None:
+    @contextmanager
+    def _standing(self) -> Iterator[None]:
+        """Say "paused" as long as the block lasts, and then that it runs again."""
         self._state = "paused"
         self._send()
         try:
-            if not self._gate.wait(meanwhile=self._answer):
-                warn("no page answered, so the loop goes on")
+            yield
         finally:
             self._state = "running"
         if not self._gate.paused:
             self._send()
 
+    def _gate_passed(self, answered: bool) -> None:
+        if not answered:
+            warn("no page answered, so the loop goes on")
+
     def _command(self, content: dict[str, Any]) -> None:
         """Take a message of the page. While a loop runs, this is another thread than the loop's."""
-        self._gate.command(str(content.get("type")))
+        self._gate.command(content)
         if any(part.command(content) for part in self.parts):
             self._stage.asked = True
         self._stage.command(content)
         if self._stage.asked and self._state in ("finished", "failed"):
             self._send(patience=LIMIT, again=True)
+        elif content.get("type") in ("goto", "compare"):
+            self._send_past()
 
     def _answer(self) -> None:
         """Send again what stands still, if the page asked for it in another form."""
@@ -300,16 +373,21 @@ class View:
         if self._stage.page is None:
             return
         start = time.perf_counter()
-        snapshot, step = self._recorder.snapshot, self.step
+        snapshot = self._recorder.snapshot
+        step = self._looked if self._state == "running" else self.step
         if again and not self._recorder.full and self._full is not None:
             snapshot, step = self._full
-        patch = patch_of(step, self._state, self._curves, self.parts)
+        snapshot = self._seen(snapshot)
+        speed = self._gate.steps_per_second
+        patch = patch_of(step, self._state, self._curves, self.parts, speed)
         curves = None
         if self._state != "running" or start > self._curves_due:
             self._curves_due = start + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
         waited = self._stage.show(snapshot, patch, curves, patience)
-        self._throttle.spent(self._recorder.cost + time.perf_counter() - start - waited)
+        cost = self._cost + time.perf_counter() - start - waited
+        self.spent += cost
+        self._throttle.spent(cost)
 
     def _curve(self, name: str) -> Curve:
         return self._curves.setdefault(name, Curve())
@@ -320,20 +398,3 @@ class View:
 
     def __repr__(self) -> str:
         return f"<live view: {self._summary()}>"
-
-
-def checked_pace(steps_per_second: float | None) -> float | None:
-    if steps_per_second is not None and not steps_per_second > 0:
-        raise PaceError(
-            "viz.live",
-            f"steps_per_second must be positive, got {steps_per_second}",
-            hint="use 0.5 for one step every two seconds; None runs at full speed",
-        )
-    return steps_per_second
-
-
-def in_notebook() -> bool:
-    """Say whether we run in a Jupyter kernel, without importing anything of it."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None

@@ -54,7 +54,11 @@ class Curve:
 
 
 def patch_of(
-    step: int, state: State, curves: Mapping[str, Curve], parts: Iterable[Part] = ()
+    step: int,
+    state: State,
+    curves: Mapping[str, Curve],
+    parts: Iterable[Part] = (),
+    speed: float | None = None,
 ) -> dict[str, Any]:
     """Make the part of a `Patch` that has nothing to do with a graph."""
     found = ((part.name, part.patch()) for part in parts)
@@ -63,6 +67,7 @@ def patch_of(
         "step": step,
         "latest": {name: curve.latest for name, curve in curves.items()},
         "state": state,
+        "speed": speed,
         "parts": {name: data for name, data in found if data is not None},
     }
 

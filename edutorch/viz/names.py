@@ -55,6 +55,11 @@ class Names:
         for path, tensor in model.named_buffers():
             self._leaves[id(tensor)] = "buffer", *_split(prefix, path)
 
+    def name(self, tensor: Any, name: str) -> None:
+        """Call a leaf by this name, whatever it is called elsewhere."""
+        kind, module, _ = self.of(tensor)
+        self._leaves[id(tensor)] = kind, module, name
+
     def _called(self, model: Module) -> str:
         found = (name for name, value in variables(self.frame) if value is model)
         return next(found, type(model).__name__)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import EdutorchError
 
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
@@ -13,7 +20,16 @@ SHARE = 0.05
 """Watching may take this part of the time."""
 
 EARLY = 1.0
-"""For so many seconds every step is sampled, so that a short loop loses nothing."""
+"""For so many seconds every step is sampled, so that a short loop loses nothing…"""
+
+EARLY_COST = 0.2
+"""…unless that has cost so many seconds."""
+
+FIRST, FIRST_SHARE = 3, 0.25
+"""The first messages, for which everything is done for the first time, may come sooner."""
+
+UNSEEN_SHARE = 0.005
+"""The part of the time where nothing is displayed."""
 
 SHORT_WAIT = 0.05
 """Seconds of one wait: after each, interrupts and commands are looked at."""
@@ -22,28 +38,119 @@ ANSWER_LIMIT = 5.0
 """Seconds that a pause asked for by the program waits for a page that can end it."""
 
 
+class PaceError(EdutorchError, ValueError):
+    """A pace was asked for at which no step would ever end."""
+
+
+def is_pace(value: Any) -> bool:
+    """Say whether `value` can be a number of steps per second."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def checked_pace(steps_per_second: float | None) -> float | None:
+    """Return a pace as it was given; None: as fast as it can.
+
+    Raises: PaceError: it is not a positive number.
+    """
+    if steps_per_second is not None and not is_pace(steps_per_second):
+        raise PaceError(
+            "viz.live",
+            f"steps_per_second must be positive, got {steps_per_second}",
+            hint="use 0.5 for one step every two seconds; None runs at full speed",
+        )
+    return steps_per_second
+
+
 class Throttle:
     """Says which steps are worth looking at.
 
     After something has cost `c` seconds, the next one comes no sooner than
-    c / SHARE later.
+    c / share later.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, share: float = SHARE
+    ) -> None:
         self._clock = clock
         self._start = self._next = clock()
+        self._early = EARLY_COST
+        self._messages = 0
+        self._apart = False  # whether steps passed since the last look
+        self._phase = self._delay = 0
+        self.share = share
 
     def due(self) -> bool:
         """Say whether a message may be sent now."""
         return self._clock() >= self._next
 
     def sample(self) -> bool:
-        """Say whether the step that begins now shall be sampled."""
-        return self.due() or self._clock() < self._start + EARLY
+        """Say whether the step that begins now shall be sampled; asked once in each step.
+
+        Where several networks take turns, none must be missed for ever: between looks that are
+        far apart one or two steps more are let pass, now and then.
+        """
+        if self._early > 0 and self._clock() < self._start + EARLY:
+            return True
+        if not self.due():
+            self._apart = True
+            return False
+        if self._apart and self._delay:
+            self._delay -= 1
+            return False
+        self._apart = False
+        self._phase = (self._phase + 1) % 3
+        self._delay = self._phase
+        return True
+
+    def looked(self, seconds: float) -> None:
+        """Note what a step cost that was sampled, sent or not."""
+        self._early -= seconds
+
+    def rest(self) -> None:
+        """Note that a message was sent beside the loop: its own next one comes no sooner."""
+        self._next = max(self._next, self._clock() + SHORTEST)
 
     def spent(self, seconds: float) -> None:
-        """Note that a message was sent and what it cost."""
-        self._next = self._clock() + max(SHORTEST, seconds / SHARE)
+        """Note that a message was sent and what it cost, with the step that it tells of."""
+        self._messages += 1
+        first = self._messages <= FIRST and self.share == SHARE
+        share = FIRST_SHARE if first else self.share
+        self._next = self._clock() + max(SHORTEST, seconds / share)
+
+
+class Meter:
+    """Finds what looking at a step really costs: how much longer it takes than the others.
+
+    The recorder's own clock misses what makes an op that is listened to slower than others. But
+    steps also differ by themselves: so the answer lies between once and `MOST` times that clock.
+    """
+
+    KEPT = 15
+    MOST = 4.0
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._plain: deque[float] = deque(maxlen=self.KEPT)
+        self._began = clock()
+
+    def begin(self) -> None:
+        """Note that a step begins now."""
+        self._began = self._clock()
+
+    def end(self, sampled: bool, own: float) -> float:
+        """Note that it has ended, and return what looking at it cost.
+
+        Args:
+            sampled: whether it was looked at.
+            own: seconds by the recorder's own clock.
+        """
+        took = self._clock() - self._began
+        if not sampled:
+            self._plain.append(took)
+            return 0.0
+        if not self._plain:
+            return 2 * own
+        return min(max(own, took - statistics.median(self._plain)), self.MOST * own)
 
 
 class Gate:
@@ -61,6 +168,8 @@ class Gate:
         self._alone = False
         self.paused = False
         self.answered = False
+        self.let_go = False
+        self.fetch: Callable[[], bool] | None = None  # see `mailbox.py`
 
     def pause(self) -> None:
         """Hold the loop at the end of a step."""
@@ -77,11 +186,33 @@ class Gate:
         self._steps += 1
         self._wake.set()
 
-    def command(self, kind: str) -> None:
-        """Do what the page asks for."""
+    def command(self, content: dict[str, Any]) -> None:
+        """Do what the page asks for. A speed that makes no sense changes nothing."""
         self.answered = True
         actions = {"pause": self.pause, "resume": self.resume, "step": self.step_once}
-        actions.get(kind, lambda: None)()
+        kind, value = content.get("type"), content.get("value")
+        if kind == "speed" and (value is None or is_pace(value)):
+            self.steps_per_second = value
+        actions.get(str(kind), lambda: None)()
+
+    def holds(self, limit: float = ANSWER_LIMIT) -> Iterator[float]:
+        """Yield the seconds of each short wait until the loop may go on.
+
+        If no page ever answers, it is let go in the end (`let_go`), and does not wait again for
+        one to appear. The waits are short so that an interrupt gets through on every system.
+        """
+        end = time.monotonic() + limit
+        self.let_go = False
+        while self.paused:
+            self._wake.clear()
+            if self._steps:
+                self._steps -= 1
+                return
+            if not self.answered and (self._alone or time.monotonic() > end):
+                self._alone, self.let_go, self.paused = True, True, False
+                return
+            yield SHORT_WAIT
+        self._steps = 0
 
     def wait(
         self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
@@ -90,29 +221,47 @@ class Gate:
 
         Args:
             meanwhile: called again and again.
-
-        Having waited in vain once, it does not wait again for a page to appear.
-        The waits are short so that an interrupt gets through on every system.
         """
-        end = time.monotonic() + limit
-        while self.paused:
-            self._wake.clear()
-            if self._steps:
-                self._steps -= 1
-                return True
-            if not self.answered and (self._alone or time.monotonic() > end):
-                self._alone, self.paused = True, False
-                return False
-            self._wake.wait(SHORT_WAIT)
+        for seconds in self.holds(limit):
+            if not self._heard():
+                self._wake.wait(seconds)
             meanwhile()
-        self._steps = 0
-        return True
+        return not self.let_go
+
+    async def wait_async(
+        self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Wait as `wait` does, while other tasks of the event loop run."""
+        for seconds in self.holds(limit):
+            if not self._heard():
+                await asyncio.sleep(seconds)
+            meanwhile()
+        return not self.let_go
+
+    def delays(self) -> Iterator[float]:
+        """Yield the seconds of each short wait until the next step is due. A pause ends it."""
+        now = time.monotonic()
+        while self.steps_per_second is not None and not self.paused:
+            left = self._last + 1 / self.steps_per_second - (now := time.monotonic())
+            if left <= 0:
+                break
+            yield min(left, SHORT_WAIT)
+        self._last = now
 
     def keep_pace(self) -> None:
-        """Wait until the next step is due. A pause ends this wait."""
-        now = time.monotonic()
-        if self.steps_per_second is not None:
-            end = self._last + 1 / self.steps_per_second
-            while not self.paused and (now := time.monotonic()) < end:
-                time.sleep(min(end - now, SHORT_WAIT))
-        self._last = now
+        """Wait until the next step is due."""
+        self._heard()
+        for seconds in self.delays():
+            time.sleep(seconds)
+            self._heard()
+
+    async def keep_pace_async(self) -> None:
+        """Wait as `keep_pace` does, while other tasks of the event loop run."""
+        self._heard()
+        for seconds in self.delays():
+            await asyncio.sleep(seconds)
+            self._heard()
+
+    def _heard(self) -> bool:
+        """Fetch the page's commands where they do not come by themselves; say if one came."""
+        return self.fetch is not None and self.fetch()

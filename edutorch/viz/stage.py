@@ -6,6 +6,7 @@ be explored, a walk through backward. Each gives snapshots of whole graphs.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Protocol
 
@@ -51,6 +52,7 @@ class Stage:
         self.asked = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
         self._shown = ""  # the structure that the page has
+        self._lock = threading.RLock()  # a page that looks back is answered beside the loop
 
     def command(self, content: dict[str, Any]) -> bool:
         """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
@@ -87,6 +89,16 @@ class Stage:
             curves: all points of each curve; None: only their latest ones are new.
             patience: seconds to wait for a new layout; with a later one the picture comes later.
         """
+        with self._lock:
+            return self._show(snapshot, patch, curves, patience)
+
+    def _show(
+        self,
+        snapshot: Snapshot | None,
+        patch: dict[str, Any],
+        curves: dict[str, Any] | None,
+        patience: float | None,
+    ) -> float:
         if self.page is None:
             return 0.0
         self.asked = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -122,22 +123,24 @@ class Drawing:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture to `path`, whole or not at all; its ending says the format.
 
-        Raises: FormatError: the name does not end in .svg, .png or .dot.
+        A page (.html) can be zoomed and walked through, and needs nothing else.
+
+        Raises: FormatError: the name does not end in .svg, .png, .dot or .html.
         """
         path = Path(path)
         contents = {
             ".svg": lambda: self.svg.encode(),
             ".png": self.png,
             ".dot": self.dot.encode,
+            ".html": self._page,
         }
-        if path.suffix.lower() not in contents:
-            raise FormatError(
-                "save",
-                f"cannot tell the format of {path.name!r}",
-                hint="use a name that ends in .svg, .png or .dot",
-            )
-        write_whole(path, contents[path.suffix.lower()]())
+        write_whole(path, checked_format("save", path, contents)())
         return path
+
+    def _page(self) -> bytes:
+        from .export import drawing_page
+
+        return drawing_page(self).encode()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Give a notebook each form it may know; without Graphviz only the table."""
@@ -153,6 +156,25 @@ class Drawing:
     def __repr__(self) -> str:
         graph = self.snapshot.graph
         return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
+
+
+def checked_format(
+    where: str, path: Path, contents: Mapping[str, Callable[[], bytes]]
+) -> Callable[[], bytes]:
+    """Return what writes the format that a name's ending says.
+
+    Raises: FormatError: it is none of `contents`.
+    """
+    write = contents.get(path.suffix.lower())
+    if write is None:
+        *most, last = contents
+        endings = f"{', '.join(most)} or {last}" if most else last
+        raise FormatError(
+            where,
+            f"cannot tell the format of {path.name!r}",
+            hint=f"use a name that ends in {endings}",
+        )
+    return write
 
 
 def write_whole(path: Path, content: bytes) -> None:

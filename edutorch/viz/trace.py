@@ -22,10 +22,22 @@ from .summaries import Stats, summarize
 
 def trace(tensor: Tensor, names: Names) -> Snapshot:
     """Return the graph behind `tensor`, with the values and gradients still known."""
+    return arrange(gathered(tensor, names), [root_key(tensor)], names.classes)
+
+
+def root_key(tensor: Tensor) -> Key:
+    """Return the key of a tensor: that of its node, or its own."""
+    if tensor._node is None or tensor._node is LEAF:
+        return leaf_key(tensor)
+    return tensor._node._order
+
+
+def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
+    """Return a vertex for each op and leaf behind `tensor`, and for numbers it was made with."""
     vertices: dict[Key, Vertex] = {}
     if tensor._node is None or tensor._node is LEAF:
-        key = add_leaf(vertices, tensor, names)
-        return arrange(vertices, [key], names.classes)
+        add_leaf(vertices, tensor, names)
+        return vertices
     for step in reachable([tensor._node]):
         if isinstance(step, Tensor):
             add_leaf(vertices, step, names)
@@ -39,7 +51,7 @@ def trace(tensor: Tensor, names: Names) -> Snapshot:
     result = vertices[tensor._node._order]
     result.value = summarize(tensor._array, bars=True)
     result.grad = stats_of(tensor._grad)
-    return arrange(vertices, [tensor._node._order], names.classes)
+    return vertices
 
 
 def leaf_key(tensor: Tensor) -> Key:

@@ -78,7 +78,7 @@ def bottom_up(root: Group) -> list[Group]:
 
 
 def is_op(node: GraphNode) -> bool:
-    return node.kind in ("op", "output", "gradient")
+    return node.kind in ("op", "output", "gradient", "failed")
 
 
 # Calls of modules ----------------------------------------------------------------------------

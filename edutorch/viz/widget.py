@@ -11,14 +11,15 @@ import anywidget
 import traitlets
 
 from .browser import folder
+from .render import graphviz_for_pages, page_lays_out
 
 MODULES = (
     "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
-    "viewport", "panels", "live",
+    "viewport", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
 
-STYLES = ("live",)
+STYLES = ("live", "gauges", "history", "trouble", "touch", "walk")
 
 
 @functools.cache
@@ -30,6 +31,17 @@ def script() -> str:
     texts = [(folder() / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
     text = re.sub(r"^import .*\n", "", "\n".join(texts), flags=re.MULTILINE)
     return re.sub(r"^export (?!default)", "", text, flags=re.MULTILINE)
+
+
+def own_graphviz() -> str:
+    """Return the page's own Graphviz as a constant, for where Python has none; else nothing."""
+    if not page_lays_out():
+        return ""
+    text = graphviz_for_pages().read_text(encoding="utf-8")
+    body, _, names = text.rpartition("export{")
+    found = re.search(r"(\w+) as Graphviz\b", names)
+    assert found is not None, "widgets/vendor/graphviz.js is not the module it should be"
+    return f"const edutorchGraphviz = (() => {{{body}\nreturn {found[1]};}})();\n"
 
 
 @functools.cache
@@ -47,7 +59,7 @@ class LiveWidget(anywidget.AnyWidget):
     curves = traitlets.Dict().tag(sync=True)
 
     def __init__(self, on_command: Callable[[dict[str, Any]], None]) -> None:
-        self._esm, self._css = script(), style()
+        self._esm, self._css = own_graphviz() + script(), style()
         super().__init__()
         comm: Any = self.comm
         if hasattr(comm, "_reply_subshell_for"):

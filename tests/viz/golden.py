@@ -120,6 +120,8 @@ def everything() -> dict[str, Any]:
     """Return the content of each golden file by name; null stands for NaN."""
     commands = [
         *({"type": kind} for kind in ("pause", "resume", "step", "ready")),
+        {"type": "speed", "value": 2.5},
+        {"type": "speed", "value": None},
         {"type": "open", "group": "layers.0"},
         {"type": "close", "group": "layers.0"},
     ]

@@ -47,7 +47,7 @@ def test_the_buffer_has_two_numbers_per_node_one_per_edge_and_each_of_few():
 def test_commands():
     for command in stored("command.json"):
         gate = Gate()
-        gate.command(command["type"])
+        gate.command(command)
         assert gate.answered
         assert gate.paused == (command["type"] in ("pause", "step"))
 

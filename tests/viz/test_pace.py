@@ -7,7 +7,7 @@ import time
 import pytest
 
 from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, Gate, Throttle
+from edutorch.viz.pace import EARLY, FIRST, Gate, Meter, Throttle
 
 
 class Clock:
@@ -21,6 +21,8 @@ def test_a_message_that_cost_much_is_followed_by_a_longer_rest():
     clock = Clock()
     throttle = Throttle(clock)
     assert throttle.due()
+    for _ in range(FIRST):
+        throttle.spent(0.01)  # these may come sooner
     throttle.spent(0.01)
     for after, due in ((0.1, False), (0.19, False), (0.21, True)):
         clock.now = 100 + after
@@ -63,8 +65,8 @@ def later(action, seconds=0.15):
 
 def test_resume_from_another_thread():
     gate = Gate()
-    gate.command("pause")
-    timer = later(lambda: gate.command("resume"))
+    gate.command({"type": "pause"})
+    timer = later(lambda: gate.command({"type": "resume"}))
     start = time.monotonic()
     assert gate.wait()
     assert 0.1 < time.monotonic() - start < 2
@@ -73,11 +75,11 @@ def test_resume_from_another_thread():
 
 def test_step_lets_one_step_through_and_holds_again():
     gate = Gate()
-    gate.command("pause")
-    gate.command("step")
+    gate.command({"type": "pause"})
+    gate.command({"type": "step"})
     assert gate.wait()
     assert gate.paused
-    timer = later(lambda: gate.command("resume"))
+    timer = later(lambda: gate.command({"type": "resume"}))
     assert gate.wait()
     assert not gate.paused
     timer.join()
@@ -85,10 +87,10 @@ def test_step_lets_one_step_through_and_holds_again():
 
 def test_resume_forgets_steps_that_were_asked_for():
     gate = Gate()
-    gate.command("step")
-    gate.command("resume")
+    gate.command({"type": "step"})
+    gate.command({"type": "resume"})
     assert gate.wait()
-    gate.command("pause")
+    gate.command({"type": "pause"})
     timer = later(gate.resume)
     start = time.monotonic()
     assert gate.wait()
@@ -108,8 +110,8 @@ def test_a_pause_that_no_page_answers_ends():
 def test_a_page_that_answers_keeps_the_pause():
     gate = Gate()
     gate.pause()
-    later(lambda: gate.command("ready"), 0.05)
-    timer = later(lambda: gate.command("resume"), 0.5)
+    later(lambda: gate.command({"type": "ready"}), 0.05)
+    timer = later(lambda: gate.command({"type": "resume"}), 0.5)
     start = time.monotonic()
     assert gate.wait(limit=0.2)
     assert time.monotonic() - start > 0.4
@@ -118,13 +120,13 @@ def test_a_page_that_answers_keeps_the_pause():
 
 def test_an_unknown_command_does_nothing():
     gate = Gate()
-    gate.command("format the disk")
+    gate.command({"type": "format the disk"})
     assert not gate.paused
 
 
 def test_an_interrupt_ends_the_wait():
     gate = Gate()
-    gate.command("pause")
+    gate.command({"type": "pause"})
     later(lambda: signal.raise_signal(signal.SIGINT), 0.1)
     with pytest.raises(KeyboardInterrupt):
         gate.wait()
@@ -153,3 +155,49 @@ def test_what_json_cannot_hold_becomes_null():
     curve.add(1, float("nan"))
     curve.add(2, float("inf"))
     assert curve.points() == [(1, None), (2, None)]
+
+
+def test_the_first_messages_may_come_sooner():
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle.spent(1.0)
+    clock.now += 5
+    assert throttle.due()
+
+
+def test_early_looks_have_a_budget():
+    throttle = Throttle(Clock())
+    throttle.spent(1.0)
+    assert throttle.sample()
+    throttle.looked(1.0)
+    assert not throttle.sample()
+
+
+def test_looks_far_apart_meet_every_one_of_those_who_take_turns():
+    clock = Clock()
+    throttle = Throttle(clock)
+    clock.now += EARLY
+    looked = set()
+    for step in range(600):
+        clock.now += 0.05
+        if throttle.sample():
+            looked.add(step % 6)  # six networks; a look is due after each 12 steps
+            throttle.spent(0.03)
+    assert len(looked) > 2
+
+
+def test_what_a_look_costs_is_how_much_longer_its_step_takes():
+    clock = Clock()
+    meter = Meter(clock)
+
+    def step(seconds, sampled, own=0.0):
+        meter.begin()
+        clock.now += seconds
+        return meter.end(sampled, own)
+
+    assert step(0.5, True, own=0.1) == 0.2  # nothing to compare with yet
+    for _ in range(5):
+        assert step(0.5, False) == 0
+    assert step(0.8, True, own=0.1) == pytest.approx(0.3)
+    assert step(0.5, True, own=0.1) == 0.1  # never less than its own clock says
+    assert step(60, True, own=0.1) == pytest.approx(0.4)  # a step may be long for other reasons

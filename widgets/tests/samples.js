@@ -49,7 +49,7 @@ export function samplePicture() {
 
 /** @returns {any} */
 export function samplePatch(more = {}) {
-  return { type: "patch", structure: "s1", step: 1, tiny: {}, tinyGrad: {}, bad: [], latest: {}, parts: {}, state: "running", layouts: 1, ...more };
+  return { type: "patch", structure: "s1", step: 1, tiny: {}, tinyGrad: {}, bad: [], latest: {}, parts: {}, speed: null, state: "running", layouts: 1, ...more };
 }
 
 /** A model as anywidget gives it; `change` sets traits as one message from Python does. */

@@ -1,0 +1,185 @@
+"""What watching a training loop costs, and how fast its picture follows.
+
+A page that takes what it is shown at once stands in for the browser (`tests/browser/test_rates.py`
+has a real one). The graphs are deep and mixed, so that nothing in them folds by repetition, and all
+boxes are open. CPU time and wall time differ on a busy machine: the costs are CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from . import report
+
+SIZES = (100, 500, 2000)
+UNARY = ("tanh", "sin", "sigmoid", "cos", "square")
+ROUNDS = 3
+MORE = 12
+"""After so many ops a parameter comes in."""
+
+
+class Reader:
+    """A page that reads all it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[float] = []
+        self.bytes: list[int] = []
+        self.first = 0.0
+
+    def show(self, picture: Any, patch: dict[str, Any], numbers: bytes, curves: Any) -> None:
+        import json
+
+        self.sent.append(time.perf_counter())
+        if picture and not self.first:
+            self.first = time.perf_counter()
+        parts = {key: value for key, value in patch.items() if key != "parts"}
+        self.bytes.append(len(numbers) + len(json.dumps(parts)))
+
+
+def deep(nodes: int, size: tuple[int, int] = (8, 8)) -> Callable[[], None]:
+    """Return a training step whose graph has about so many nodes: a chain with parameters."""
+    import edutorch as torch
+
+    chance = random.Random(0)
+    names, parameters = [], []
+    count = 1
+    while count < nodes - 1:
+        if len(names) % MORE == MORE - 1 and count < nodes - 2:
+            names.append("mul")
+            parameters.append(torch.rand(*size, requires_grad=True))
+            count += 2
+        else:
+            names.append(chance.choice(UNARY))
+            count += 1
+    start = torch.rand(*size, requires_grad=True)
+    parameters = [start, *parameters]
+    optimizer = torch.optim.SGD(parameters, lr=1e-3)
+
+    def step() -> None:
+        x, later = start, iter(parameters[1:])
+        for name in names:
+            x = x * next(later) if name == "mul" else getattr(x, name)()
+        optimizer.zero_grad()
+        x.sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def busy(step: Callable[[], None], seconds: float) -> tuple[int, float]:
+    """Run a loop for so long, and return how many steps and how much CPU of this thread it took."""
+    count, end = 0, time.perf_counter() + seconds
+    start = time.thread_time()
+    while time.perf_counter() < end:
+        step()
+        count += 1
+    return count, time.thread_time() - start
+
+
+def opened(step: Callable[[], None], shown: bool = True) -> Any:
+    """Return a view in which every box is open."""
+    from edutorch.viz import live
+    from edutorch.viz.fold import Choice
+    from edutorch.viz.pace import UNSEEN_SHARE
+
+    view = live()
+    view._stage.choice = Choice(limit=5000)
+    if shown:
+        view._stage.page = Reader()
+    else:
+        view._throttle.share = UNSEEN_SHARE
+    return view
+
+
+def measured(nodes: int, seconds: float, size: tuple[int, int]) -> dict[str, float]:
+    """Measure one graph: alone, watched, and recorded with nothing displayed, in turns."""
+    step = deep(nodes, size)
+    step()
+    views = {"alone": None, "watched": opened(step), "unseen": opened(step, shown=False)}
+    page = views["watched"]._stage.page
+    begin = time.perf_counter()
+    stalls = []
+    # As inside `with view`, but what the throttle knows lasts from one block to the next.
+    with views["watched"]._hearing:
+        while not page.first and time.perf_counter() < begin + 20:
+            one = time.perf_counter()
+            step()
+            stalls.append(time.perf_counter() - one)
+        first = page.first - begin
+        busy(step, seconds)  # the first messages and the first second are something else
+    with views["unseen"]._hearing:
+        busy(step, 1.5)
+    steps, cpu = dict.fromkeys(views, 0), dict.fromkeys(views, 0.0)
+    sent, spent = len(page.sent), views["watched"].spent
+    left = dict.fromkeys(views, time.perf_counter())
+    for _ in range(ROUNDS):
+        for name, view in views.items():
+            if view is not None:  # its throttle's rest does not pass while others run
+                view._throttle._next += time.perf_counter() - left[name]
+            with view._hearing if view is not None else nullcontext():
+                count, took = busy(step, seconds)
+            left[name] = time.perf_counter()
+            steps[name] += count
+            cpu[name] += took
+    each = {name: cpu[name] / steps[name] for name in views}
+    return {
+        "step": each["alone"] * 1e3,
+        "rate": (len(page.sent) - sent) / (ROUNDS * seconds),
+        "bytes": statistics.median(page.bytes[-10:]),
+        "own": (views["watched"].spent - spent) / (ROUNDS * seconds),
+        "watched": each["watched"] / each["alone"] - 1,
+        "unseen": each["unseen"] / each["alone"] - 1,
+        "first": first * 1e3,
+        "stall": (max(stalls) - statistics.median(stalls)) * 1e3,
+    }
+
+
+def large(nodes: int = 10_000) -> str:
+    """Say how long a very large graph takes to open folded, and its slowest fold to open."""
+    from edutorch.viz import live
+
+    step = deep(nodes)
+    view = live()
+    reader = Reader()
+    view._stage.page = reader
+    begin = time.perf_counter()
+    with view:
+        while not reader.first and time.perf_counter() < begin + 60:
+            step()
+        first = reader.first - begin
+    pick = view._stage.plan(view._recorder.snapshot.graph).graph
+    keys = [node.group for node in pick.nodes if node.group][:6]
+    times = []
+    for key in keys:
+        start, sent = time.perf_counter(), len(reader.sent)
+        view._command({"type": "open", "group": key})
+        while len(reader.sent) == sent and time.perf_counter() < start + 20:
+            threading.Event().wait(0.01)
+        times.append(time.perf_counter() - start)
+    return (
+        f"{nodes:,} nodes open folded to {len(pick.nodes)} boxes in {first:.2f} s; "
+        f"a fold opens in {max(times, default=0):.2f} s at most (of {len(times)})."
+    )
+
+
+def run(options: argparse.Namespace) -> str:
+    """Return the tables."""
+    size = (options.rows, options.rows)
+    rows = []
+    for nodes in options.nodes:
+        m = measured(nodes, options.seconds, size)
+        rows.append([
+            str(nodes), f"{m['step']:.2f}", f"{m['rate']:.1f}", f"{m['bytes']:.0f}",
+            f"{m['own']:.1%}", f"{m['watched']:+.1%}", f"{m['unseen']:+.1%}",
+            f"{m['first']:.0f}", f"{m['stall']:.0f}",
+        ])  # fmt: skip
+    header = ["nodes", "ms per step, alone", "updates per s", "bytes per update", "own accounting",
+              "watched", "nothing displayed", "first picture, ms", "longest stall, ms"]  # fmt: skip
+    return report.table(header, rows) + ("\n\n" + large() if options.large else "")

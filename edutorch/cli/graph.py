@@ -1,0 +1,149 @@
+"""`python -m edutorch graph SCRIPT`: the picture of a script's graph, without a notebook.
+
+The script runs as with `run`. What its last backward went through is drawn; without a
+backward, what was recorded last; after an error, as far as it got.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from types import FrameType, ModuleType, SimpleNamespace
+from typing import Any, cast
+
+from ..errors import EdutorchError
+from .run import run
+
+FORMATS = (".svg", ".png", ".html", ".dot")
+ROWS = 200
+USAGE = "edutorch graph"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `graph`, which may stand before the script or behind it."""
+    parser.add_argument("-o", "--output", metavar="FILE", help="write FILE.svg, .png, .html, .dot")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--backward", action="store_true", help="draw the graph of backward")
+    which.add_argument("--both", action="store_true", help="draw forward and backward")
+    parser.add_argument(
+        "--open", action="append", default=[], metavar="PATH", help="show a module open"
+    )
+
+
+def graph(options: argparse.Namespace, rest: list[str]) -> int:
+    """Run the script and draw; return the exit code: the script's own, if it has one.
+
+    Args:
+        rest: arguments that are the script's in any case.
+    """
+    behind = argparse.ArgumentParser(prog=USAGE, add_help=False, allow_abbrev=False)
+    add_options(behind)
+    more, left = behind.parse_known_args(options.arguments)
+    output = more.output or options.output
+    if problem := wrong_output(output):
+        print(f"{USAGE}: {problem}", file=sys.stderr)
+        return 2
+    backward, both = options.backward or more.backward, options.both or more.both
+    part = "both" if both else "backward" if backward else "forward"
+    recorder, code = recorded(options.script, [*left, *rest])
+    if recorder is None:
+        return code
+    try:
+        done = drawn(recorder, part, [*options.open, *more.open], output)
+    except (EdutorchError, OSError) as error:
+        print(f"{USAGE}: {error}", file=sys.stderr)
+        return code or 1
+    return code or done
+
+
+def wrong_output(output: str | None) -> str:
+    """Say what is wrong with the name of a file, before anything runs."""
+    if output is None:
+        return ""
+    path = Path(output)
+    if path.suffix.lower() not in FORMATS:
+        known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        return f"cannot tell the format of {output!r}; use a name that ends in {known}"
+    if not path.absolute().parent.is_dir():
+        return f"there is no folder {str(path.parent)!r} to write {path.name!r} in"
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        return f"cannot write {output!r}"
+    return ""
+
+
+def recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
+    """Run a script with a recorder listening; return that, None if it never ran, and the code."""
+    from ..events import listening
+    from ..viz.names import Names
+    from ..viz.recorder import Recorder
+
+    recorder = Recorder(Names((), cast(FrameType, ScriptFrame())), detailed=True)
+    failed, code = False, 0
+    try:
+        with listening(recorder):
+            code = run(script, arguments)
+            if code:
+                return None, code
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001 (it is reported, and decides the exit code)
+        sys.stdout.flush()
+        sys.excepthook(type(error), error, error.__traceback__)
+        failed, code = True, 130 if isinstance(error, KeyboardInterrupt) else 1
+    if failed and recorder.pending:
+        recorder.finish_step()
+    recorder.finish()
+    return recorder, code
+
+
+class ScriptFrame(SimpleNamespace):
+    """The variables of the script, wherever it stands: names are taken from them."""
+
+    @property
+    def f_locals(self) -> dict[str, Any]:
+        main: ModuleType | None = sys.modules.get("__main__")
+        return vars(main) if main is not None else {}
+
+    f_globals = f_locals
+
+
+def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
+    """Draw what was recorded, into a file or as a table on the terminal."""
+    from ..viz.mirror import mirrored
+    from ..viz.static import Drawing
+
+    if recorder.snapshot is None:
+        print(
+            f"{USAGE}: nothing was recorded: the script computed nothing from a tensor "
+            "with requires_grad=True",
+            file=sys.stderr,
+        )
+        return 1
+    whole = recorder.snapshot
+    for group in groups:
+        if group not in whole.graph.modules:
+            known = ", ".join(whole.graph.modules) or "no module at all"
+            print(f"{USAGE}: --open: there is no module {group!r} in the graph; there is {known}",
+                  file=sys.stderr)  # fmt: skip
+            return 2
+    drawing = Drawing(mirrored(whole, part))
+    if groups:
+        drawing = drawing.open(*groups)
+    if output is None:
+        print(drawing.table(ROWS))
+        return 0
+    path = Path(output)
+    if path.suffix.lower() == ".html":
+        from ..viz.export import drawing_page
+        from ..viz.static import write_whole
+
+        write_whole(path, drawing_page(drawing).encode())
+    else:
+        drawing.save(path)
+    size = f"{len(drawing.snapshot.graph.nodes)} boxes for {len(whole.graph.nodes)} nodes"
+    print(f"{output}: {size}", file=sys.stderr)
+    return 0

@@ -1,0 +1,56 @@
+"""Listens to every op of a step that is looked at, and between such steps only to milestones.
+
+An op that somebody listens to takes many times as long as one that nobody does. So a recorder
+that wants no numbers leaves the list of listeners, and comes back when the next look is due.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..events import Stepped, hearing_milestones
+from ..modes import current, listening, switch
+from .recorder import Recorder
+
+
+class Hearing:
+    """A block in which a recorder hears a loop: `with Hearing(recorder): ...`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._listening = listening(self.event)
+        self._milestones = hearing_milestones(self.milestone)
+
+    def __enter__(self) -> Hearing:
+        self._milestones.__enter__()
+        self._listening.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._listening.__exit__(*exception)
+        self._milestones.__exit__(*exception)
+
+    def event(self, event: Any) -> None:
+        """Take one event of many. A step that is not looked at ends this at its first."""
+        self.recorder(event)
+        if not self.recorder.sampling and not isinstance(event, Stepped):  # that comes twice
+            self._leave()
+
+    def milestone(self, event: Any) -> None:
+        """Hear how far the loop is, when nothing else is heard; perhaps listen again."""
+        modes = current()
+        if self.event in modes.listeners:
+            if not self.recorder.sampling:
+                self._leave()
+            return
+        self.recorder.milestone(event)
+        if self.recorder.sampling:
+            if not isinstance(event, Stepped):
+                self.recorder.sampled_whole = False  # its forward is over already
+            switch(modes, listeners=(*modes.listeners, self.event))
+
+    def _leave(self) -> None:
+        # A mode of the user's that is left later may bring the listener back: then, once more.
+        modes = current()
+        others = tuple(each for each in modes.listeners if each != self.event)
+        switch(modes, listeners=others)

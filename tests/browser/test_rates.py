@@ -1,0 +1,78 @@
+"""How often a picture is painted while a loop is busy, and how long a number takes to the page."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from typing import Any
+
+import pytest
+
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LOOP = """
+import json, time
+from benchmarks.live import deep, opened
+from edutorch.viz import live
+from edutorch.viz.fold import Choice
+step = deep({nodes})
+step()
+view = live()
+view._stage.choice = Choice(limit=5000)
+sent = {{}}
+with view:
+    show = view._stage.page.show
+    def watched(picture, patch, numbers, curves=None):
+        sent[patch["step"]] = time.time() * 1000
+        show(picture, patch, numbers, curves)
+    view._stage.page.show = watched
+    end = time.monotonic() + {seconds}
+    while time.monotonic() < end:
+        {share}
+        step()
+print("SENT", json.dumps(sent))
+"""
+
+# Notes when each step was painted: the first frame in which the counter says it.
+WATCH = """() => {
+  window.painted = {};
+  const look = () => {
+    const step = document.querySelector(".edutorch-live .step")?.textContent.slice(5);
+    const drawn = document.querySelector(".edutorch-live g.node");
+    if (step && drawn && !(step in window.painted)) window.painted[step] = Date.now();
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
+@pytest.mark.parametrize("nodes", [100, 500, 2000])
+@pytest.mark.parametrize("limit", ["throttled", "as often as it can"])
+def test_painted_updates(nodes: int, limit: str, lab: Lab, page: Any) -> None:
+    """Each message is painted, soon, and in its order. The figures are in benchmarks/README.md."""
+    name = f"rates-{nodes}-{limit[0]}.ipynb"
+    share = "pass" if limit == "throttled" else "view._throttle.share = 1.0"
+    write_notebook(lab.root / name, LOOP.format(nodes=nodes, seconds=20, share=share))
+    lab.open(page, name)
+    page.evaluate(WATCH)
+    run_all(page)
+    appear(page, page.locator(".edutorch-live g.node").first)
+    page.locator(".edutorch-live").scroll_into_view_if_needed()
+    # `innerText` of what JupyterLab has not scrolled to is empty.
+    output = page.locator(".jp-OutputArea-output", has_text="SENT")
+    output.first.wait_for(state="attached")
+    sent = json.loads((output.first.text_content() or "").partition("SENT ")[2])
+    painted = page.evaluate("() => window.painted")
+    both = [step for step in sorted(map(int, painted)) if str(step) in sent][1:]
+    delays = [painted[str(step)] - sent[str(step)] for step in both]
+    span = (painted[str(both[-1])] - painted[str(both[0])]) / 1000
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"rates-{nodes}.png")
+    print(f"{nodes} nodes, {limit}: {len(both) / span:.1f} painted per second, "
+          f"median latency {statistics.median(delays):.0f} ms, sent {len(sent)}")  # fmt: skip
+    assert len(both) > 2
+    assert len(sent) / span <= 31 or span < 2
+    assert all(one <= other for one, other in itertools.pairwise(both))

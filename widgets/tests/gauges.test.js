@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+import { Controls, positionOf, speedAt } from "../controls.js";
+import { GaugesPanel, placeOn } from "../gauges.js";
+
+const around = { send: () => {}, graph: () => null, focus: () => {} };
+/** @param {object} more @returns {any} */
+const data = (more = {}) => ({
+  layers: [["0.weight", 1e-7, 1e-6, 1e-3, 2e-3], ["2.<b>x</b>", null, 0.5, null, 0.01]],
+  activations: [["1 relu", "dead", 0.75], ["3 tanh", "saturated", 0.1]],
+  rates: [["SGD", 0.1]],
+  words: ["Gradients <i>vanish</i>."],
+  ...more,
+});
+
+describe("the gauges", () => {
+  it("stand on a log scale", () => {
+    expect([0, 1e-8, 1e-3, 1e2, 1e9, null].map((x) => placeOn(x, [-8, 2]))).toEqual([0, 0, 50, 100, 100, 100]);
+  });
+  it("have a row per parameter, with numbers as text", () => {
+    const panel = new GaugesPanel(around);
+    panel.show(data());
+    const rows = [...panel.element.querySelectorAll("tbody tr")];
+    expect(rows.map((row) => row.querySelector("th")?.textContent)).toEqual(["0.weight", "2.<b>x</b>"]);
+    expect(rows.map((row) => row.querySelector(".number")?.textContent)).toEqual(["1.0e-7 ↓", "NaN !"]);
+    expect(panel.element.querySelectorAll("b, summary i").length).toBe(0);
+    expect(panel.element.querySelector(".said")?.textContent).toBe("Gradients <i>vanish</i>.");
+    expect([...panel.element.querySelectorAll(".off li")].map((each) => each.textContent)).toEqual(["1 relu75% dead", "3 tanh10% saturated"]);
+    expect(panel.element.querySelector(".off li")?.classList.contains("much")).toBe(true);
+  });
+  it("follow layers that come and go, and keep the others", () => {
+    const panel = new GaugesPanel(around);
+    panel.show(data());
+    const second = panel.element.querySelectorAll("tbody tr")[1];
+    panel.show(data({ layers: [["2.<b>x</b>", 1, 1, 1, 1], ["new", 1, 1, 1, 1]], activations: [] }));
+    const rows = [...panel.element.querySelectorAll("tbody tr")];
+    expect(rows.length).toBe(2);
+    expect(rows[0]).toBe(second);
+    expect(panel.element.querySelectorAll(".off li").length).toBe(0);
+  });
+});
+
+describe("the speed", () => {
+  it("runs from a tenth of a step in a second to no limit", () => {
+    expect([0, 20, 40, 60, 61].map(speedAt)).toEqual([0.1, 1, 10, 100, null]);
+    for (const position of [0, 7, 20, 33, 60, 61]) expect(positionOf(speedAt(position))).toBe(position);
+    expect([1e-9, 1e9].map(positionOf)).toEqual([0, 60]);
+  });
+  it("is asked for by the slider, and told in words", () => {
+    /** @type {any[]} */
+    const sent = [];
+    const controls = new Controls((command) => sent.push(command));
+    controls.speed.value = "20";
+    controls.speed.dispatchEvent(new Event("input"));
+    expect(sent).toEqual([{ type: "speed", value: 1 }]);
+    expect(controls.told.textContent).toBe("as fast as it can");
+    controls.show({ state: "running", step: 1, speed: 1 });
+    expect(controls.speed.getAttribute("aria-valuetext")).toBe("1 steps/s");
+  });
+});
+
+describe("keys", () => {
+  it("pause, go on and step, but not where they mean something else", () => {
+    /** @type {any[]} */
+    const sent = [];
+    const controls = new Controls((command) => sent.push(command.type));
+    const view = document.createElement("div");
+    const text = document.createElement("input");
+    view.append(controls.element, text);
+    document.body.append(view);
+    controls.keysIn(view);
+    const press = (/** @type {Element} */ at, /** @type {string} */ key, more = {}) =>
+      at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+    press(view, " ");
+    press(view, ".");
+    press(text, " ");
+    press(controls.toggle, " ");
+    press(view, " ", { ctrlKey: true });
+    expect(sent).toEqual(["pause"]);
+    controls.show({ state: "paused", step: 1, speed: null });
+    press(view, ".");
+    press(view, " ");
+    expect(sent).toEqual(["pause", "step", "resume"]);
+  });
+});
