@@ -25,7 +25,9 @@ GUIDES = {
     "training": (
         "Training without the loop",
         (
-            "edutorch.train", "edutorch.train.callbacks", "edutorch.train.metrics",
+            "edutorch.train",
+            "edutorch.train.callbacks",
+            "edutorch.train.metrics",
             "edutorch.utils.tensorboard",
         ),
     ),

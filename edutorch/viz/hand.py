@@ -120,7 +120,7 @@ def given(value: Any) -> Any:
 def sensible_range(numbers: np.ndarray, whole: bool = False) -> tuple[float, float]:
     """Return where a slider begins and ends: round numbers around what is there.
 
-    >>> sensible_range(numpy.array(2.0)), sensible_range(numpy.array([0.3, -0.1]))
+    >>> sensible_range(np.array(2.0)), sensible_range(np.array([0.3, -0.1]))
     ((-5.0, 5.0), (-1.0, 1.0))
     """
     finite = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers

@@ -75,7 +75,7 @@ def test_saving(tmp_path, ending, start):
 
 @pytest.mark.parametrize("name", ["graph.pdf", "graph", "graph.svg.gz"])
 def test_a_format_that_nobody_knows(tmp_path, name):
-    with pytest.raises(FormatError, match=r"use a name that ends in \.svg, \.png or \.dot"):
+    with pytest.raises(FormatError, match=r"use a name that ends in \.svg, \.png, \.dot or \.html"):
         draw(edutorch.ones(1)).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
