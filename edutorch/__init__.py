@@ -12,8 +12,8 @@ from .version import OWN as __version__
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"edutorch\.")
 
 from . import (
-    amp, autograd, cpu, cuda, fft, func, linalg, nn, optim, overrides, random, signal, special,
-    utils,
+    amp, autograd, cpu, cuda, fft, func, kernels, linalg, nn, optim, overrides, random, signal,
+    special, utils,
 )  # fmt: skip
 from .amp import autocast
 from .amp.state import *

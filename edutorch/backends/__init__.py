@@ -12,8 +12,9 @@ from ..errors import DeviceError
 from . import cuda, cudnn, mkl, mkldnn, mps, openmp  # switches that scripts set, kept
 from . import numpy as _numpy
 from .numpy import Backend
+from .stand_in import reference_only
 
-__all__ = ["Backend", "get", "of", "register"]
+__all__ = ["Backend", "get", "of", "reference_only", "register"]
 
 _BY_NAME: dict[str, Backend] = {}
 _BY_ARRAY: dict[type, Backend | None] = {}

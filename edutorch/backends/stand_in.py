@@ -1,0 +1,83 @@
+"""Where a faster path may stand in for a definition.
+
+A definition asks its slot first. What fills the slots is `edutorch.kernels`, which is loaded only
+when something large enough comes by; nothing here knows how a kernel is made, and without one
+the definition runs, as it always can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Slot", "reference_only", "slot", "slots"]
+
+
+class Slot:
+    """The place of one kernel. `run` is None until it is there, and while none is wanted.
+
+    Attributes:
+        name: what it stands in for, and the name of its maker in `edutorch/kernels/`.
+        least: for fewer numbers than this, a kernel is not worth its call.
+    """
+
+    __slots__ = ("_filled", "asked", "least", "name", "run")
+
+    def __init__(self, name: str, least: int) -> None:
+        self.name, self.least = name, least
+        self.run: Callable[..., Any] | None = None
+        self.asked = False
+        self._filled: Callable[..., Any] | None = None
+
+    def ask(self) -> None:
+        """Have the kernel made, beside whatever runs; the first one who needs it asks."""
+        if not self.asked:
+            self.asked = True
+            maker(self)
+
+    def fill(self, kernel: Callable[..., Any]) -> None:
+        """Put the kernel in its place."""
+        self._filled = kernel
+        if not _references:
+            self.run = kernel
+
+
+def slot(name: str, least: int) -> Slot:
+    """Return the slot of this name, which exists once."""
+    return _slots.setdefault(name, Slot(name, least))
+
+
+def slots() -> tuple[Slot, ...]:
+    """Return all slots there are."""
+    return tuple(_slots.values())
+
+
+@contextmanager
+def reference_only() -> Iterator[None]:
+    """Compute by definitions alone inside the block, in all threads.
+
+    >>> with backends.reference_only():
+    ...     ones(2).exp()
+    tensor([2.7183, 2.7183])
+    """
+    global _references
+    _references += 1
+    try:
+        for each in slots():
+            each.run = None
+        yield
+    finally:
+        _references -= 1
+        if not _references:
+            for each in slots():
+                each.run = each._filled
+
+
+def nobody(slot: Slot) -> None:
+    """Make no kernel: `edutorch.kernels` puts its own maker in the place of this one."""
+
+
+_slots: dict[str, Slot] = {}
+_references = 0
+maker: Callable[[Slot], None] = nobody
