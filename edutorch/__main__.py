@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print JSON")
 
     commands.add_parser(
+        "warmup", help="compile the fast kernels now, so that no first step is slower"
+    )
+    commands.add_parser(
         "lab",
         help="open the five-minute tour in JupyterLab",
         description="Open the five-minute tour in JupyterLab. All other options are JupyterLab's: "
@@ -67,6 +70,10 @@ def main(argv: list[str] | None = None) -> int:
         from .doctor import doctor
 
         return doctor(as_json=options.json)
+    if options.command == "warmup":
+        from .cli.warmup import warmup
+
+        return warmup()
     from .cli.lab import lab
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edutorch import doctor
+from edutorch import doctor, kernels
 from edutorch.cli import lab
 
 
@@ -241,3 +242,13 @@ def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
     assert main(["lab"]) == 1
     assert 'pip install "edutorch[lab]"' in capsys.readouterr().err
+
+
+def test_warmup_makes_every_kernel():
+    done = edutorch("warmup")
+    if kernels.available():
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.match(r"2 kernels ready in [\d.]+ s: adam, sgd\n", done.stdout)
+    else:
+        assert done.returncode == 1
+        assert 'pip install "edutorch[fast]"' in done.stderr
