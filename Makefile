@@ -2,7 +2,8 @@
 #
 #   make lab                                  install, open the tour in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
-#   make test                                 install, run all tests
+#   make test                                 install, run all tests but the slow ones
+#   make test-slow                            those: rates in a browser, hundreds of killed processes
 #   make test ARGS="-k conv2d"
 #
 # PYTHON chooses the interpreter for a new .venv: make lab PYTHON=python3.13
@@ -22,7 +23,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-slow lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -32,7 +33,10 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+
+test-slow: .venv/.test-stamp
+	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: .venv/.dev-stamp
 	$(BIN)/python -m ruff check

@@ -80,6 +80,14 @@ class File:
                 return node
         return None
 
+    def registration(self, name: str) -> ast.stmt | None:
+        """Return the statement `name.vjp(…)` at the top level, None if there is none."""
+        for node in self.tree.body:
+            called = getattr(getattr(node, "value", None), "func", None)
+            if isinstance(called, ast.Attribute) and ast.unparse(called) == f"{name}.vjp":
+                return node
+        return None
+
     def named_by(self, nodes: list[ast.stmt]) -> list[str]:
         """Return the names of functions in this file that `nodes` use."""
         used = [each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
@@ -108,8 +116,9 @@ def source_of(function: Any, op: Op | None = None) -> list[Source]:
         for rule in op.rules.values():
             for found, inside in nodes.items():
                 statement = found.statement(rule.function)
-                if statement is not None and statement not in inside:
-                    inside.append(statement)
+                for each in (statement, statement and found.registration(op.name)):
+                    if each is not None and each not in inside:
+                        inside.append(each)
     return [
         Source(
             found.path.relative_to(ROOT).as_posix(),
@@ -135,7 +144,8 @@ def definition(function: Any) -> tuple[File, ast.stmt] | None:
 
 def helpers(found: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
     """Return the functions of the file without a page that `nodes` name, and so on."""
-    module = sys.modules[".".join(found.path.relative_to(ROOT).with_suffix("").parts)]
+    parts = found.path.relative_to(ROOT).with_suffix("").parts
+    module = sys.modules[".".join(parts).removesuffix(".__init__")]
     chosen: list[ast.stmt] = []
     waiting = list(nodes)
     while waiting and len(chosen) < MOST_HELPERS:

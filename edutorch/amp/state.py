@@ -120,6 +120,11 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
     Args:
         device_type: for tensors on which device; may be left out, and is then "cuda".
+
+    >>> set_autocast_enabled("cpu", True)
+    >>> is_autocast_enabled("cpu")
+    True
+    >>> set_autocast_enabled("cpu", False)
     """
     device, on = ("cuda", device_type) if enabled is None else (device_type, enabled)
     if not isinstance(on, bool):
@@ -142,7 +147,14 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Say in which type autocast lets products compute on this kind of device."""
+    """Say in which type autocast lets products compute on this kind of device.
+
+    >>> set_autocast_dtype("cpu", float16)
+    >>> with autocast("cpu"):
+    ...     (ones(2, 2) @ ones(2, 2)).dtype
+    torch.float16
+    >>> set_autocast_dtype("cpu", bfloat16)
+    """
     name = known_device("set_autocast_dtype", device_type)
     change(kinds={**state().kinds, name: checked_kind("set_autocast_dtype", dtype)})
 
@@ -160,23 +172,37 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Say whether autocast keeps converted weights until the outermost region ends."""
+    """Say whether autocast keeps converted weights until the outermost region ends.
+
+    >>> set_autocast_cache_enabled(True)
+    """
     change(cache_enabled=bool(enabled))
 
 
 def clear_autocast_cache() -> None:
-    """Forget the weights that autocast has converted."""
+    """Forget the weights that autocast has converted.
+
+    >>> clear_autocast_cache()
+    """
     state().kept.clear()
 
 
 def autocast_increment_nesting() -> int:
-    """Note that a region begins; return how many there are now."""
+    """Note that a region begins; return how many there are now.
+
+    >>> autocast_increment_nesting(), autocast_decrement_nesting()
+    (1, 0)
+    """
     change(nesting=state().nesting + 1)
     return state().nesting
 
 
 def autocast_decrement_nesting() -> int:
-    """Note that a region ends; return how many are left."""
+    """Note that a region ends; return how many are left.
+
+    >>> autocast_increment_nesting(), autocast_decrement_nesting()
+    (1, 0)
+    """
     change(nesting=state().nesting - 1)
     return state().nesting
 

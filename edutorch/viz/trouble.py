@@ -9,6 +9,7 @@ after an exception.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import enable_grad, grad
@@ -61,9 +62,12 @@ class Trouble(Part):
         self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
-        self._looking: tuple[Any, ...] = (
-            self.failing, self.births, self.chain, self.habits, self.growth,
-        )  # fmt: skip
+        looking = (self.failing, self.births, self.chain, self.habits, self.growth)
+        self._takers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
+        for each in looking:
+            for kind in each.hears:
+                self._takers.setdefault(kind, []).append(each.take)
+        self.hears = frozenset(self._takers)
 
     # Listening --------------------------------------------------------------------------
 
@@ -77,10 +81,10 @@ class Trouble(Part):
     def _hear(self, event: Any) -> None:
         """Hand an event to all who look. None of them may break the loop that it looks at."""
         try:
-            for each in self._looking:
-                each.take(event)
+            for take in self._takers.get(event.__class__, ()):
+                take(event)
         except Exception as error:  # noqa: BLE001
-            self._looking = ()
+            self._takers.clear()
             warn(f"viz: nothing more is said about trouble, after {type(error).__name__}: {error}")
 
     def _step_is_over(self) -> bool:

@@ -46,6 +46,8 @@ class Cut:
 class Chain:
     """Hears the ops of a step and who got a gradient."""
 
+    hears = (OpApplied, GradientAccumulated, ModuleEntered, WorkStarted, WorkEnded)
+
     def __init__(self, names: Names) -> None:
         self.names = names
         self._missed: dict[int, int] = {}  # parameter -> steps without a gradient

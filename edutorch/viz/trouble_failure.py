@@ -39,6 +39,8 @@ class Operand:
 class Failing:
     """Notes which op, or which rule, is at work, so that it is known when it fails."""
 
+    hears = (WorkStarted, WorkEnded)
+
     def __init__(self, names: Names) -> None:
         self.names = names
         self._at_work: list[WorkStarted] = []

@@ -41,6 +41,8 @@ FEW = 65_536
 class Habits:
     """Hears a training loop, step by step."""
 
+    hears = (OpApplied, GradientAccumulated, Stepped)
+
     def __init__(self, names: Names) -> None:
         self.names = names
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -35,6 +35,8 @@ DEPTH = 7
 class Growth:
     """Watches, over the steps, how many old graphs are alive."""
 
+    hears = (OpApplied,)
+
     def __init__(self, names: Names) -> None:
         self.names = names
         self._roots: deque[weakref.ref[Node]] = deque(maxlen=64)  # of the losses, step by step

@@ -42,6 +42,8 @@ class Origin:
 class Births:
     """Hears all ops of a step and remembers of bad tensors where their numbers went bad."""
 
+    hears = (OpApplied, WorkStarted, WorkEnded, GradientAccumulated)
+
     def __init__(self, names: Names) -> None:
         self.names = names
         self.found: dict[str, Finding] = {}  # by way: forward, backward

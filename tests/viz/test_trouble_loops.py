@@ -6,6 +6,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim, viz
+from edutorch.events import OpApplied
 from edutorch.modes import current, switch
 from edutorch.nn import functional as F
 from edutorch.viz.trouble_leaks import OLD_GRAPHS
@@ -226,7 +227,7 @@ def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
 
 def test_a_mistake_in_here_never_breaks_a_loop(monkeypatch):
     view = viz.live()
-    monkeypatch.setattr(view.trouble.births, "take", lambda event: 1 / 0)
+    monkeypatch.setitem(view.trouble._takers, OpApplied, [lambda event: 1 / 0])
     w = leaf(1.0)
     with pytest.warns(UserWarning, match="nothing more is said about trouble"), view:
         (w * 2).sum().backward()

@@ -63,7 +63,6 @@ def run(*cells, allow_errors=False):
     return notebook
 
 
-@pytest.mark.slow
 def test_a_static_picture_stays_in_the_notebook():
     notebook = run(LOOP.format(options=""), LOOP.format(options="keep=True"), "view", "viz.draw(w)")
     replaced, kept, again, drawn = (cell.outputs for cell in notebook.cells)
@@ -79,7 +78,6 @@ def test_a_static_picture_stays_in_the_notebook():
     assert "image/png" in drawn[0].data
 
 
-@pytest.mark.slow
 def test_a_loop_that_fails_leaves_its_picture_too():
     cell = LOOP.format(options="") + "        if step == 2: raise ValueError('stop')\n"
     picture, error = run(cell, allow_errors=True).cells[0].outputs
