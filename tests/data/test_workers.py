@@ -318,7 +318,8 @@ def test_without_shared_memory_the_pipe_carries_batches(problem, monkeypatch, re
     dataset = Table(lambda i: edutorch.full((300, 300), float(i)), 6)
     batches = list(loader(dataset, 2, num_workers=2))
     assert [batch[:, 0, 0].tolist() for batch in batches] == [[0, 1], [2, 3], [4, 5]]
-    told = [str(each.message) for each in recwarn]
+    # From 3.12 on Python itself warns of fork beside threads.
+    told = [str(each.message) for each in recwarn if "fork()" not in str(each.message)]
     if problem == "no room":
         assert len(told) == 1
         assert "720,000 bytes (No space left on device)" in told[0]

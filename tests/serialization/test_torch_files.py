@@ -10,7 +10,6 @@ import zipfile
 
 import numpy as np
 import pytest
-import safetensors.torch as theirs_safetensors
 
 import edutorch
 from edutorch import nn
@@ -144,6 +143,8 @@ def test_pytorch_reads_our_tensors(torch, tmp_path):
     path = tmp_path / "model.pt"
     model = nn.Linear(3, 2)
     edutorch.save(model.state_dict(), path)
+    import safetensors.torch as theirs_safetensors
+
     found = theirs_safetensors.load_file(path)
     twin = torch.nn.Linear(3, 2)
     twin.load_state_dict(found)
