@@ -34,7 +34,7 @@ EXCLUDED = {
 WITHOUT_GROUPS = {"LBFGS": "takes no groups, in PyTorch too"}
 SMALL = 1e-10
 ROUGH = {
-    "Muon": (2e-2, "orthogonalises in bfloat16, whose rounding depends on the order of sums"),
+    "Muon": (1e-4, "orthogonalises in bfloat16, whose rounding depends on the order of sums"),
     "ASGD": (1e-7, "PyTorch rounds a loaded rate to float32"),
 }
 

@@ -14,6 +14,7 @@ from importlib import import_module
 
 from ..backends import stand_in
 from ..backends.stand_in import Slot, slots
+from ..errors import warn
 
 __all__ = ["available", "warm_up"]
 
@@ -48,7 +49,11 @@ def make_beside(slot: Slot) -> None:
 
 def _make_all() -> None:
     while True:
-        make(_wanted.get())
+        slot = _wanted.get()
+        try:
+            make(slot)
+        except (ImportError, OSError, RuntimeError) as error:  # the definition goes on
+            warn(f"no kernel for {slot.name} ({error}): slower, the same results; try `doctor`")
 
 
 def make(slot: Slot) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import queue
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch import optim
+from edutorch import kernels, optim
 from edutorch.backends import reference_only
 from edutorch.backends.stand_in import slots
 from edutorch.kernels import available, warm_up
@@ -122,3 +123,19 @@ def test_a_forked_process_has_kernels_too():
     os.waitpid(child, 0)
     here = trained("Adam", {}, 250_000, edutorch.float32)[0].sum().item()
     assert float(os.read(reader, 100)) == here
+
+
+def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
+    told = queue.SimpleQueue()
+
+    def broken(slot):
+        raise ImportError("Numba needs another NumPy")
+
+    monkeypatch.setattr(kernels, "make", broken)
+    monkeypatch.setattr(kernels, "warn", told.put)
+    kernels.make_beside(slots()[0])
+    text = told.get(timeout=60)
+    assert "Numba needs another NumPy" in text
+    assert "try `doctor`" in text
+    monkeypatch.setattr(slots()[0], "run", None)
+    assert trained("Adam", {}, 32_769, edutorch.float32)[0].isfinite().all()
