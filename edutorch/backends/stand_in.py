@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Slot", "reference_only", "slot", "slots"]
+from numpy import ndarray
+
+from .kernel_table import KERNELS
+
+__all__ = ["Slot", "reference_only", "slot", "slot_of", "slots", "with_kernel"]
 
 
 class Slot:
     """The place of one kernel. `run` is None until it is there, and while none is wanted.
 
     Attributes:
-        name: what it stands in for, and the name of its maker in `edutorch/kernels/`.
+        name: "file.maker", the function in `edutorch/kernels/cpu/` that makes it.
         least: for fewer numbers than this, a kernel is not worth its call.
     """
 
@@ -32,9 +36,17 @@ class Slot:
 
     def ask(self) -> None:
         """Have the kernel made, beside whatever runs; the first one who needs it asks."""
-        if not self.asked:
+        if not self.asked and not _references:
             self.asked = True
             maker(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute by the kernel. None: there is none yet, or the case is not its own."""
+        run = self.run
+        if run is None:
+            self.ask()
+            run = self.run  # there already, where the asking waits for it
+        return None if run is None else run(*arguments)
 
     def fill(self, kernel: Callable[..., Any]) -> None:
         """Put the kernel in its place."""
@@ -46,6 +58,37 @@ class Slot:
 def slot(name: str, least: int) -> Slot:
     """Return the slot of this name, which exists once."""
     return _slots.setdefault(name, Slot(name, least))
+
+
+def slot_of(key: str) -> Slot | None:
+    """Return the slot of an op, or of a rule (`op/input`), if the table of kernels has a row."""
+    row = KERNELS.get(key)
+    return None if row is None else slot(f"{row.file}.{key.replace('/', '_')}", row.least)
+
+
+def with_kernel(rule: Callable[..., Any], slot: Slot | None, deciding: int) -> Callable[..., Any]:
+    """Return a derivative rule that asks its slot first, where it computes with plain arrays.
+
+    Args:
+        deciding: the position of the argument whose size decides.
+    """
+    if slot is None:
+        return rule
+
+    def asking(*arguments: Any) -> Any:
+        g = arguments[deciding]
+        if g.__class__ is ndarray and g.size >= slot.least and all(map(is_plain, arguments)):
+            result = slot(*arguments)
+            if result is not None:
+                return result
+        return rule(*arguments)
+
+    return asking
+
+
+def is_plain(value: Any) -> bool:
+    """Say that an array is NumPy's own and no subclass, which numba would not take."""
+    return value.__class__ is ndarray or not isinstance(value, ndarray)
 
 
 def slots() -> tuple[Slot, ...]:

@@ -18,7 +18,7 @@ from ..errors import DeviceError, DTypeError, GradientError, NotForTypesError, S
 from ..events import OpApplied, emit, work
 from ..lines import Place, users_place
 from ..modes import current
-from .autograd import Writes, second_backward, stale_value
+from .autograd import Writes
 from .complaints import (
     conversion_hint,
     described,
@@ -36,7 +36,6 @@ from .subclasses import ask_about, overriding, result_class, turned_into
 from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
 
 if TYPE_CHECKING:
-    from .autograd import Node
     from .op import Op
 
 
@@ -331,11 +330,27 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
     arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
     from .op import MISTAKES
 
+    named = dict(zip(op.inputs, arguments, strict=True))
     try:
-        y = backend.run(op.forward, dict(zip(op.inputs, arguments, strict=True)), settings)
+        y = by_kernel(op, backend, named, settings)
+        if y is None:
+            y = backend.run(op.forward, named, settings)
     except MISTAKES as error:
         raise explain(op, arguments, error, settings) from error
     return rounded(y, arrays) if op.family == "elementwise" else y
+
+
+def by_kernel(
+    op: Op, backend: backends.Backend, arrays: dict[str, Any], settings: dict[str, Any]
+) -> Any:
+    """Compute with the op's kernel, as its fast path would. None: there is none for this case."""
+    if op.slot is None or op.variadic or backend is not backends.CPU:
+        return None
+    first = arrays[op.inputs[0]]
+    if first.__class__ is not np.ndarray or first.size < op.slot.least:
+        return None
+    values = {**arrays, **settings}
+    return op.slot(*(values[name] for name in op.signature.parameters))
 
 
 def rounded(y: Any, arrays: Sequence[Any]) -> Any:
@@ -370,23 +385,3 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
         out._array[...] = output._array
     out._bump()
     return out
-
-
-# Ops on a sequence of tensors: cat, stack, einsum -----------------------------------------
-
-
-def sequence_backward(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-    """Run the rule of such an op; it returns a gradient for each tensor."""
-    op = node.op
-    if node.saved is None:
-        raise second_backward(node)
-    values = dict(zip(op.saved, node.saved, strict=True))
-    name = op.inputs[0]
-    for tensor in values.get(name, ()):
-        if tensor._writes is not None and tensor._writes.time > node._order:
-            raise stale_value(node, name, tensor._writes)
-    if name in values and not recording:
-        values[name] = [tensor._array for tensor in values[name]]
-    values["g"] = g
-    rule = op.rules[name]
-    return rule.function(*(values[parameter] for parameter in rule.parameters))

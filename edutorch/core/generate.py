@@ -113,7 +113,7 @@ def _fast_path(op: Op) -> str:
         lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
     lines += [
         "        try:",
-        f"            y = {_computed(op, 'a_')}",
+        *(f"            {line}" for line in _compute(op, "a_")),
         "        except MISTAKES as error:",
         f"            raise explain(OP, ({arrays},), error, locals()) from error",
     ]
@@ -158,7 +158,8 @@ def _array_path(op: Op) -> str:
     lines = [f"elif {' and '.join(['kind is ndarray', *tests])}:"]
     if op.family == "reduction":
         lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
-    return "\n".join([*lines, f"    return {_computed(op, '')}", ""])
+    lines += [f"    {line}" for line in (*_compute(op, ""), "return y")]
+    return "\n".join([*lines, ""])
 
 
 def _sequence_path(op: Op) -> str:
@@ -215,9 +216,22 @@ def contract_tests(op: Op) -> list[str]:
     return tests
 
 
-def _computed(op: Op, array: str) -> str:
-    """The forward of arrays whose names begin with `array`: written out, or called."""
+def _compute(op: Op, array: str) -> list[str]:
+    """Compute `y` from arrays whose names begin with `array`; a kernel, if there is one, first."""
     names = {name: array + name if name in op.inputs else name for name in op.signature.parameters}
+    definition = f"y = {_definition(op, names)}"
+    if op.slot is None:
+        return [definition]
+    arguments = ", ".join(names.values())
+    return [
+        f"y = KERNEL({arguments}) if {array}{op.inputs[0]}.size >= {op.slot.least} else None",
+        "if y is None:",
+        f"    {definition}",
+    ]
+
+
+def _definition(op: Op, names: dict[str, str]) -> str:
+    """The forward with these arguments: written out, or called."""
     if op.expression is None:
         return f"forward(numpy, {', '.join(names.values())})"
     names["xp"] = "numpy"

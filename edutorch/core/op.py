@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
+from ..backends.stand_in import slot_of, with_kernel
 from ..errors import running
 from . import autograd, generate
 from .complaints import explain
@@ -119,6 +120,7 @@ class Op:
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
         self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `inline.py`
+        self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
         self._wait()
         REGISTRY[self.name] = self
 
@@ -181,7 +183,7 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path: `source`, `record` and the node's `backward`."""
-        from .apply import apply, apply_operator, sequence_backward
+        from .apply import apply, apply_operator
         from .sharing import kept
 
         scope = {
@@ -196,11 +198,11 @@ class Op:
             "missing": generate.missing, "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
-            "kept": kept,
+            "kept": kept, "KERNEL": self.slot,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
-        scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
+        scope |= {f"rule_{name}": self._rule(name) for name in self.rules}
         self.expression = expression_of(self.forward)
         if self.expression is not None:
             free = free_names(self.expression, self.forward)
@@ -212,13 +214,19 @@ class Op:
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
         if self.rules:
             self.record = scope["record"]
-            backward = scope.get("backward", sequence_backward)
+            backward = scope.get("backward", autograd.sequence_backward)
             self.node_type.backward = backward  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
         written = scope[self.name]
         self._finish(self.function, written, scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
         self._finish(self.operator, positional(written), {**scope, "apply": apply_operator})
+
+    def _rule(self, name: str) -> Callable[..., Any]:
+        """Return the rule of an input, with the kernel that may stand in for it."""
+        rule = self.rules[name]
+        deciding = rule.parameters.index("g") if "g" in rule.parameters else 0
+        return with_kernel(rule.function, slot_of(f"{self.name}/{name}"), deciding)
 
     def _finish(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
         """Give a function that waits its body. Its code comes last: another thread may call it."""

@@ -17,7 +17,7 @@ from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["Adam"]
 
-FAST = slot("adam", least=32_768)
+FAST = slot("optimizers.adam", least=32_768)
 
 
 class Adam(AlsoRecorded):

@@ -15,7 +15,7 @@ from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["SGD"]
 
-FAST = slot("sgd", least=32_768)
+FAST = slot("optimizers.sgd", least=32_768)
 
 
 class SGD(AlsoRecorded):

@@ -93,7 +93,7 @@ from edutorch.backends.stand_in import slots
 w = edutorch.zeros(40_000, requires_grad=True)
 optimizer = edutorch.optim.Adam([w])
 w.grad = edutorch.ones(40_000)
-adam = next(each for each in slots() if each.name == "adam")
+adam = next(each for each in slots() if each.name == "optimizers.adam")
 optimizer.step()
 end = time.monotonic() + 120
 while adam.run is None and time.monotonic() < end:
