@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from .modes import current, listening
+from .modes import ModeContext, current, listening
 
 __all__ = [
     "BackwardEnded",
@@ -31,6 +31,7 @@ __all__ = [
     "WorkEnded",
     "WorkStarted",
     "emit",
+    "following",
     "hearing_milestones",
     "listening",
     "milestone",
@@ -170,17 +171,20 @@ def emit(event: Any) -> None:
 # Whoever listens to every op makes all of them slow. Between two looks it is enough to know how
 # far a loop has come: a milestone is told once in a backward pass or step, and costs no op a thing.
 
-_MILESTONES: ContextVar[tuple[Callable[[Any], None], ...]] = ContextVar(
+_MILESTONES: ContextVar[tuple[Callable[..., None], ...]] = ContextVar(
     "edutorch_milestones", default=()
 )
 
 
 class hearing_milestones:
-    """Send `BackwardEnded` and `Stepped` inside the block to `listener`, and nothing else."""
+    """Tell `listener` of each `BackwardEnded` and `Stepped` inside the block, and of nothing else.
 
-    def __init__(self, listener: Callable[[Any], None]) -> None:
+    It is called with the event's class and its fields: one in many is looked at more closely.
+    """
+
+    def __init__(self, listener: Callable[..., None]) -> None:
         self.listener = listener
-        self._before: list[tuple[Callable[[Any], None], ...]] = []
+        self._before: list[tuple[Callable[..., None], ...]] = []
 
     def __enter__(self) -> hearing_milestones:
         self._before.append(_MILESTONES.get())
@@ -191,10 +195,24 @@ class hearing_milestones:
         _MILESTONES.set(self._before.pop())
 
 
+class following(ModeContext):
+    """Let `follower` see what is recorded, without making an op slow.
+
+    After each op that was recorded, (output, operands) is appended to `follower.recorded`, after
+    each node that backward ran through (node, g, partials) to `follower.went_back`. Where
+    something is recorded that cannot be told of in this way, `follower.unknown()` is called.
+    Both lists keep what is in them alive: they are to be read and cleared before long.
+    """
+
+    def __init__(self, follower: Any) -> None:
+        super().__init__()
+        self.follower = follower
+
+    def changes(self, modes: Any) -> dict[str, Any]:
+        return {"follower": self.follower}
+
+
 def milestone(kind: Callable[..., Any], *fields: Any) -> None:
     """Tell those who hear milestones that one was reached: `milestone(Stepped, optimizer)`."""
-    listeners = _MILESTONES.get()
-    if listeners:
-        event = kind(*fields)
-        for listener in listeners:
-            listener(event)
+    for listener in _MILESTONES.get():
+        listener(kind, *fields)

@@ -15,7 +15,7 @@ from _signal import getsignal as _getsignal
 from _signal import signal as _signal
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -27,7 +27,8 @@ class Modes:
     levels of forward mode, the outermost first (see `core/forward.py`); `saving`: what
     is done to values saved for backward, or why nothing may be (see `core/saving.py`);
     `batches`: open levels of `vmap`, the outermost first (see `backends/batched.py`);
-    `autocast`: what converts the operands of ops, if anything does (see `amp/`)."""
+    `autocast`: what converts the operands of ops, if anything does (see `amp/`);
+    `follower`: is told of each recorded result, and costs little (see `events.py`)."""
 
     grad: bool = True
     inference: bool = False
@@ -36,6 +37,13 @@ class Modes:
     saving: Any = None
     batches: tuple[Any, ...] = ()
     autocast: Any = None
+    follower: Any = None
+
+
+class Followed(Modes):
+    """Nothing unusual is in force, but somebody follows: an op's fast path is good enough."""
+
+    __slots__ = ()
 
 
 PLAIN = Modes()
@@ -46,11 +54,18 @@ current = _CURRENT.get
 
 def _normal(modes: Modes) -> Modes:
     """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
-    if modes.inference or modes.listeners or modes.levels or modes.saving is not None:
-        return modes
-    if modes.batches or modes.autocast is not None:
-        return modes
+    if (
+        modes.inference or modes.listeners or modes.levels or modes.saving is not None
+        or modes.batches or modes.autocast is not None
+    ):  # fmt: skip
+        return Modes(**_fields(modes)) if modes.__class__ is Followed else modes
+    if modes.follower is not None:
+        return Followed(modes.grad, follower=modes.follower)
     return PLAIN if modes.grad else QUIET
+
+
+def _fields(modes: Modes) -> dict[str, Any]:
+    return {each.name: getattr(modes, each.name) for each in fields(modes)}
 
 
 def switch(before: Modes, **changes: Any) -> None:

@@ -212,7 +212,10 @@ def tell(
     node: FunctionNode, inputs: list[Tensor], nodes: dict[int, Node], outputs: tuple[Any, ...]
 ) -> None:
     """Tell the listeners that the function, and then each of its outputs, was computed."""
-    if not current().listeners:
+    modes = current()
+    if modes.follower is not None:
+        modes.follower.unknown()
+    if not modes.listeners:
         return
     node.notes["place"] = users_place()
     made = wrap(outputs[node.place]._array)

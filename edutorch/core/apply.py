@@ -148,10 +148,13 @@ def record(
     op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
     if any(isinstance(array_of(each), Shared) for each in given):
         keep_apart(output._node)
-    saving = current().saving
+    modes = current()
+    saving = modes.saving
     if saving.__class__ is tuple:
         writes_of(output)
         output._node.saved = Packed(output._node, saving)
+    if modes.follower is not None:
+        modes.follower.recorded.append((output, given))
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:

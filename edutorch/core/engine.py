@@ -117,7 +117,9 @@ class Engine:
         function, and the next node waits in `youngest`: a chain never needs the heap.
         """
         waiting, recording = self.waiting, self.recording
-        watched = bool(current().listeners) or self.wanted is not None
+        modes = current()
+        watched = bool(modes.listeners) or self.wanted is not None
+        ran = None if modes.follower is None else modes.follower.went_back
         youngest, older = None, []  # all nodes that wait; `older` is a heap
         summed = set()  # edges whose sum is a large array of our own
         node, g = None, None
@@ -162,6 +164,8 @@ class Engine:
                 g, edges, partials = self.watched_step(node, g, edges)
             else:
                 partials = node.backward(g, edges, recording)
+            if ran is not None:
+                ran.append((node, g, partials))
             if node.holds and not self.retain:
                 node.saved = None
 

@@ -85,7 +85,8 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
 
 # Both begin with the usual case: that test is half as long.
 IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
-IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET)"
+IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET or mode.__class__ is Followed)"
+IS_RECORDING = "(mode is PLAIN or mode.grad)"
 
 
 def _fast_path(op: Op) -> str:
@@ -128,8 +129,8 @@ def _fast_path(op: Op) -> str:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
         if "dtype" in op.settings:  # the result may be of integers
             wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
-        lines += [f"        if mode is PLAIN and ({wanted}):"]
-        lines += textwrap.indent(_record(op), " " * 12).splitlines()
+        lines += [f"        if {IS_RECORDING} and ({wanted}):"]
+        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
     return "\n".join([*lines, "        return output", ""])
 
 
@@ -180,7 +181,7 @@ def _sequence_path(op: Op) -> str:
         "            break",
         "        node = each._node",
         "        edges.append(each if node is LEAF else node)",
-        "        if node is not None and mode is PLAIN:",
+        f"        if node is not None and {IS_RECORDING}:",
         "            wanted = True",
         "    else:",
         "        try:",
@@ -191,7 +192,7 @@ def _sequence_path(op: Op) -> str:
     ]
     if op.rules:
         lines += ["        if wanted:"]
-        lines += textwrap.indent(_record(op), " " * 12).splitlines()
+        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
     return "\n".join([*lines, "        return output", ""])
 
 
@@ -219,7 +220,7 @@ def contract_tests(op: Op) -> list[str]:
 def _compute(op: Op, array: str) -> list[str]:
     """Compute `y` from arrays whose names begin with `array`; a kernel, if there is one, first."""
     names = {name: array + name if name in op.inputs else name for name in op.signature.parameters}
-    definition = f"y = {_definition(op, names)}"
+    definition = f"y = {_definition(op, dict(names))}"
     if op.slot is None:
         return [definition]
     arguments = ", ".join(names.values())
@@ -297,6 +298,12 @@ def _record(op: Op) -> str:
     )
 
 
+def _followed(op: Op) -> str:
+    """Tell who follows of the result and of what it was made from."""
+    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"\nif mode is not PLAIN:\n    mode.follower.recorded.append((output, {given}))"
+
+
 def _saved_value(op: Op, name: str) -> str:
     if name == "y":
         return "y"
@@ -362,10 +369,15 @@ def backward_source(op: Op) -> str:
         lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
         if "y" in op.saved:
             lines += ["y = y.reshape(kept)"]
-    edges = "".join(f"e_{name}, " for name in op.inputs)
-    lines += [f"{edges} = edges"]
-    results = "".join(f"{_rule_call(op, name)}, " for name in op.inputs)
-    lines += [f"return ({results})"]
+    if op.together is not None:
+        parameters = inspect.signature(op.together).parameters
+        lines += [f"found = rule_together({', '.join(parameters)})"]
+        lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
+    else:
+        edges = "".join(f"e_{name}, " for name in op.inputs)
+        lines += [f"{edges} = edges"]
+        results = "".join(f"{_rule_call(op, name)}, " for name in op.inputs)
+        lines += [f"return ({results})"]
     body = textwrap.indent("\n".join(lines), "    ")
     return f"def backward(node, g, edges, recording):\n{body}\n"
 

@@ -157,7 +157,7 @@ class NumbersOut(Pickling):
         from .printing import tensor_text, visible_part
 
         backend = backends.of(self._array)
-        if backend.level:
+        if backend.level and backend.depth:  # type: ignore[attr-defined]  (inside of vmap)
             return batched_text(self._array)
         return tensor_text(
             backend.to_numpy(visible_part(self._array, backend.xp)),

@@ -17,6 +17,7 @@ A rule asks for what it needs by naming it: `g` (the gradient of the output),
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -115,6 +116,7 @@ class Op:
         self.takes_numbers = numbers or family == "elementwise"
         self.has_out = out
         self.rules: dict[str, Rule] = {}
+        self.together: Callable[..., Any] | None = None  # one rule for all inputs
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
@@ -124,16 +126,25 @@ class Op:
         self._wait()
         REGISTRY[self.name] = self
 
-    def vjp(self, latex: str | dict[str, str] = "", **rules: Callable[..., Any]) -> Any:
+    def vjp(
+        self, latex: str | dict[str, str] = "", together: Callable[..., Any] | None = None,
+        **rules: Callable[..., Any],
+    ) -> Any:  # fmt: skip
         """Add the derivative rule of each named input (vector-Jacobian product).
 
         Args:
             rules: for an input's name, a function of what it names (see above).
-            latex: the formula shown in pictures, for the only rule or by input.
+            together: one rule for all inputs, where they share most of the work: it returns a
+                tuple with the gradient of each (None for one that has none).
+            latex: the formula shown in pictures, for the only rule or by input; with `together`
+                it says which inputs have a gradient.
 
         Raises: TypeError: a rule is for an unknown input or names an unknown value.
         """
         formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
+        self.together = together
+        if together is not None:
+            rules = {name: one_of(together, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
             known = {"g", *self.outputs, "y", *self.inputs, *self.settings}
@@ -190,6 +201,7 @@ class Op:
             "OP": self, "NODE": self.node_type, "forward": positional(self.forward), "apply": apply,
             "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF,
             "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
+            "Followed": modes.Followed,
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
@@ -203,6 +215,8 @@ class Op:
             "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {f"rule_{name}": self._rule(name) for name in self.rules}
+        if self.together is not None:
+            scope["rule_together"] = self._with_kernel(self.together, "together")
         self.expression = expression_of(self.forward)
         if self.expression is not None:
             free = free_names(self.expression, self.forward)
@@ -224,9 +238,12 @@ class Op:
 
     def _rule(self, name: str) -> Callable[..., Any]:
         """Return the rule of an input, with the kernel that may stand in for it."""
-        rule = self.rules[name]
-        deciding = rule.parameters.index("g") if "g" in rule.parameters else 0
-        return with_kernel(rule.function, slot_of(f"{self.name}/{name}"), deciding)
+        return self._with_kernel(self.rules[name].function, name)
+
+    def _with_kernel(self, rule: Callable[..., Any], name: str) -> Callable[..., Any]:
+        parameters = list(inspect.signature(rule).parameters)
+        deciding = parameters.index("g") if "g" in parameters else 0
+        return with_kernel(rule, slot_of(f"{self.name}/{name}"), deciding)
 
     def _finish(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
         """Give a function that waits its body. Its code comes last: another thread may call it."""
@@ -265,6 +282,16 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"
+
+
+def one_of(together: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """Return the rule of one input out of the rule for all."""
+
+    @functools.wraps(together)
+    def rule(*values: Any) -> Any:
+        return together(*values)[position]
+
+    return rule
 
 
 OP: Any = None  # every op's function has globals of its own, in which these are set

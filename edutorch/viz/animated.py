@@ -143,8 +143,7 @@ class Scene:
         plan = stage.plan(moments[0].graph)
         self.graph: Graph = plan.graph
         self.snapshots: list[Snapshot] = [plan.pick(moment.snapshot) for moment in moments]
-        svg = stage.layouts.svg(self.graph, None)
-        assert svg is not None, "without a limit it waits"
+        svg = stage.layouts.with_looks(self.graph)
         notice = 'id="n0"' not in svg
         self.svg = ElementTree.fromstring(svg if notice else polish(svg, self.graph))
         box = [float(each) for each in self.svg.get("viewBox", "0 0 100 100").split()]

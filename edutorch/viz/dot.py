@@ -28,6 +28,8 @@ NODE_STYLES: dict[NodeKind, str] = {
 }
 POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
 
+INK, PLAIN = 'fontcolor="#111827"', "shape=box"
+
 FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
 
 SHOWN_LABEL = 22
@@ -145,7 +147,11 @@ def quoted(lines: Iterable[str]) -> str:
 
 
 def dot_text(
-    snapshot: Snapshot, rankdir: str = "LR", caption: str = "", reserve: bool = False
+    snapshot: Snapshot,
+    rankdir: str = "LR",
+    caption: str = "",
+    reserve: bool = False,
+    bare: bool = False,
 ) -> str:
     """Return a graph with its numbers as DOT text.
 
@@ -153,29 +159,32 @@ def dot_text(
         rankdir: "LR" draws from left to right, "TB" from top to bottom.
         caption: a line below the picture.
         reserve: leave room for every number that may be written in later.
+        bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
+            is a third of the size.
     """
     graph = snapshot.graph
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3",
         f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
-        '  node [fontname="Courier" fontsize=10 fontcolor="#111827" margin="0.1,0.06"]',
+        f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" {PLAIN if bare else INK}]',
         '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
-        *_boxes(snapshot, reserve),
+        *_boxes(snapshot, reserve, bare),
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
-        lines.append(_arrow(edge, flow, text, edge.source in computed, both))
+        look = "" if bare else flow_style(flow)
+        lines.append(_arrow(edge, look, text, edge.source in computed, both))
     return "\n".join([*lines, "}", ""])
 
 
-def _box(node: GraphNode, lines: list[str], bad: bool) -> str:
+def _box(node: GraphNode, lines: list[str], bad: bool, bare: bool) -> str:
     alarm = f' color="{ALARM}" penwidth=3' if bad else ""
-    look = f"{NODE_STYLES[node.kind]}{alarm} {box_size(lines)}"
-    return f"{node.id} [id={node.id} label={quoted(lines)} {look}]"
+    look = "" if bare else f"{NODE_STYLES[node.kind]}{alarm} "
+    return f"{node.id} [id={node.id} label={quoted(lines)} {look}{box_size(lines)}]"
 
 
 def box_size(lines: Iterable[str]) -> str:
@@ -197,7 +206,7 @@ def columns(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
-def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool, both: bool) -> str:
+def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) -> str:
     # A space on either side keeps the number off the line.
     label = f" label={quoted([f' {text} '])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
@@ -206,10 +215,10 @@ def _arrow(edge: GraphEdge, flow: Stats | None, text: str, straight: bool, both:
         more = " constraint=false style=dotted arrowhead=odot"
     elif edge.kind == "backward" and both:  # a row of its own, which runs from right to left
         ends, more = f"{edge.target} -> {edge.source}", " dir=back"
-    return f"  {ends} [id={edge.id}{label}{weight} {flow_style(flow)}{more}]"
+    return f"  {ends} [id={edge.id}{label}{weight} {look}{more}]"
 
 
-def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:
+def _boxes(snapshot: Snapshot, reserve: bool, bare: bool) -> list[str]:
     """Write the nodes, those of one open group in a frame, and frames inside frames."""
     graph = snapshot.graph
     members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
@@ -217,7 +226,7 @@ def _boxes(snapshot: Snapshot, reserve: bool) -> list[str]:
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
         lines = node_lines(node, value, grad, reserve)
-        members[node.frame].append(_box(node, lines, node.id in bad))
+        members[node.frame].append(_box(node, lines, node.id in bad, bare))
     inner: dict[str, list[Frame]] = {}
     for frame in graph.frames:
         inner.setdefault(frame.around, []).append(frame)

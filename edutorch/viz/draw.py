@@ -14,6 +14,7 @@ from ..errors import EdutorchError
 from ..events import listening
 from ..ops import ones_like
 from ..utils._pytree import tree_leaves
+from .fx import graph_of, snapshot
 from .graph import Snapshot
 from .mirror import Part, mirrored
 from .names import Names, models_among, variables
@@ -46,7 +47,8 @@ def draw(
     everything is seen.
 
     Args:
-        what: a tensor, a module or a function.
+        what: a tensor, a module or a function; or a graph of `edutorch.fx`, a capture, or a
+            compiled function that was called.
         inputs: what the module or function is called with.
         model: parameters are called as in this model; otherwise as in the caller's.
         names: names for leaves; otherwise they are called as the caller's variables.
@@ -69,14 +71,11 @@ def draw(
             "viz.draw", f"unknown graph {graph!r}", hint="use 'forward', 'backward' or 'both'"
         )
     frame = sys._getframe(1)
-    if isinstance(what, Tensor):
-        if len(inputs) == 1 and hasattr(inputs[0], "named_parameters"):
-            model, inputs = inputs[0], ()  # draw(tensor, model)
-        if inputs:
-            raise NotDrawableError(
-                "viz.draw", f"a tensor takes no inputs, got {len(inputs)}",
-                hint="draw the result: viz.draw(f(x)), or the function: viz.draw(f, x)",
-            )  # fmt: skip
+    known = graph_of(what)
+    if known is not None:
+        whole = snapshot(known)
+    elif isinstance(what, Tensor):
+        model = model_given(model, inputs)
         whole = trace(what, GivenNames(model, names or {}, frame))
     elif callable(what):
         whole = called(what, inputs, GivenNames(model, names or {}, frame), graph)
@@ -88,6 +87,21 @@ def draw(
         )
     drawing = Drawing(mirrored(whole, graph), rankdir)
     return drawing.open(*([open] if isinstance(open, str) else open)) if open else drawing
+
+
+def model_given(model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
+    """Return the model of `draw(tensor, model)`.
+
+    Raises: NotDrawableError: something else was given beside a tensor.
+    """
+    if len(inputs) == 1 and hasattr(inputs[0], "named_parameters"):
+        return inputs[0]
+    if inputs:
+        raise NotDrawableError(
+            "viz.draw", f"a tensor takes no inputs, got {len(inputs)}",
+            hint="draw the result: viz.draw(f(x)), or the function: viz.draw(f, x)",
+        )  # fmt: skip
+    return model
 
 
 def called(what: Any, inputs: tuple[Any, ...], names: GivenNames, graph: Part) -> Snapshot:

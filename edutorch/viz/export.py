@@ -174,7 +174,8 @@ def page(data: dict[str, Any], heading: str, about: str, table: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{heading} · edutorch</title>\n<style>{style}</style></head>\n"
-        f'<body class="edutorch-page">\n<h1>{heading}</h1>\n<p class="about">{about}</p>\n'
+        f'<body class="edutorch-page">\n<header><h1>{heading}</h1>\n<p class="about">{about}</p>'
+        "</header>\n"
         '<main id="edutorch-view"></main>\n'
         f"<noscript><pre>{table}</pre></noscript>\n"
         f'<script type="application/json" id="edutorch-data">{content}</script>\n'

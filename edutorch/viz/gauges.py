@@ -26,6 +26,7 @@ from .names import Names
 from .part import Part
 
 if TYPE_CHECKING:
+    from .glance import Call
     from .recorder import Recorder
 
 SAMPLE = 1024
@@ -45,6 +46,9 @@ MOST_ROWS = 24
 
 EVERY = 0.25
 """Seconds after which the page is told again, while a loop runs."""
+
+SHARE = 0.005
+"""…or later, so that it takes no larger part of the time."""
 
 OFF = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}
 
@@ -95,6 +99,8 @@ class Gauges(Part):
         self._path: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
         self._looks = 0
+        self._told = False  # by a glance
+        self._spent = 0.0  # seconds, on the last glance
 
     # While a step runs --------------------------------------------------------------------
 
@@ -112,6 +118,30 @@ class Gauges(Part):
             self._path.append(self._names.modules.get(id(event.module), ""))
         elif kind is ModuleLeft and self._path:
             self._path.pop()
+
+    def is_due(self) -> bool:
+        """Say whether a glance at the next step shall tell this part as well."""
+        return time.monotonic() >= self._due
+
+    def told(self, call: Call, output: Tensor) -> None:
+        """Hear of an op in a step that is only glanced at."""
+        name = output._node.op.name
+        if name in OFF:
+            start = time.perf_counter()
+            self._path = [call.module] if call.module else []
+            self._activated(name, output)
+            self._spent += time.perf_counter() - start
+
+    def received(self, tensor: Tensor) -> None:
+        """Hear of a leaf's gradient, in such a step."""
+        self._told = True
+        start = time.perf_counter()
+        self._received(tensor)
+        self._spent += 2 * (time.perf_counter() - start)  # and once more when the step has ended
+
+    def stepped(self, optimizer: Any) -> None:
+        """Hear of an optimizer's step, in such a step."""
+        self._note_rates(optimizer)
 
     def _received(self, tensor: Tensor) -> None:
         layer = self.layers.get(id(tensor))
@@ -158,15 +188,17 @@ class Gauges(Part):
         """Compare the weights with what they were before the update, and take the norms."""
         self._path.clear()
         self._counts.clear()
+        seen = recorder.sampled or (self._told and recorder.glimpse is not None)
+        self._told = False
         for key, layer in list(self.layers.items()):
             before, layer.before = layer.before, None
             tensor = layer.tensor()
             if tensor is None:
                 del self.layers[key]
-            elif before is not None and recorder.sampled:
+            elif before is not None and seen:
                 layer.norms.append(norm_of(tensor, recorder))
                 layer.ratios.append(ratio_of(before, sample_of(tensor._array)))
-        self._looks += recorder.sampled
+        self._looks += seen
 
     # What the page is told ----------------------------------------------------------------
 
@@ -185,7 +217,8 @@ class Gauges(Part):
             return None
         if now < self._due and not self._standing():
             return None
-        self._due = now + EVERY
+        self._due = now + max(EVERY, self._spent / SHARE)
+        self._spent = 0.0
         rows = rows_of([layer for layer in self._in_order() if layer.norms])
         activations = [each for each in self.activations.values() if each.looks]
         activations = sorted(activations, key=lambda each: -each.off)[:MOST_ROWS]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .summaries import Stats
@@ -101,11 +101,19 @@ class Graph:
         return {
             "type": "picture",
             "structure": self.structure,
-            "nodes": [{**asdict(node), "shape": list(node.shape)} for node in self.nodes],
-            "edges": [asdict(edge) for edge in self.edges],
-            "frames": [asdict(frame) for frame in self.frames],
+            "nodes": [as_fields(node) for node in self.nodes],
+            "edges": [as_fields(edge) for edge in self.edges],
+            "frames": [as_fields(frame) for frame in self.frames],
             **laid_out,
         }
+
+
+def as_fields(thing: GraphNode | GraphEdge | Frame) -> dict[str, Any]:
+    """Return the fields by name. `dataclasses.asdict` copies all in them, and takes long."""
+    found = {name: getattr(thing, name) for name in thing.__slots__}
+    if isinstance(thing, GraphNode):
+        found |= {"shape": list(thing.shape), "formulas": dict(thing.formulas)}
+    return found
 
 
 @dataclass(frozen=True)

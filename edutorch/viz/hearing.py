@@ -1,4 +1,5 @@
 """Listens to every op of a step that is looked at, and between such steps only to milestones.
+At a glance (see `glance.py`) it follows the ops instead, which costs them little.
 
 An op that somebody listens to takes many times as long as one that nobody does. So a recorder
 that wants no numbers leaves the list of listeners, and comes back when the next look is due.
@@ -36,18 +37,29 @@ class Hearing:
         if not self.recorder.sampling and not isinstance(event, Stepped):  # that comes twice
             self._leave()
 
-    def milestone(self, event: Any) -> None:
+    def milestone(self, kind: type, *fields: Any) -> None:
         """Hear how far the loop is, when nothing else is heard; perhaps listen again."""
+        recorder = self.recorder
+        if recorder.rest_until and not current().listeners and recorder.rests(kind, fields):
+            return
+        event = kind(*fields)
         modes = current()
         if self.event in modes.listeners:
             if not self.recorder.sampling:
                 self._leave()
-            return
-        self.recorder.milestone(event)
-        if self.recorder.sampling:
-            if not isinstance(event, Stepped):
-                self.recorder.sampled_whole = False  # its forward is over already
-            switch(modes, listeners=(*modes.listeners, self.event))
+        else:
+            self.recorder.milestone(event)
+            if self.recorder.sampling:
+                if not isinstance(event, Stepped):
+                    self.recorder.sampled_whole = False  # its forward is over already
+                switch(modes, listeners=(*modes.listeners, self.event))
+        self.follow()
+
+    def follow(self) -> None:
+        """Follow the ops of the step that begins, or none, as the recorder wants."""
+        modes = current()
+        if modes.follower is not self.recorder.glance:
+            switch(modes, follower=self.recorder.glance)
 
     def _leave(self) -> None:
         # A mode of the user's that is left later may bring the listener back: then, once more.

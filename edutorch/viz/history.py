@@ -20,16 +20,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import EdutorchError
 from .difference import Comparison, changes
 from .graph import Graph, Snapshot
-from .messages import is_real
+from .packing import Packed, pack, unpack
 from .part import Part
 from .stage import Stage
 from .static import Drawing
-from .summaries import Stats, whole
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -37,90 +34,15 @@ if TYPE_CHECKING:
 LIMIT = 32_000_000
 """Bytes that all kept steps may take."""
 
-NODE_BYTES, EDGE_BYTES, STEP_BYTES = 1000, 300, 800
+NODE_BYTES, EDGE_BYTES = 1000, 300
 """What the Python objects around the numbers take, about."""
 
 ROWS = 12
 """So many changes are listed in the page; all of them are in `view.compare`."""
 
-UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
-"""The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
-
 
 class StepError(EdutorchError, IndexError):
     """A step was asked for that is not kept."""
-
-
-# Packing ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The numbers of one step: a row for each node's value, each gradient, each edge.
-
-    A row of `numbers` is [size, mean, min, max, norm] in float32; `marks` says what is known;
-    `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say.
-    """
-
-    numbers: Any
-    marks: Any
-    few: Any
-    texts: dict[int, str]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, about."""
-        texts = sum(len(text) + 90 for text in self.texts.values())
-        return self.numbers.nbytes + self.marks.nbytes + self.few.nbytes + texts + STEP_BYTES
-
-
-def pack(snapshot: Snapshot) -> Packed:
-    """Pack the numbers of a snapshot."""
-    rows: list[tuple[float, ...]] = []
-    marks: list[int] = []
-    few: list[float] = []
-    texts: dict[int, str] = {}
-    reals = [is_real(node) for node in snapshot.graph.nodes]
-    reals += reals + [True] * len(snapshot.flows)
-    stats = (*snapshot.values, *snapshot.grads, *snapshot.flows)
-    for row, (each, real) in enumerate(zip(stats, reals, strict=True)):
-        if each is None:
-            rows.append(NOTHING)
-            marks.append(UNKNOWN)
-            continue
-        rows.append((each.size, each.mean, each.min, each.max, each.norm))
-        listed = each.text.startswith("[")
-        marks.append(len(each.few) | (BAD if each.bad else 0) | (LISTED if listed else 0))
-        few += each.few
-        if each.text and not (real and each.few):
-            texts[row] = each.text
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-        return Packed(
-            np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts
-        )
-
-
-NOTHING = (math.nan,) * 5
-
-
-def unpack(packed: Packed, graph: Graph) -> Snapshot:
-    """Return the snapshot that was packed, with numbers as exact as float32 is."""
-    few = packed.few.tolist()
-    stats: list[Stats | None] = []
-    at = 0
-    rows = zip(packed.numbers.tolist(), packed.marks.tolist(), strict=True)
-    for row, ((size, *numbers), mark) in enumerate(rows):
-        if mark == UNKNOWN:
-            stats.append(None)
-            continue
-        own = tuple(few[at : at + (mark & FEW)])
-        at += len(own)
-        text = packed.texts.get(row) or (whole(own, 1 if mark & LISTED else 0) if own else "")
-        stats.append(Stats(int(size), *numbers, bad=bool(mark & BAD), text=text, few=own))
-    count = len(graph.nodes)
-    return Snapshot(
-        graph, tuple(stats[:count]), tuple(stats[count : 2 * count]), tuple(stats[2 * count :])
-    )
 
 
 # The ring -----------------------------------------------------------------------------------
@@ -255,6 +177,10 @@ class History(Part):
 
     def step_ended(self, recorder: Recorder) -> None:
         """Keep the step, if it was looked at."""
+        if recorder.glimpse is not None and recorder.script is not None:
+            graph = recorder.script.snapshot.graph
+            self._keep(recorder.step, graph, recorder.glimpse, recorder.loss)
+            return
         if not recorder.sampled or recorder.snapshot is None or recorder.snapshot is self._last:
             return
         start = time.perf_counter()
@@ -264,14 +190,16 @@ class History(Part):
 
     def add(self, step: int, snapshot: Snapshot, loss: float | None = None) -> None:
         """Keep one more step; what was kept of it and of later ones is forgotten."""
-        packed = pack(snapshot)
+        self._keep(step, snapshot.graph, pack(snapshot), loss)
+
+    def _keep(self, step: int, graph: Graph, packed: Packed, loss: float | None) -> None:
         with self._lock:
             while self._moments and self._moments[-1].step >= step:
                 self._drop(self._moments.pop())
             close = len(self._moments) > 1 and self._gap() < self._stride
             if close:  # the latest is always there, but stays only if it lies a stride further
                 self._drop(self._moments.pop())
-            self._moments.append(self._counted(Moment(step, snapshot.graph, packed, loss)))
+            self._moments.append(self._counted(Moment(step, graph, packed, loss)))
             while self.nbytes > self.limit and len(self._moments) > 2:
                 self._thin()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,7 +10,7 @@ from concurrent.futures import TimeoutError as NotYet
 from xml.etree import ElementTree
 
 from ..errors import warn
-from .dot import dot_text
+from .dot import SPACE, dot_text
 from .graph import Graph, Snapshot
 from .render import LayoutError, LayoutTimeout, page_lays_out, render
 
@@ -61,12 +62,17 @@ class Layouts:
         """Whether the picture that was asked for last is there."""
         return self._latest is not None and self._latest.done()
 
-    def _lay_out(self, graph: Graph) -> str:
-        text = dot_text(blank_numbers(graph), self.rankdir, reserve=True)
+    def with_looks(self, graph: Graph) -> str:
+        """Return the picture of `graph` with its colours, for a file that does not draw."""
+        return self._lay_out(graph, bare=False)
+
+    def _lay_out(self, graph: Graph, bare: bool = True) -> str:
+        text = dot_text(blank_numbers(graph), self.rankdir, reserve=True, bare=bare)
         if page_lays_out():
             return text
         try:
-            return render(text, timeout=LIMIT).decode()
+            svg = render(text, timeout=LIMIT).decode()
+            return slim(svg) if bare else svg
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):
                 self.slow.add(graph.structure)
@@ -79,6 +85,21 @@ class Layouts:
         while (svg := self.svg(graph, 0.05)) is None and time.monotonic() < end:
             pass
         return svg
+
+
+LOOKS = re.compile(
+    r' (?:fill|stroke|font-family|font-size|xml:space)="[^"]*"'
+    r"|<title>[^<]*</title>\s*|<!--.*?-->\s*",
+    re.DOTALL,
+)
+
+
+def slim(svg: str) -> str:
+    """Leave out of Graphviz's SVG what a page does not read: colours, fonts, titles.
+
+    In the texts nothing is touched: there, Graphviz writes a quote as `&quot;`.
+    """
+    return LOOKS.sub("", svg).replace("&#160;", SPACE)
 
 
 def blank_numbers(graph: Graph) -> Snapshot:

@@ -11,19 +11,18 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EdutorchError, missing_extra, warn
-from .fold import Plan
 from .gauges import Gauges
-from .graph import Snapshot
 from .hand import BetweenSteps
 from .hearing import Hearing
 from .history import History
 from .layouts import LIMIT, PATIENCE
 from .lookback import LookBack
+from .looks import Looks
 from .mailbox import in_notebook, mailbox_of
 from .messages import Curve, State, patch_of
 from .names import Names
 from .pace import UNSEEN_SHARE, Gate, Meter, Throttle, checked_pace
-from .recorder import Recorder, Watch
+from .recorder import Recorder
 from .render import engines, warm_up
 from .stage import Stage
 from .static import Drawing
@@ -32,9 +31,6 @@ from .trouble import Trouble
 if TYPE_CHECKING:
     from ..nn import Module
 
-
-SETTLED, ALL_AGAIN = 3, 10
-"""Samples of one structure before only what is open is looked at; each so many, all is."""
 
 CURVES_EVERY = 1.0
 """Seconds after which whole curves are sent again; between, each grows by its latest point."""
@@ -96,19 +92,17 @@ class View(LookBack):
         self._hearing = Hearing(self._recorder)
         self._throttle, self._meter = Throttle(), Meter()
         self._gate = Gate(checked_pace(steps_per_second))
-        self._full: tuple[Snapshot, int] | None = None  # the last step with all numbers
-        self._last_structure = ""
-        self._alike = 0  # for how many samples the graph has been the same
-        self._watched: Plan | None = None
         self.spent = 0.0  # seconds that showing the loop has taken so far, by our own clock
-        self._cost = 0.0  # of the last sampled step, in seconds
+        self._cost = self._charged = 0.0  # of the last step that was seen, in seconds
         self._looked = 0  # the last step that was looked at
         self._awaits = False  # the loop is asynchronous and calls `tick`
         self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir)
-        self.parts.append(Gauges(self._names, lambda: self._state != "running"))
+        gauges = Gauges(self._names, lambda: self._state != "running")
+        self.parts.append(gauges)
+        self._looks = Looks(self._recorder, self._stage, gauges)
         self.history = History(self._stage)
         self.parts.append(self.history)
         self.trouble = Trouble(self._names, self._recorder, self._stage)
@@ -137,6 +131,7 @@ class View(LookBack):
     @steps_per_second.setter
     def steps_per_second(self, value: float | None) -> None:
         self._gate.steps_per_second = checked_pace(value)
+        self._recorder.rest_until = 0.0
 
     @property
     def layouts(self) -> int:
@@ -159,6 +154,7 @@ class View(LookBack):
         With no page to press the button, the loop goes on after a few seconds.
         """
         self._gate.pause()
+        self._recorder.rest_until = 0.0
 
     def resume(self) -> None:
         """Let a paused loop run."""
@@ -173,13 +169,14 @@ class View(LookBack):
 
         Raises: NothingRecordedError: no op with gradients has run.
         """
-        if self._recorder.snapshot is None:
+        latest, _ = self._looks.latest_whole()
+        if latest is None:
             raise NothingRecordedError(
                 "viz.live",
                 "nothing has been recorded yet",
                 hint="compute something from a tensor with requires_grad=True inside the block",
             )
-        return Drawing(self._recorder.snapshot, self._stage.layouts.rankdir, self._stage.choice)
+        return Drawing(latest, self._stage.layouts.rankdir, self._stage.choice)
 
     # The with block ---------------------------------------------------------------------
 
@@ -201,7 +198,10 @@ class View(LookBack):
         self._gate.resume()  # nothing holds what is over
         failed = self.trouble.failed(error)
         self._recorder.finish()
-        self._recorder.snapshot = failed or self._recorder.snapshot
+        self._rested(self.step)
+        self._recorder.rested.clear()
+        if failed is not None:
+            self._looks.show(failed)
         self._names.frame = None
         self._state = "finished" if kind is None else "failed"
         self._send(patience=LIMIT)
@@ -255,17 +255,20 @@ class View(LookBack):
 
     def _step_ended(self, recorder: Recorder) -> None:
         """Note the loss, send what is due, wait if paused, and choose the next sample."""
-        self._cost = self._meter.end(recorder.sampled, recorder.cost)
+        self._rested(self.step - 1)
+        self._cost = self._meter.end(recorder.sampled, recorder.cost, recorder.glance is not None)
+        self._charged = self._looks.took(self._cost)
         if recorder.loss is not None and "loss" not in self._logged:
             self._curve("loss").add(self.step, recorder.loss)
-        if recorder.sampled:
+        if self._looks.seen:
             self._throttle.looked(self._cost)
             for name, value in (pair for part in self.parts for pair in part.scalars().items()):
                 self._curve(name).add(self.step, value)
         if self._stage.page is None:
             if recorder.sampled:
                 self._throttle.spent(self._cost)
-            recorder.sampling = self._throttle.sample() or self.history.wants(recorder)
+            looked = self._throttle.sample() or self.history.wants(recorder)
+            self._looks.choose(looked, looked)
         elif self._awaits:  # `tick` holds it
             self._show(recorder)
         else:
@@ -274,8 +277,21 @@ class View(LookBack):
             if recorder.sampled and self._gate.paused:
                 with self._standing():
                     self._gate_passed(self._gate.wait(meanwhile=self._answer))
-            self._choose_sampling(recorder)
+            self._choose()
         self._meter.begin()
+        held = self._awaits or self._gate.held or self.history.every is not None
+        recorder.rest_until = 0.0 if held else self._looks.rest(self._throttle.next)
+
+    def _rested(self, last: int) -> None:
+        """Note the steps up to `last` that have passed unseen."""
+        rested = self._recorder.rested
+        if rested:
+            self._meter.rested([end for end, _ in rested])
+            if "loss" not in self._logged:
+                curve = self._curve("loss")
+                for step, (_, loss) in enumerate(rested, last - len(rested) + 1):
+                    if loss is not None:
+                        curve.add(step, loss)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.
@@ -290,46 +306,25 @@ class View(LookBack):
             if recorder.sampled and self._gate.paused:
                 with self._standing():
                     self._gate_passed(await self._gate.wait_async(meanwhile=self._answer))
-            self._choose_sampling(recorder)
+            self._choose()
         self._meter.begin()
 
     def _show(self, recorder: Recorder) -> None:
-        if recorder.sampled:
+        if self._looks.seen:
             self._looked = recorder.step
         if self._gate.paused:
             return
         # A new picture waits for nothing.
         pending = self._stage.asked and self._stage.layouts.ready
-        if pending or (recorder.sampled and self._throttle.due()):
+        if pending or (self._looks.seen and self._throttle.due()):
             self._send()
+        elif recorder.glance is not None and not self._looks.seen:
+            self._throttle.spent(self._cost)  # in vain
 
-    def _choose_sampling(self, recorder: Recorder) -> None:
-        if recorder.sampled:
-            self._choose_watch(recorder)
-        # Before a pause the page must get the very step at which the loop stands.
-        recorder.sampling = self._throttle.sample() or self._gate.paused
-        recorder.sampling |= self.history.wants(recorder)
-
-    def _choose_watch(self, recorder: Recorder) -> None:
-        """Take the numbers of a large graph only where it is open, once it has stayed the same.
-
-        Now and then all of them are taken: for whoever opens a group when nothing runs any more.
-        """
-        snapshot = recorder.snapshot
-        if snapshot is None or self._gate.paused:
-            recorder.watch = None
-            return
-        if recorder.full:
-            self._full = snapshot, recorder.step
-        same = snapshot.graph.structure == self._last_structure
-        self._last_structure = snapshot.graph.structure
-        self._alike = self._alike + 1 if same else 0
-        plan = self._stage.plan(snapshot.graph)
-        small = len(snapshot.graph.nodes) < 2 * len(plan.nodes)
-        if small or self._alike < SETTLED or self._alike % ALL_AGAIN == 0:
-            recorder.watch = None
-        elif recorder.watch is None or self._watched is not plan:
-            recorder.watch, self._watched = Watch.of(plan, snapshot), plan
+    def _choose(self) -> None:
+        # Before a pause the page must get the very step at which the loop stands, and all of it.
+        full = self._gate.paused or self.history.wants(self._recorder)
+        self._looks.choose(self._throttle.sample(), full)
 
     @contextmanager
     def _standing(self) -> Iterator[None]:
@@ -349,6 +344,7 @@ class View(LookBack):
 
     def _command(self, content: dict[str, Any]) -> None:
         """Take a message of the page. While a loop runs, this is another thread than the loop's."""
+        self._recorder.rest_until = 0.0
         self._gate.command(content)
         if any(part.command(content) for part in self.parts):
             self._stage.asked = True
@@ -373,21 +369,25 @@ class View(LookBack):
         if self._stage.page is None:
             return
         start = time.perf_counter()
-        snapshot = self._recorder.snapshot
         step = self._looked if self._state == "running" else self.step
-        if again and not self._recorder.full and self._full is not None:
-            snapshot, step = self._full
-        snapshot = self._seen(snapshot)
         speed = self._gate.steps_per_second
         patch = patch_of(step, self._state, self._curves, self.parts, speed)
         curves = None
         if self._state != "running" or start > self._curves_due:
             self._curves_due = start + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
-        waited = self._stage.show(snapshot, patch, curves, patience)
+        quick = self._looks.message() if self._state == "running" else None
+        if quick is not None and self.history.looking is None and not self._stage.asked:
+            waited = self._stage.show_numbers(*quick, patch, curves)
+        else:
+            snapshot = self._looks.latest()
+            if again:
+                snapshot, patch["step"] = self._looks.latest_whole()
+            snapshot = self._seen(snapshot)
+            waited = self._stage.show(snapshot, patch, curves, patience)
         cost = self._cost + time.perf_counter() - start - waited
         self.spent += cost
-        self._throttle.spent(cost)
+        self._throttle.spent(cost - self._cost + self._charged)
 
     def _curve(self, name: str) -> Curve:
         return self._curves.setdefault(name, Curve())

@@ -9,13 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 from .dot import FAINT
-from .graph import GraphNode, Snapshot
+from .graph import Graph, GraphNode, Snapshot
 from .part import Part
 from .summaries import TINY, Stats
 
 State = Literal["running", "paused", "finished", "failed", "still"]
 
 MOST_POINTS = 120
+
+MOST_BYTES = 600, 16
+"""The numbers of one update have at most so many bytes, and so many for each node."""
 
 
 class Curve:
@@ -104,8 +107,22 @@ def few_of(node: GraphNode) -> int:
     return count if is_real(node) and 1 < count <= TINY else 0
 
 
-def numbers_of(snapshot: Snapshot | None) -> bytes:
-    """Pack the numbers of all nodes and edges, in the protocol's order: float32, then signs."""
+def few_fit(graph: Graph) -> bool:
+    """Say whether a stream of updates has room for the numbers of tiny tensors, one by one.
+
+    Else the page writes their means while the loop runs, and all of them when it stands still.
+    """
+    few = sum(map(few_of, graph.nodes))
+    others = 9 * len(graph.nodes) + 5 * len(graph.edges)
+    return others + 8 * few <= MOST_BYTES[0] + MOST_BYTES[1] * len(graph.nodes)
+
+
+def numbers_of(snapshot: Snapshot | None, running: bool = False) -> bytes:
+    """Pack the numbers of all nodes and edges, in the protocol's order: float32, then signs.
+
+    Args:
+        running: many updates come, and none may be large (see `few_fit`).
+    """
     if snapshot is None:
         return b""
     numbers: list[float] = []
@@ -113,9 +130,10 @@ def numbers_of(snapshot: Snapshot | None) -> bytes:
     for _, value, grad in rows:
         numbers += (value.mean if value else math.nan, norm_of(grad))
     numbers += map(norm_of, snapshot.flows)
+    listed = not running or few_fit(snapshot.graph)
     for node, value, grad in rows:
         count = few_of(node)
-        if count:
+        if count and listed:
             numbers += exactly(value, count) + exactly(grad, count)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         packed = np.asarray(numbers, "<f4").tobytes()

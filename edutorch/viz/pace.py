@@ -8,7 +8,8 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..errors import EdutorchError
@@ -16,8 +17,8 @@ from ..errors import EdutorchError
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
 
-SHARE = 0.05
-"""Watching may take this part of the time."""
+SHARE = 0.045
+"""Watching may take this part of the time; full looks at a settled loop come on top: 5 % in all."""
 
 EARLY = 1.0
 """For so many seconds every step is sampled, so that a short loop loses nothing…"""
@@ -79,6 +80,12 @@ class Throttle:
         self._phase = self._delay = 0
         self.share = share
 
+    @property
+    def next(self) -> float:
+        """When the next message is due; 0 while every step is looked at."""
+        early = self._early > 0 and self._clock() < self._start + EARLY
+        return 0.0 if early else self._next
+
     def due(self) -> bool:
         """Say whether a message may be sent now."""
         return self._clock() >= self._next
@@ -115,7 +122,10 @@ class Throttle:
         self._messages += 1
         first = self._messages <= FIRST and self.share == SHARE
         share = FIRST_SHARE if first else self.share
-        self._next = self._clock() + max(SHORTEST, seconds / share)
+        # From when it was due, not from when it came: else each step's length would be lost.
+        now = self._clock()
+        late = min(max(0.0, now - self._next), SHORTEST / 11) if self._messages > 1 else 0.0
+        self._next = now + max(SHORTEST - late, seconds / share)
 
 
 class Meter:
@@ -131,21 +141,32 @@ class Meter:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._plain: deque[float] = deque(maxlen=self.KEPT)
+        self._glances: deque[float] = deque(maxlen=self.KEPT)
         self._began = clock()
 
     def begin(self) -> None:
         """Note that a step begins now."""
         self._began = self._clock()
 
-    def end(self, sampled: bool, own: float) -> float:
+    def rested(self, ends: Sequence[float]) -> None:
+        """Note when steps ended of which nothing else was to be known."""
+        for before, after in pairwise((self._began, *ends[-self.KEPT :])):
+            self._plain.append(after - before)
+        self._began = ends[-1]
+
+    def end(self, sampled: bool, own: float, glanced: bool = False) -> float:
         """Note that it has ended, and return what looking at it cost.
 
         Args:
             sampled: whether it was looked at.
             own: seconds by the recorder's own clock.
+            glanced: whether it was glanced at, of which that clock sees only the end.
         """
         took = self._clock() - self._began
-        if not sampled:
+        if glanced and self._plain:
+            self._glances.append(took - statistics.median(self._plain))
+            return max(own, statistics.median(self._glances))
+        if not sampled and not glanced:
             self._plain.append(took)
             return 0.0
         if not self._plain:
@@ -170,6 +191,11 @@ class Gate:
         self.answered = False
         self.let_go = False
         self.fetch: Callable[[], bool] | None = None  # see `mailbox.py`
+
+    @property
+    def held(self) -> bool:
+        """Whether the loop has to be held at the end of some step, or kept to a pace."""
+        return self.paused or self.steps_per_second is not None
 
     def pause(self) -> None:
         """Hold the loop at the end of a step."""

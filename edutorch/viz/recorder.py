@@ -6,14 +6,15 @@ lesson's `w -= lr * w.grad`) it ends when new ops are recorded after a backward.
 
 from __future__ import annotations
 
-import time
+import math
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
 
 from ..core.autograd import Node, clock
-from ..core.engine import unbroadcast
 from ..core.tensor import Tensor
 from ..events import (
     BackwardEnded,
@@ -24,31 +25,16 @@ from ..events import (
     OpApplied,
     Stepped,
 )
-from .fold import Plan
+from .glance import Call, Constant, Glance, Script
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
+from .packing import Packed
 from .part import Part
 from .summaries import Stats, summarize
-from .trace import input_names, leaf_vertex, name_variables, number_vertex, op_vertex
+from .trace import flow_stats, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
 
-
-@dataclass(frozen=True)
-class Watch:
-    """Of which vertices the numbers are wanted, and those of the gradients that leave them."""
-
-    nodes: frozenset[int]
-    flows: frozenset[int]
-
-    @classmethod
-    def of(cls, plan: Plan, whole: Snapshot) -> Watch:
-        """Watch what a plan shows of a graph."""
-        numbers = {node.id: number for node, number in
-                   zip(whole.graph.nodes, whole.order, strict=True)}  # fmt: skip
-        shown = (whole.graph.edges[edge].target for edge in plan.edges if edge >= 0)
-        return cls(
-            frozenset(whole.order[node] for node in plan.nodes),
-            frozenset(numbers[target] for target in shown),
-        )
+if TYPE_CHECKING:
+    from .looks import Watch
 
 
 class Recorder:
@@ -72,6 +58,13 @@ class Recorder:
         watch: whose numbers are taken, where not everything is to be seen.
         full: whether the last sampled step has the numbers of everything.
         sampled_whole: whether the step that runs has been listened to from its beginning.
+        script: what the last sampled step did, for a glance at one like it.
+        glance: what follows the step that runs, where only a glance is taken.
+        glimpse: the numbers of the last step, if a glance at it was enough.
+        eager: some result is overwritten: a glance has to take each at once.
+        rest_until: the time (of `time.perf_counter`) before which no step is to be told of that
+            is not looked at.
+        rested: when each of those ended, and its loss; they are told with the next step.
     """
 
     def __init__(
@@ -93,6 +86,12 @@ class Recorder:
         self.snapshot: Snapshot | None = None
         self.loss: float | None = None
         self.cost = 0.0
+        self.script: Script | None = None
+        self.glance: Glance | None = None
+        self.glimpse: Packed | None = None
+        self.eager = False
+        self.rest_until = 0.0
+        self.rested: list[tuple[float, float | None]] = []
         self._optimizer_seen = False
         self._aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
         self._path: list[str] = []  # the modules we are in, innermost last
@@ -108,6 +107,9 @@ class Recorder:
 
     def _forget(self) -> None:
         self._vertices: dict[Key, Vertex] = {}
+        self._numbers: dict[Key, int] = {}
+        self._calls: list[Call] = []
+        self._received: set[int] = set()
         self._leaves: dict[int, tuple[weakref.ref[Tensor], Key]] = {}
         self._roots: list[int] = []
         self._last_flow = (0, 0)
@@ -125,7 +127,7 @@ class Recorder:
             if handler is not None:
                 handler(event)
             return
-        start, aside = time.perf_counter(), self._aside
+        start, aside = perf_counter(), self._aside
         if len(self.parts) != self._known_parts:
             self._sort_parts()
         for part in self._hearers:
@@ -133,7 +135,7 @@ class Recorder:
                 part.take(event)
         if handler is not None:
             handler(event)
-        self._spent += time.perf_counter() - start - (self._aside - aside)
+        self._spent += perf_counter() - start - (self._aside - aside)
 
     def _sort_parts(self) -> None:
         self._known_parts = len(self.parts)
@@ -159,8 +161,8 @@ class Recorder:
 
     def _add(self, key: Key, vertex: Vertex) -> Vertex:
         """Gather a vertex, and decide whether its numbers are wanted."""
+        number = self._numbers[key] = len(self._vertices)
         if self.watch is not None:
-            number = len(self._vertices)
             vertex.watched = number in self.watch.nodes
             vertex.tracked = number in self.watch.flows
         self._vertices[key] = vertex
@@ -192,13 +194,19 @@ class Recorder:
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
         vertex.device = str(output.device)
-        sources = []
-        for name, given in zip(input_names(node), event.inputs, strict=True):
-            key = self._source(given, node, name)
-            if key is not None:
-                sources.append((name, key))
-        vertex.sources = tuple(sources)
+        names = input_names(node)
+        keys = [self._source(given, node, name)
+                for name, given in zip(names, event.inputs, strict=True)]  # fmt: skip
+        pairs = zip(names, keys, strict=True)
+        vertex.sources = tuple((name, key) for name, key in pairs if key is not None)
         self._add(node._order, vertex)
+        self._calls.append(
+            Call(
+                node.__class__, node.shape, self._numbers[node._order],
+                tuple(map(self._given, event.inputs, keys)), tuple(names), node.gathers,
+                vertex.module,
+            )
+        )  # fmt: skip
         if vertex.watched:
             vertex.value = self._summary(output._array)
         if vertex.watched and not node.gathers:
@@ -215,6 +223,12 @@ class Recorder:
             self._add(key, number_vertex(name, given))
             return key
         return None
+
+    def _given(self, given: Any, key: Key | None) -> int | Constant | None:
+        if key is None:
+            return None
+        number = self._numbers[key]
+        return number if isinstance(given, Tensor) else Constant(number)
 
     def _leaf(self, tensor: Tensor) -> Key:
         """Return the key of a tensor that came into this step from outside."""
@@ -263,6 +277,7 @@ class Recorder:
         known = self._leaves.get(id(leaf))
         if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
             vertex = self._vertices[known[1]]
+            self._received.add(self._numbers[known[1]])
             vertex.grad = self._summary(gradient._array) if vertex.watched else None
 
     def gradient_norm(self, leaf: Tensor) -> float | None:
@@ -272,6 +287,24 @@ class Recorder:
         return None if grad is None else grad.norm
 
     # Steps ------------------------------------------------------------------------------
+
+    def rests(self, kind: type, fields: tuple[Any, ...]) -> bool:
+        """Note a milestone of a step of which nothing but its loss is wanted; say if it is one.
+
+        This is what a watched loop pays for each step, so it makes no event of it.
+        """
+        if kind is BackwardEnded:
+            root = fields[0][0]
+            if root._array.__class__ is ndarray and root._array.size == 1:
+                self.loss = root._array.item()
+                return not isinstance(self.loss, complex)
+            return False
+        now = perf_counter()
+        if now > self.rest_until:
+            return False
+        self.step += 1
+        self.rested.append((now, self.loss))
+        return True
 
     def milestone(self, event: Any) -> None:
         """Follow a loop of which nothing else is heard (see `hearing.py`)."""
@@ -290,6 +323,8 @@ class Recorder:
         self._youngest = clock()
         if len(roots) == 1:
             self._note_loss(roots[0])
+        if self.glance is not None:
+            self.glance.backward_ended(event)
 
     def _note_loss(self, loss: Tensor) -> None:
         array = loss._array
@@ -300,27 +335,51 @@ class Recorder:
         if not self._optimizer_seen and self.step:
             self.step = 0  # what we took for steps were parts of the first one
         self._optimizer_seen = True
+        if self.glance is not None and self.glance.gauges is not None:
+            self.glance.gauges.stepped(event.optimizer)
         self.finish_step()
 
     def finish_step(self) -> None:
         """End the step: make its snapshot, count it, tell the owner, begin the next one."""
-        start = time.perf_counter()
+        start = perf_counter()
         self.sampled = self.sampling and self.sampled_whole
         if self.sampled:
             if self._vertices:
                 self.snapshot = self._arrange()
                 self.full = self.watch is None
-            self.cost = self._spent + time.perf_counter() - start
+                self.script = self._script(self.snapshot)
+            self.cost = self._spent + perf_counter() - start
+        self.glimpse = None if self.glance is None else self.glance.finish()
+        if self.glance is not None:
+            self.cost = perf_counter() - start
+            if self.glimpse is None:
+                self.script = None  # the loop does something else now
+                self.eager |= self.glance.written
         self.step += 1
         for part in self.parts:
+            if self.rested:
+                part.rested(self.rested)
             part.step_ended(self)
         self._forget()
         if self.on_step is not None:
             self.on_step(self)
-        self._aside += time.perf_counter() - start
+        self.rested.clear()
+        self._aside += perf_counter() - start
+
+    def _script(self, snapshot: Snapshot) -> Script | None:
+        """Return what the step did; None where a glance could not tell when the next one ends."""
+        if not self._optimizer_seen or not all(root in self._numbers for root in self._roots):
+            return None
+        roots = tuple(self._numbers[root] for root in self._roots)
+        results = (vertex for vertex in self._vertices.values() if vertex.kind == "op")
+        nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
+        return Script(tuple(self._calls), roots, frozenset(self._received), snapshot, nbytes)
 
     def finish(self) -> None:
         """Take what is there of a last step that nothing has ended."""
+        if self.rested:
+            for part in self.parts:
+                part.rested(self.rested)
         if self._accumulated and not self._optimizer_seen:
             self.finish_step()
         elif self._vertices and self.snapshot is None:
@@ -339,14 +398,3 @@ class Recorder:
         last = ancestors(self._vertices, roots[-1:]) & ops.keys()
         together = [root for root in roots if ancestors(self._vertices, [root]) & last]
         return arrange(self._vertices, dict.fromkeys(together), self.names.classes)
-
-
-def flow_stats(gradient: Any, edge: Any) -> Stats:
-    """Summarize what an input received, before broadcasting made it larger."""
-    array = gradient._array if isinstance(gradient, Tensor) else gradient
-    shape = edge.shape if edge._order else edge._array.shape
-    if edge._order and edge.gathers:
-        shape = array.shape
-    if tuple(array.shape) != tuple(shape):
-        array = unbroadcast(array, tuple(shape))
-    return summarize(array)

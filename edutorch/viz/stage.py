@@ -41,6 +41,7 @@ class Stage:
     Attributes:
         page: where to, None where nothing is displayed.
         choice: which groups are open.
+        shown: the structure of the picture that the page has.
         asked: the page wants something else than it has: another group open, or a picture that
             was not ready when it was to be sent.
     """
@@ -51,7 +52,7 @@ class Stage:
         self.layouts = Layouts(rankdir)
         self.asked = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
-        self._shown = ""  # the structure that the page has
+        self.shown = ""
         self._lock = threading.RLock()  # a page that looks back is answered beside the loop
 
     def command(self, content: dict[str, Any]) -> bool:
@@ -105,15 +106,25 @@ class Stage:
         visible, picture, waited = None, None, 0.0
         if snapshot is not None:
             visible = self.plan(snapshot.graph).pick(snapshot)
-            if visible.graph.structure != self._shown:
+            if visible.graph.structure != self.shown:
                 start = time.perf_counter()
                 picture = self._picture(visible.graph, patience)
                 waited = time.perf_counter() - start
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
-        self.page.show(picture, patch, numbers_of(visible), curves)
+        numbers = numbers_of(visible, running=patch["state"] == "running")
+        self.page.show(picture, patch, numbers, curves)
         return waited
+
+    def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
+                     curves: dict[str, Any] | None = None) -> float:  # fmt: skip
+        """Send the numbers of a glance: the page has the picture, so nothing is waited for."""
+        with self._lock:
+            if self.page is not None:
+                patch = {**patch, **texts, "layouts": self.layouts.asked}
+                self.page.show(None, patch, numbers, curves)
+        return 0.0
 
     def _picture(self, graph: Graph, patience: float | None) -> dict[str, Any] | None:
         svg = self.layouts.svg(graph, patience)
@@ -124,5 +135,5 @@ class Stage:
             self.choice = Choice(limit=max(FEWEST, limit))
             self.asked = True
             return None
-        self._shown = graph.structure
+        self.shown = graph.structure
         return graph.to_picture(svg)

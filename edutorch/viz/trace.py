@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.autograd import Node, reachable
+from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from ..lines import read_line
 from .graph import Key, Snapshot, Vertex, arrange, enclosing
@@ -205,3 +206,14 @@ def number_vertex(name: str, value: float) -> Vertex:
     number = float(value)
     stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}", few=(number,))
     return Vertex("constant", name, differentiable=False, value=stats)
+
+
+def flow_stats(gradient: Any, edge: Any) -> Stats:
+    """Summarize what an input received, before broadcasting made it larger."""
+    array = gradient._array if isinstance(gradient, Tensor) else gradient
+    shape = edge.shape if edge._order else edge._array.shape
+    if edge._order and edge.gathers:
+        shape = array.shape
+    if tuple(array.shape) != tuple(shape):
+        array = unbroadcast(array, tuple(shape))
+    return summarize(array)

@@ -8,6 +8,7 @@ after an exception.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,16 @@ class Trouble(Part):
             each.forget()
         if late is not None:
             self._hear(late)
+
+    def rested(self, steps: list[tuple[float, float | None]]) -> None:
+        """Hear of the losses of steps that were not looked at."""
+        losses = [loss for _, loss in steps if loss is not None]
+        found = self.habits.rested(losses)
+        bad = next((loss for loss in losses if not math.isfinite(loss)), None)
+        if bad is not None and not self._knows_numbers():
+            found.append(finding("nan-loss", loss=bad, subject="nan-loss"))
+        for each in found:
+            self.add(each, self.recorder)
 
     def _loss_reached(self, recorder: Recorder) -> None:
         loss = recorder._scalar[1]() if recorder._scalar is not None else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from .. import backends
@@ -136,12 +137,24 @@ class Habits:
             self._eval_mode(optimized)
         return list(self.now.values())
 
-    def _loss_came(self, loss: float, sampled: bool) -> None:
+    def rested(self, losses: Sequence[float]) -> list[Finding]:
+        """Look back at many steps that were not looked at."""
+        for loss in losses[:-1]:
+            self._compare(loss, False)
+        if losses:
+            self._loss_came(losses[-1], False)
+        return list(self.now.values())
+
+    def _compare(self, loss: float, sampled: bool) -> None:
         known = self._losses
         same = bool(known) and known[-1] == loss and loss != 0
         self._same = self._same + 1 if same else 0
         self._same_seen = self._same_seen + sampled if same else 0
         known.append(loss)
+
+    def _loss_came(self, loss: float, sampled: bool) -> None:
+        self._compare(loss, sampled)
+        known = self._losses
         del known[: -3 * GROWING]
         if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
             self._add("loss-constant", loss=f"{loss:.6g}", steps=self._same + 1, subject="constant")

@@ -28,6 +28,7 @@ GROWTH = 3
 """So many times in a row the graph must have become longer."""
 
 MOST_WALKED = 20_000
+MOST_ASKED = 200
 DEPTH = 7
 """How many containers deep a holder may be."""
 
@@ -174,27 +175,62 @@ def living_graphs() -> list[Tensor]:
     return found
 
 
-def holders(tensor: Any, skip: set[int]) -> list[tuple[str, str]]:
-    """Return who keeps an object: (path, kind), as ("losses[3]", "list").
+class Referrers:
+    """Who holds what, from the garbage collector.
 
-    Args:
-        skip: ids of objects that only the search itself holds it by.
+    For each question it goes through all objects there are, and that takes a while: so many are
+    asked at once, and each only once.
+
+    Attributes:
+        skip: ids of objects by which only the search itself holds something.
     """
+
+    def __init__(self, skip: set[int]) -> None:
+        self._known: dict[int, list[Any]] = {}
+        self.skip = skip | {id(self._known)}
+
+    def ask(self, things: list[Any], ours: set[int]) -> None:
+        """Find out who holds these.
+
+        Args:
+            ours: ids of more objects of the search, which hold them just now.
+        """
+        unknown = [each for each in things if id(each) not in self._known]
+        if not unknown:
+            return
+        for each in unknown:
+            self._known[id(each)] = row = []
+            self.skip.add(id(row))
+        found = gc.get_referrers(*unknown)
+        not_theirs = self.skip | ours | {id(things), id(unknown)}
+        wanted = {id(each) for each in unknown}
+        for holder in found:
+            if id(holder) not in not_theirs and not isinstance(holder, FrameType):
+                for number in wanted.intersection(map(id, gc.get_referents(holder))):
+                    self._known[number].append(holder)
+
+    def of(self, thing: Any) -> list[Any]:
+        """Return who holds one of the things that was asked for."""
+        return self._known[id(thing)]
+
+
+def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
+    """Return who keeps an object: (path, kind), as ("losses[3]", "list")."""
     local = stack_variables()
     found: dict[str, str] = {}
-    seen = {id(tensor)} | skip
+    seen = {id(tensor)} | referrers.skip
     level: list[tuple[Any, str]] = [(tensor, "")]
-    skip.add(id(level))
     for _ in range(DEPTH):
         upper: list[tuple[Any, str]] = []
         ours = {id(level), id(upper), id(local), id(found), id(seen), id(sys._getframe())}
         for pair in level:
             ours.add(id(pair))
+        referrers.ask([thing for thing, _ in level], ours)
         for thing, path in level:
             for name, kind in local.get(id(thing), ()):
                 found.setdefault(f"{name}{path}", kind if not path else "list")
-            for holder in gc.get_referrers(thing):
-                if id(holder) in seen or id(holder) in ours or isinstance(holder, FrameType):
+            for holder in referrers.of(thing):
+                if id(holder) in seen or id(holder) in ours:
                     continue
                 if type(holder).__name__.endswith("iterator"):
                     continue
@@ -216,7 +252,8 @@ def climb(
                 continue
             if key == "output_hist":  # where IPython keeps what `Out` shows
                 found.setdefault(f"Out{path}", "Out")
-            elif is_namespace(holder):
+                return
+            if is_namespace(holder):
                 name = str(key)
                 kind = "variable" if not path else "attribute" if path[0] == "." else "list"
                 number = name.strip("_")
@@ -225,8 +262,10 @@ def climb(
                 if name in ("last_value", "last_traceback", "last_exc"):
                     name, kind = f"sys.{name}", "traceback"
                 found.setdefault(name + path, kind)
-            elif isinstance(key, str) and key.isidentifier() and owner_of(holder) is not None:
-                upper.append((owner_of(holder), f".{key}{path}"))
+                return
+            owner = owner_of(holder) if isinstance(key, str) and key.isidentifier() else None
+            if owner is not None:
+                upper.append((owner, f".{key}{path}"))
             else:
                 upper.append((holder, f"[{key!r}]{path}"))
             return
@@ -300,9 +339,11 @@ def kept_graphs() -> list[Finding]:
     gc.collect()
     tensors = living_graphs()
     groups: dict[tuple[str, str], dict[int, Tensor]] = {}
-    skip = {id(tensors)}
-    for tensor in tensors[:200]:
-        for path, kind in holders(tensor, skip) or [("something", "unknown")]:
+    asked = tensors[:MOST_ASKED]
+    referrers = Referrers({id(tensors), id(asked)})
+    referrers.ask(asked, set())
+    for tensor in asked:
+        for path, kind in holders(tensor, referrers) or [("something", "unknown")]:
             name = path.partition("[")[0] if kind in ("list", "Out") else path
             groups.setdefault((name, kind), {})[id(tensor)] = tensor
     found = []

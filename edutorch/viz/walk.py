@@ -348,6 +348,12 @@ class Walk:
         else:
             print(self)
 
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        # For what shows widgets but is no Jupyter, as marimo.
+        if self.finished:
+            return self._view.bundle()
+        return self._view.open_page(self)._repr_mimebundle_(**options)
+
 
 def describe(target: Any) -> str:
     if isinstance(target, Tensor):

@@ -58,6 +58,10 @@ class WalkView(Part):
         if walk.finished:
             display(self.bundle(), raw=True)
             return
+        self._displays.append(display(self.open_page(walk), display_id=True))
+
+    def open_page(self, walk: Walk) -> Any:
+        """Return the widget of a walk, the same each time."""
         try:
             from .widget import LiveWidget
         except ImportError as error:
@@ -66,7 +70,7 @@ class WalkView(Part):
             self._kept = walk
             self.stage.page = LiveWidget(self.answer)
             self.show()
-        self._displays.append(display(self.stage.page, display_id=True))
+        return self.stage.page
 
     def leave_picture(self) -> None:
         """Put the picture in the place of the buttons: it stays when the kernel is gone."""

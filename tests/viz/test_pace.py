@@ -7,7 +7,7 @@ import time
 import pytest
 
 from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, FIRST, Gate, Meter, Throttle
+from edutorch.viz.pace import EARLY, FIRST, SHARE, Gate, Meter, Throttle
 
 
 class Clock:
@@ -22,8 +22,8 @@ def test_a_message_that_cost_much_is_followed_by_a_longer_rest():
     throttle = Throttle(clock)
     assert throttle.due()
     for _ in range(FIRST):
-        throttle.spent(0.01)  # these may come sooner
-    throttle.spent(0.01)
+        throttle.spent(0.2 * SHARE)  # these may come sooner
+    throttle.spent(0.2 * SHARE)
     for after, due in ((0.1, False), (0.19, False), (0.21, True)):
         clock.now = 100 + after
         assert throttle.due() == due

@@ -1,0 +1,183 @@
+"""How the next step is looked at: in full, at a glance, or not at all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .fold import Plan
+from .gauges import Gauges
+from .glance import Glance, Watched
+from .graph import Snapshot
+from .packing import Packed, Wire, unpack
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+SETTLED, ALL_AGAIN = 3, 10
+"""Full looks at one structure before only what is open is looked at; each so many, all is."""
+
+REST = 0.02
+"""Seconds after which a loop asks what to do next, at the end of a step."""
+
+FULL_SHARE = 0.005
+"""The part of the time that full looks may take, where glances do."""
+
+FULL_AT_LEAST = 1.0
+"""Seconds between two full looks then."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Of which vertices the numbers are wanted, and those of the gradients that leave them."""
+
+    nodes: frozenset[int]
+    flows: frozenset[int]
+
+    @classmethod
+    def of(cls, plan: Plan, whole: Snapshot) -> Watch:
+        """Watch what a plan shows of a graph."""
+        numbers = {node.id: number for node, number in
+                   zip(whole.graph.nodes, whole.order, strict=True)}  # fmt: skip
+        shown = (whole.graph.edges[edge].target for edge in plan.edges if edge >= 0)
+        return cls(
+            frozenset(whole.order[node] for node in plan.nodes),
+            frozenset(numbers[target] for target in shown),
+        )
+
+
+class Looks:
+    """Chooses for each step, and remembers what was seen.
+
+    Attributes:
+        whole: the last full look that took all numbers, and its step.
+        seen: whether something was seen of the last step.
+        glimpse: the numbers of the step that was glanced at last, if nothing was looked at since.
+    """
+
+    def __init__(self, recorder: Recorder, stage: Stage, gauges: Gauges) -> None:
+        self.recorder, self.stage, self.gauges = recorder, stage, gauges
+        self.whole: tuple[Snapshot, int] | None = None
+        self.glimpse: Packed | None = None
+        self.seen = False
+        self._wire: Wire | None = None
+        self._watched: Watched | None = None
+        self._structure = ""
+        self._alike = 0  # for how many full looks the graph has been the same
+        self._narrow: Plan | None = None
+        self._full_due = 0.0
+        self._was_bad = False
+
+    def took(self, cost: float) -> float:
+        """Note what has been seen of the step that has just ended, and what that has cost.
+
+        Returns: what the next look has to wait for. A full look at a graph that stays the same
+            is paid for by the time to the next such look.
+        """
+        recorder = self.recorder
+        self.seen = recorder.sampled or recorder.glimpse is not None
+        if recorder.sampled and recorder.snapshot is not None:
+            self.glimpse = None
+            same = recorder.snapshot.graph.structure == self._structure
+            self._structure = recorder.snapshot.graph.structure
+            self._alike = self._alike + 1 if same else 0
+            if recorder.full:
+                self.whole = recorder.snapshot, recorder.step
+            self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
+            return 0.0 if self._alike > SETTLED and recorder.script is not None else cost
+        if recorder.glimpse is not None:
+            self.glimpse = recorder.glimpse
+            bad = recorder.glimpse.broken
+            if bad and not self._was_bad:
+                self._full_due = 0.0  # find out where it came from
+            self._was_bad = bad
+        return cost
+
+    def choose(self, look: bool, full: bool) -> None:
+        """Choose for the step that begins now.
+
+        Args:
+            look: whether it is to be seen at all.
+            full: and everything of it, now.
+        """
+        recorder = self.recorder
+        recorder.sampling, recorder.glance = full, None
+        if full:
+            recorder.watch = None
+        elif look:
+            recorder.glance = self._glance()
+            if recorder.glance is None:
+                recorder.sampling = True
+                self._narrow_down()
+
+    def _glance(self) -> Glance | None:
+        script = self.recorder.script
+        if script is None or self._alike < SETTLED or time.perf_counter() > self._full_due:
+            return None
+        plan = self.stage.plan(script.snapshot.graph)
+        known = self._watched
+        if known is None or known.script is not script or known.plan is not plan:
+            self._watched = Watched(script, plan)
+            self._wire = Wire(plan, script.snapshot.graph)
+        assert self._watched is not None
+        gauges = self.gauges if self.gauges.is_due() else None
+        return Glance(self._watched, gauges, self.recorder.eager)
+
+    def _narrow_down(self) -> None:
+        """Take the numbers of a large graph only where it is open, once it has stayed the same.
+
+        Now and then all of them are taken: for whoever opens a group when nothing runs any more.
+        """
+        recorder, snapshot = self.recorder, self.recorder.snapshot
+        if snapshot is None:
+            recorder.watch = None
+            return
+        plan = self.stage.plan(snapshot.graph)
+        small = len(snapshot.graph.nodes) < 2 * len(plan.nodes)
+        if small or self._alike < SETTLED or self._alike % ALL_AGAIN == 0:
+            recorder.watch = None
+        elif recorder.watch is None or self._narrow is not plan:
+            recorder.watch, self._narrow = Watch.of(plan, snapshot), plan
+
+    def rest(self, until: float) -> float:
+        """Return until when nothing has to be done at the end of a step; 0: at each.
+
+        Args:
+            until: when the next look is due.
+        """
+        recorder = self.recorder
+        looked = recorder.sampling or recorder.glance is not None
+        if looked or self.stage.asked or not recorder.has_optimizer:
+            return 0.0
+        return min(until, time.perf_counter() + REST)
+
+    def message(self) -> tuple[dict[str, Any], bytes] | None:
+        """Return texts and numbers of the last glance, if the page has its picture."""
+        if self.glimpse is None or self._wire is None:
+            return None
+        if self._wire.plan.graph.structure != self.stage.shown:
+            return None
+        return self._wire.texts(self.glimpse), self._wire.numbers(self.glimpse)
+
+    def latest(self) -> Snapshot | None:
+        """Return the numbers of the last step that was seen."""
+        if self.glimpse is not None and self._watched is not None:
+            return unpack(self.glimpse, self._watched.graph)
+        return self.recorder.snapshot
+
+    def latest_whole(self) -> tuple[Snapshot | None, int]:
+        """Return the last step of which everything is known, and its number."""
+        recorder = self.recorder
+        if self.glimpse is not None and self._watched is not None:
+            known = self._watched.plan.graph is self._watched.graph
+        else:
+            known = recorder.full
+        if known or self.whole is None:
+            return self.latest(), recorder.step
+        return self.whole
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Let this be what was seen last: an exception has ended the loop."""
+        self.recorder.snapshot, self.recorder.full, self.glimpse = snapshot, True, None

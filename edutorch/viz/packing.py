@@ -1,0 +1,184 @@
+"""All numbers of one step as a few arrays: what is kept of it, and what a page is sent.
+
+A row for each node's value, then one for each gradient, then one for each edge.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .dot import FAINT
+from .fold import Plan
+from .graph import Graph, Snapshot
+from .messages import few_fit, few_of, is_real
+from .summaries import Stats, whole
+
+STEP_BYTES = 800
+"""What the Python objects around the numbers take, about."""
+
+UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
+"""The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The numbers of one step: a row for each node's value, each gradient, each edge.
+
+    A row of `numbers` is [size, mean, min, max, norm] in float32; `marks` says what is known;
+    `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say.
+    """
+
+    numbers: Any
+    marks: Any
+    few: Any
+    texts: dict[int, str]
+
+    @property
+    def broken(self) -> bool:
+        """Whether there is a NaN or an infinity anywhere."""
+        return bool(((self.marks != UNKNOWN) & (self.marks & BAD > 0)).any())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about."""
+        texts = sum(len(text) + 90 for text in self.texts.values())
+        return self.numbers.nbytes + self.marks.nbytes + self.few.nbytes + texts + STEP_BYTES
+
+
+def pack(snapshot: Snapshot) -> Packed:
+    """Pack the numbers of a snapshot."""
+    rows: list[tuple[float, ...]] = []
+    marks: list[int] = []
+    few: list[float] = []
+    texts: dict[int, str] = {}
+    reals = [is_real(node) for node in snapshot.graph.nodes]
+    reals += reals + [True] * len(snapshot.flows)
+    stats = (*snapshot.values, *snapshot.grads, *snapshot.flows)
+    for row, (each, real) in enumerate(zip(stats, reals, strict=True)):
+        if each is None:
+            rows.append(NOTHING)
+            marks.append(UNKNOWN)
+            continue
+        rows.append((each.size, each.mean, each.min, each.max, each.norm))
+        listed = each.text.startswith("[")
+        marks.append(len(each.few) | (BAD if each.bad else 0) | (LISTED if listed else 0))
+        few += each.few
+        if each.text and not (real and each.few):
+            texts[row] = each.text
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
+        return Packed(
+            np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts
+        )
+
+
+NOTHING = (math.nan,) * 5
+
+
+def unpack(packed: Packed, graph: Graph) -> Snapshot:
+    """Return the snapshot that was packed, with numbers as exact as float32 is."""
+    few = packed.few.tolist()
+    stats: list[Stats | None] = []
+    at = 0
+    rows = zip(packed.numbers.tolist(), packed.marks.tolist(), strict=True)
+    for row, ((size, *numbers), mark) in enumerate(rows):
+        if mark == UNKNOWN:
+            stats.append(None)
+            continue
+        own = tuple(few[at : at + (mark & FEW)])
+        at += len(own)
+        text = packed.texts.get(row) or (whole(own, 1 if mark & LISTED else 0) if own else "")
+        stats.append(Stats(int(size), *numbers, bad=bool(mark & BAD), text=text, few=own))
+    count = len(graph.nodes)
+    return Snapshot(
+        graph, tuple(stats[:count]), tuple(stats[count : 2 * count]), tuple(stats[2 * count :])
+    )
+
+
+def numbers_of_rows(data: Any) -> Any:
+    """Return [size, mean, min, max, norm] of each row of a matrix of float64 numbers."""
+    count, size = data.shape
+    found = np.empty((count, 5))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found[:, 0] = size
+        found[:, 1] = np.add.reduce(data, 1) / size
+        low, high = np.minimum.reduce(data, 1), np.maximum.reduce(data, 1)
+        found[:, 2], found[:, 3] = low, high
+        norm = np.sqrt(np.einsum("ij,ij->i", data, data))
+        peak = np.maximum(abs(low), abs(high))
+        norm[~np.isfinite(peak)] = np.nan
+        # Squares of very large or small numbers leave even the range of float64.
+        for row in np.flatnonzero(((peak > 1e150) | (peak < 1e-150)) & (peak > 0)).tolist():
+            part = data[row] / peak[row]
+            norm[row] = np.sqrt(part @ part) * peak[row] if np.isfinite(peak[row]) else np.nan
+    found[:, 4] = norm
+    return found
+
+
+class Wire:
+    """Writes the packed numbers of a whole graph as a page wants those of what a plan shows.
+
+    The order is the protocol's (see `messages.numbers_of`). Where each number is found is worked
+    out once for each plan.
+    """
+
+    def __init__(self, plan: Plan, graph: Graph) -> None:
+        self.plan = plan
+        count = len(graph.nodes)
+        nodes, edges = np.array(plan.nodes, int), np.array(plan.edges, int)
+        flows = np.where(edges >= 0, edges + 2 * count, -1)
+        self._means, self._grads, self._flows = nodes, nodes + count, flows
+        listed = few_fit(plan.graph)
+        self._few = [
+            (node + shift, few_of(shown))
+            for node, shown in zip(plan.nodes, plan.graph.nodes, strict=True)
+            if listed and few_of(shown) for shift in (0, count)
+        ]  # fmt: skip
+        self._count = count
+
+    def numbers(self, packed: Packed) -> bytes:
+        """Return float32 numbers, then signs."""
+        numbers, marks = packed.numbers, packed.marks
+        flows = np.where(self._flows >= 0, numbers[self._flows, 4], np.float32(np.nan))
+        pairs = np.stack([numbers[self._means, 1], numbers[self._grads, 4]], axis=1).ravel()
+        few = self._few_numbers(packed) if self._few else np.empty(0, "f4")
+        means = np.concatenate([numbers[self._grads, 1], numbers[self._flows, 1]])
+        known = np.concatenate(
+            [marks[self._grads], np.where(self._flows >= 0, marks[self._flows], -1)]
+        )
+        with np.errstate(invalid="ignore"):
+            signs = np.where((abs(means) >= FAINT) & (known != UNKNOWN), np.sign(means), 0)
+        return (
+            np.concatenate([pairs, flows, few]).astype("<f4").tobytes()
+            + signs.astype("i1").tobytes()
+        )
+
+    def _few_numbers(self, packed: Packed) -> Any:
+        lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
+        starts = np.cumsum(lengths) - lengths
+        found = []
+        for row, count in self._few:
+            start = starts[row]
+            known = lengths[row] == count
+            found.append(
+                packed.few[start : start + count] if known else np.full(count, np.nan, "f4")
+            )
+        return np.concatenate(found)
+
+    def texts(self, packed: Packed) -> dict[str, Any]:
+        """Return what the numbers cannot say (see `messages.texts_of`)."""
+        texts: list[dict[str, str]] = [{}, {}]
+        bad = []
+        broken = (packed.marks != UNKNOWN) & (packed.marks & BAD > 0)
+        if packed.texts or broken.any():
+            for node, shown in zip(self.plan.nodes, self.plan.graph.nodes, strict=True):
+                for kind, row in enumerate((node, node + self._count)):
+                    if row in packed.texts and not is_real(shown):
+                        texts[kind][shown.id] = packed.texts[row]
+                if broken[node] or broken[node + self._count]:
+                    bad.append(shown.id)
+        structure = self.plan.graph.structure
+        return {"structure": structure, "tiny": texts[0], "tinyGrad": texts[1], "bad": bad}

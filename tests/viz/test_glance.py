@@ -1,0 +1,374 @@
+"""A glance gives the numbers that a full look would have given, or nothing."""
+
+import time
+
+import numpy as np
+import pytest
+
+import edutorch as torch
+from edutorch import nn
+from edutorch.modes import PLAIN, current
+from edutorch.nn import functional as F
+from edutorch.viz import live
+from edutorch.viz.fold import Choice
+from edutorch.viz.looks import SETTLED
+from edutorch.viz.messages import numbers_of, texts_of
+from edutorch.viz.packing import Wire, numbers_of_rows, pack
+from edutorch.viz.summaries import summarize
+
+
+class Page:
+    """A page that keeps what it is sent."""
+
+    def __init__(self):
+        self.pictures, self.patches, self.numbers = [], [], []
+
+    def show(self, picture, patch, numbers, curves):
+        if picture:
+            self.pictures.append(picture)
+        self.patches.append(patch)
+        self.numbers.append(numbers)
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
+    x, y = torch.randn(4, 5), torch.tensor([0, 1, 2, 1])
+    return model, lambda: F.cross_entropy(model(x), y)
+
+
+def cnn():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 1))
+    model.eval()
+    x = torch.randn(2, 1, 6, 6)
+    return model, lambda: model(x).square().mean() * 0.5
+
+
+def attention():
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    x = torch.randn(2, 3, 8)
+    return model, lambda: model(x).square().sum()
+
+
+def words():
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5))
+    x = torch.tensor([[1, 2], [0, 4]])
+    return model, lambda: F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+
+
+def scalars():
+    model = nn.ParameterList([torch.tensor(2.0), torch.tensor(-3.0)])
+    a, b = model
+    return model, lambda: ((a * 3 + b) * a).tanh() + (a / b) ** 2 + abs(b)
+
+
+def several():
+    """Broadcasting, results with two parts, a list of operands, float64, a large array."""
+    model = nn.ParameterList([torch.randn(3, 1), torch.randn(4).double(), torch.randn(60, 50)])
+    a, b, c = model
+
+    def loss():
+        highest = (a + b.float()).max(1)
+        joined = torch.cat([highest.values, b.float(), c.flatten()])
+        return (joined * joined).sum() + c.std() + b.prod().float()
+
+    return model, loss
+
+
+def two_backwards():
+    model = nn.Linear(3, 2)
+    x = torch.randn(5, 3)
+
+    def loss():
+        model(x).pow(2).mean().backward()
+        return model(x).abs().mean()
+
+    return model, loss
+
+
+def slopes():
+    """A gradient inside the loss."""
+    model = nn.Linear(2, 1)
+    x = torch.randn(4, 2, requires_grad=True)
+
+    def loss():
+        x.grad = None  # no optimizer looks after it
+        y = model(x).tanh().sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        return (g.norm(dim=1) - 1).square().mean() + y * 0
+
+    return model, loss
+
+
+LOOPS = [mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
+
+
+class Loop:
+    """A training loop that changes nothing, so that all its steps have the same numbers."""
+
+    def __init__(self, make):
+        torch.manual_seed(0)
+        self.model, self.loss = make()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.0)
+
+    def step(self):
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.optimizer.step()
+
+
+def settled(loop, choice=None):
+    """Return a view inside its block, after full looks at the same structure."""
+    view = live(loop.model)
+    view._stage.page = Page()
+    view._stage.choice = choice or Choice(limit=5000)
+    view.__enter__()
+    view._throttle.share = 1.0
+    for _ in range(SETTLED + 2):
+        loop.step()
+    deadline = time.monotonic() + 60
+    while not view._stage.page.pictures:  # the layout is made beside the loop
+        assert time.monotonic() < deadline
+        view._throttle._next = 0.0
+        loop.step()
+    return view
+
+
+def glanced(view, loop):
+    """Take a glance at the next step, and return its numbers (None: it was another one)."""
+    view._looks._full_due = time.perf_counter() + 1000
+    view._looks.gauges._due = 0.0
+    view._throttle._next = float("inf")  # what the view chooses by itself: nothing
+    view._throttle._early = 0.0
+    loop.step()  # on whose end a choice is made; here it is made anew
+    recorder = view._recorder
+    recorder.rest_until = 0.0
+    view._looks.choose(True, False)
+    view._hearing.follow()
+    assert recorder.glance is not None
+    loop.step()
+    return recorder.glimpse
+
+
+@pytest.mark.parametrize("make", LOOPS)
+def test_the_same_numbers(make):
+    loop = Loop(make)
+    view = settled(loop)
+    looked = view._recorder.snapshot
+    graph = view._recorder.script.snapshot.graph
+    assert graph == looked.graph
+    found = glanced(view, loop)
+    view.__exit__(None, None, None)
+    assert found is not None
+    wanted = pack(looked)
+    assert np.array_equal(found.marks, wanted.marks)
+    assert found.texts == wanted.texts
+    np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(found.few, wanted.few, rtol=1e-6, atol=1e-7)
+    plan = view._stage.plan(graph)
+    wire = Wire(plan, graph)
+    seen = plan.pick(looked)
+    assert wire.texts(found) == texts_of(seen)
+    ours, theirs = wire.numbers(found), numbers_of(seen)
+    assert len(ours) == len(theirs)
+    count = 4 * (len(ours) - len(seen.graph.nodes) - len(seen.graph.edges)) // 4
+    np.testing.assert_allclose(
+        np.frombuffer(ours[:count], "f4"), np.frombuffer(theirs[:count], "f4"), 2e-5, 1e-6
+    )
+    assert ours[count:] == theirs[count:]  # the signs
+
+
+@pytest.mark.parametrize("make", [attention, words])
+def test_only_what_is_open_is_taken(make):
+    loop = Loop(make)
+    view = settled(loop, Choice(limit=1))
+    graph = view._recorder.script.snapshot.graph
+    plan = view._stage.plan(graph)
+    assert len(plan.nodes) < len(graph.nodes)
+    found = glanced(view, loop)
+    view.__exit__(None, None, None)
+    assert found is not None
+    known = np.flatnonzero(found.marks[: len(graph.nodes)] >= 0)
+    assert set(known.tolist()) <= set(plan.nodes)
+    assert len(Wire(plan, graph).numbers(found)) == len(numbers_of(plan.pick(view._looks.whole[0])))
+
+
+def other_op(loop):
+    inner = loop.loss
+    loop.loss = lambda: inner().tanh()
+
+
+def other_operand(loop):
+    first, last = loop.model[0], loop.model[2]
+    y, x = torch.tensor([0, 1, 2, 1]), torch.randn(4, 5)
+    loop.loss = lambda: F.cross_entropy(
+        F.linear(F.relu(F.linear(x, first.weight, last.weight[0])), last.weight, last.bias), y
+    )
+
+
+def fewer_ops(loop):
+    y = torch.tensor([0, 1, 2, 1])
+    x = torch.randn(4, 5)
+    loop.loss = lambda: F.cross_entropy(loop.model[2](F.linear(x, loop.model[0].weight)), y)
+
+
+def other_shape(loop):
+    y, x = torch.tensor([0, 1]), torch.randn(2, 5)
+    loop.loss = lambda: F.cross_entropy(loop.model(x), y)
+
+
+def other_root(loop):
+    inner = loop.loss
+
+    def loss():
+        made = inner()
+        return made.grad_fn and loop.model[0].weight.sum() + 0 * made
+
+    loop.loss = loss
+
+
+def test_the_same_ops_on_other_operands_are_noticed():
+    model = nn.ParameterList([torch.tensor(2.0), torch.tensor(-3.0)])
+    a, b = model
+    loop = Loop(lambda: (model, lambda: a * b + a))
+    view = settled(loop)
+    loop.loss = lambda: a * a + b
+    view._looks._full_due = time.perf_counter() + 1000
+    view._throttle._early = 0.0
+    view._looks.choose(True, False)
+    view._hearing.follow()
+    loop.step()
+    assert view._recorder.glimpse is None
+    view.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("change", [other_op, other_operand, fewer_ops, other_shape, other_root])
+def test_another_graph_is_noticed_and_looked_at(change):
+    loop = Loop(mlp)
+    view = settled(loop)
+    before = view._recorder.snapshot.graph.structure
+    change(loop)
+    view._looks._full_due = time.perf_counter() + 1000
+    view._throttle._next = float("inf")
+    view._throttle._early = 0.0
+    view._recorder.rest_until = 0.0
+    view._looks.choose(True, False)
+    view._hearing.follow()
+    loop.step()
+    assert view._recorder.glimpse is None
+    assert view._recorder.script is None  # so the next one is a full look
+    for _ in range(6):
+        view._throttle._next = view._recorder.rest_until = 0.0
+        loop.step()
+    view.__exit__(None, None, None)
+    assert view._recorder.snapshot.graph.structure != before
+
+
+def test_ops_that_are_glanced_at_take_their_fast_path():
+    loop = Loop(mlp)
+    view = settled(loop)
+    seen = []
+    inner = loop.loss
+
+    def loss():
+        seen.append(current())
+        return inner()
+
+    loop.loss = loss
+    assert glanced(view, loop) is not None
+    assert seen[-1].listeners == ()
+    assert seen[-1].follower is not None
+    view.__exit__(None, None, None)
+    assert current() is PLAIN
+
+
+def test_what_was_bad_at_a_glance_is_looked_at():
+    loop = Loop(mlp)
+    view = settled(loop)
+    with torch.no_grad():
+        loop.model[0].weight[0, 0] = float("nan")
+    view._looks._full_due = time.perf_counter() + 1000
+    seen = []
+    for _ in range(9):
+        view._throttle._next = view._recorder.rest_until = 0.0
+        loop.step()
+        seen.append("full" if view._recorder.sampled else view._recorder.glimpse is not None)
+    view.__exit__(None, None, None)
+    assert seen.count("full") == 1  # once is enough
+    assert True in seen[: seen.index("full")]
+    assert True in seen[seen.index("full") :]
+    assert "nan" in view.trouble.text()
+
+
+def test_gauges_hear_of_a_glance():
+    loop = Loop(mlp)
+    view = settled(loop)
+    gauges = view._looks.gauges
+    looks, alive = gauges._looks, {key: each.looks for key, each in gauges.activations.items()}
+    assert glanced(view, loop) is not None
+    view.__exit__(None, None, None)
+    assert gauges._looks == looks + 1
+    assert alive
+    assert all(gauges.activations[key].looks == count + 1 for key, count in alive.items())
+
+
+def test_history_keeps_glances():
+    loop = Loop(mlp)
+    view = settled(loop)
+    assert glanced(view, loop) is not None
+    view.__exit__(None, None, None)
+    assert view.history.steps[-1] == view.step
+    one, other = view.history.moment(-1).snapshot, view._recorder.snapshot
+    assert one.graph == other.graph
+    assert one.values[0].mean == pytest.approx(other.values[0].mean)
+
+
+def test_steps_that_rest_are_counted_with_their_losses():
+    w = torch.tensor(1.0, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.01)
+    losses = []
+    with live() as view:
+        for _ in range(3000):
+            optimizer.zero_grad()
+            loss = (w - 3) ** 2
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            assert view.loss == losses[-1]
+            assert view.step == len(losses)
+    points = view._curves["loss"].points()
+    assert points[-1][0] == 3000
+    assert points[0][1] == pytest.approx(np.mean(losses[: 3000 // len(points) + 1]), rel=0.2)
+    total = sum(each[2] for each in view._curves["loss"]._points)
+    assert total == 3000
+
+
+def test_a_loss_that_goes_bad_while_resting_is_said():
+    w = torch.tensor(1.0, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.0)
+    with live() as view:
+        end = time.perf_counter() + 1.2
+        while time.perf_counter() < end:
+            (w * 2).backward()
+            optimizer.step()
+        view._throttle._next = float("inf")
+        view._recorder.rest_until = float("inf")
+        for _ in range(5):
+            (w * float("nan")).backward()
+            optimizer.step()
+    assert "nan" in view.trouble.text().lower()
+
+
+@pytest.mark.parametrize("values", [
+    [1.0, 2.0], [0.0], [1e200, -1e200], [1e-200, 0.0], [np.nan, 1.0], [np.inf, 1.0], [-5.0] * 9,
+])  # fmt: skip
+def test_sums_of_many_arrays_at_once(values):
+    data = np.array([[3.0] * len(values), values, [-1.0] * len(values)])
+    row = numbers_of_rows(data)[1]
+    wanted = summarize(np.array(values * 5)[: len(values)])
+    assert row[0] == len(values)
+    if not wanted.bad:
+        np.testing.assert_allclose(
+            row[1:], [wanted.mean, wanted.min, wanted.max, wanted.norm], rtol=1e-12
+        )
+    else:
+        assert np.isnan(row[4])
