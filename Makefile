@@ -13,6 +13,9 @@ ARGS ?=
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 
+# Else each process that tests and notebooks start compiles all of edutorch anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 ifdef UV
 NEW_VENV = $(UV) venv --quiet --seed $(if $(filter file,$(origin PYTHON)),,--python $(PYTHON)) .venv
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
@@ -33,7 +36,7 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: .venv/.test-stamp
 	@$(BIN)/python -m pytest -m slow $(ARGS)
@@ -52,8 +55,7 @@ kernels: .venv/.test-stamp
 	$(BIN)/python -m tests.browser.kernels
 
 bench: .venv/.lab-stamp
-	$(BIN)/python -m benchmarks overhead
-	$(BIN)/python -m benchmarks train
+	$(BIN)/python -m benchmarks all $(ARGS)
 
 # A page per op, out of its block, into build/docs/html. A warning is an error.
 docs: .venv/.docs-stamp

@@ -1,33 +1,54 @@
-"""The command line: `python -m benchmarks overhead`, `train`, `import`, `engines`."""
+"""The command line: `python -m benchmarks all`, or one of the parts by its name."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import os
 import sys
+from time import perf_counter
+
+PARTS = {
+    "overhead": "the cost of one op on tiny tensors",
+    "train": "the cost of a training step",
+    "chains": "softmax, layer norm, gelu, … on a million numbers and more",
+    "compiled": "what edutorch.compile gains",
+    "scaling": "how time grows with batch, width, depth and length",
+    "memory": "the peak memory of a training step",
+    "import": "the cost of `import edutorch`",
+    "engines": "the cost of a layout, by Graphviz engine",
+    "live": "the cost of watching a loop",
+}
+IN_ALL = ("overhead", "train", "chains", "compiled", "scaling", "memory", "import")
+PLACES = {"import": ("imports", "run"), "chains": ("train", "run_chains")}
+ROUNDS = {"overhead": 40, "train": 15, "chains": 9, "import": 11, "engines": 12}
+BUDGETS = {"train": 6.0, "chains": 4.0, "scaling": 6.0}
+"""Seconds after which no new round begins, for each workload (a curve: for four sizes)."""
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--threads", type=int, default=cores(), help="for both libraries")
-    parser.add_argument("--keep", action="store_true", help="write the results into README.md")
+    parser.add_argument("--keep", action="store_true", help="write engines and live into README.md")
+    parser.add_argument("--quick", action="store_true", help="a third of the time, less exact")
     commands = parser.add_subparsers(dest="command", required=True)
-    overhead = commands.add_parser("overhead", help="the cost of one op on tiny tensors")
-    overhead.add_argument("--sizes", type=int, nargs="+", default=[1, 64], choices=[1, 64])
-    overhead.add_argument("--rounds", type=int, default=40)
-    overhead.add_argument("--only", nargs="+", metavar="OP")
-    train = commands.add_parser("train", help="the cost of a training step")
-    train.add_argument("--rounds", type=int, default=15)
-    train.add_argument("--only", nargs="+", choices=["mlp", "wide", "cnn"])
-    imports = commands.add_parser("import", help="the cost of `import edutorch`")
-    imports.add_argument("--rounds", type=int, default=11)
-    graphs = commands.add_parser("engines", help="the cost of a layout, by Graphviz engine")
-    graphs.add_argument("--rounds", type=int, default=12)
-    live = commands.add_parser("live", help="the cost of watching a loop")
-    live.add_argument("--nodes", type=int, nargs="+", default=[100, 500, 2000])
-    live.add_argument("--seconds", type=float, default=4.0, help="of each run")
-    live.add_argument("--rows", type=int, default=8, help="of the square matrices")
-    live.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
+    commands.add_parser("all", help="all that is compared with PyTorch: tables and charts")
+    for name, help_ in PARTS.items():
+        part = commands.add_parser(name, help=help_)
+        if name in ROUNDS:
+            part.add_argument("--rounds", type=int, default=ROUNDS[name])
+        if name in ("overhead", "train", "chains", "compiled"):
+            part.add_argument("--only", nargs="+", metavar="KEY")
+        if name in ("train", "chains", "compiled"):
+            part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")
+        if name == "overhead":
+            part.add_argument("--sizes", type=int, nargs="+", default=[1, 64], choices=[1, 64])
+        if name == "live":
+            part.add_argument("--nodes", type=int, nargs="+", default=[100, 500, 2000])
+            part.add_argument("--seconds", type=float, default=4.0, help="of each run")
+            part.add_argument("--rows", type=int, default=8, help="of the square matrices")
+            part.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
     return parser.parse_args()
 
 
@@ -36,27 +57,47 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
+def settled(options: argparse.Namespace, name: str) -> argparse.Namespace:
+    """Return the options of one part, with what was not said filled in."""
+    from .peers import NAMES
+
+    defaults = {"only": None, "sizes": [1, 64], "rounds": ROUNDS.get(name, 0), "peers": None}
+    filled = argparse.Namespace(**(defaults | vars(options)))
+    # torch.compile runs a C++ compiler for minutes: it is timed where it is asked for.
+    filled.peers = tuple(filled.peers or (each for each in NAMES if each != "torch.compile"))
+    filled.budget = BUDGETS.get(name, 0.0)
+    if options.quick:
+        filled.rounds, filled.budget = max(3, filled.rounds // 4), filled.budget / 4
+    return filled
+
+
 def main() -> None:
     options = arguments()
     # Thread pools read these once, when NumPy is imported: hence the late imports below.
     for pool in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{pool}_NUM_THREADS"] = str(options.threads)
-    from . import engines, imports, live, overhead, report, train
+    if options.threads == 1:  # JAX knows only one or all
+        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    from . import report
 
-    commands = {
-        "overhead": overhead,
-        "train": train,
-        "import": imports,
-        "engines": engines,
-        "live": live,
-    }
-    command = commands[options.command]
     head = report.conditions(options.threads)
     print(head, end="\n\n", flush=True)
-    text = command.run(options)
-    print(text)
-    if options.keep:
-        report.keep(options.command, f"{head}\n\n{text}")
+    start = perf_counter()
+    found = {}
+    for name in IN_ALL if options.command == "all" else (options.command,):
+        module, function = PLACES.get(name, (name, "run"))
+        if importlib.util.find_spec(f"{__package__}.{module}") is None:
+            print(f"{name}: not there yet")
+            continue
+        text = getattr(importlib.import_module(f".{module}", __package__), function)(
+            settled(options, name)
+        )
+        print(f"\n{name}\n\n{text}\n", flush=True)
+        found[name] = text
+        if options.keep and name not in IN_ALL:
+            report.keep(name, f"{head}\n\n{text}")
+    if options.command == "all":
+        report.leave(head, found, perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> str:
         if "torch" in found:
             pairs = zip(times, (each[0] for each in found["torch"]), strict=True)
             row.append(f"{statistics.median(mine / other for mine, other in pairs):.2f}")
+            theirs = statistics.median(each[1] for each in found["torch"])
+            row.append(f"{statistics.median(memory) / theirs:.2f}")
         rows.append(row)
     header = ["import", "ms", "resident MiB", "modules", "heavy ones among them"]
-    header += ["time / PyTorch"] if "torch" in found else []
+    header += ["time / PyTorch", "memory / PyTorch"] if "torch" in found else []
     return report.table(header, rows)

@@ -88,7 +88,9 @@ def opened(step: Callable[[], None], shown: bool = True) -> Any:
     from edutorch.viz import live
     from edutorch.viz.fold import Choice
     from edutorch.viz.pace import UNSEEN_SHARE
+    from edutorch.viz.render import render
 
+    render("digraph { a }")  # in a notebook it has started by the time that the widget is made
     view = live()
     view._stage.choice = Choice(limit=5000)
     if shown:
@@ -144,8 +146,10 @@ def measured(nodes: int, seconds: float, size: tuple[int, int]) -> dict[str, flo
 def large(nodes: int = 10_000) -> str:
     """Say how long a very large graph takes to open folded, and its slowest fold to open."""
     from edutorch.viz import live
+    from edutorch.viz.render import render
 
     step = deep(nodes)
+    render("digraph { a }")
     view = live()
     reader = Reader()
     view._stage.page = reader

@@ -23,6 +23,18 @@ def peer() -> ModuleType | None:
         return None
 
 
+def ready() -> None:
+    """Have all kernels made before anything is timed: nobody measures a compiler here."""
+    from edutorch import kernels
+
+    if not kernels.available() or os.environ.get("EDUTORCH_KERNELS") == "off":
+        print("without numba, or with EDUTORCH_KERNELS=off: definitions run, no kernels.\n")
+        return
+    for made in kernels.warm_up():
+        if made.state == "failed":
+            print(f"no kernel {made.name}: {made.detail}")
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out a Markdown table: first column to the left, numbers to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
@@ -80,3 +92,17 @@ def keep(name: str, text: str) -> None:
     before, _, rest = README.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
     README.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
+def leave(head: str, found: dict[str, str], seconds: float) -> None:
+    """Write all tables of a run, with machine and versions, into `results/README.md`."""
+    from .charts import FOLDER
+
+    FOLDER.mkdir(exist_ok=True)
+    parts = ["# Results of the last run", f"{head}; {seconds / 60:.1f} minutes"]
+    for name, text in found.items():
+        parts += [f"## {name}", text]
+        if (FOLDER / f"{name}.png").exists():
+            parts.append(f"![{name}]({name}.png)")
+    (FOLDER / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    print(f"written: {FOLDER.name}/README.md and its charts")

@@ -54,13 +54,21 @@ def sample(work: Work, number: int) -> float:
     return perf_counter() - start
 
 
-def contest(rivals: dict[str, Work], rounds: int, seconds: float) -> Result:
-    """Let the rivals run in turns, `rounds` samples of about `seconds` each."""
+def contest(
+    rivals: dict[str, Work], rounds: int, seconds: float, budget: float = float("inf")
+) -> Result:
+    """Let the rivals run in turns, `rounds` samples of about `seconds` each.
+
+    Once `budget` seconds are over no new round begins, but there are at least three.
+    """
+    start = perf_counter()
     gc.freeze()
     numbers = {name: runs_per_sample(work, seconds) for name, work in rivals.items()}
     samples: dict[str, list[float]] = {name: [] for name in rivals}
     order = list(rivals)
-    for _ in range(rounds):
+    for turn in range(rounds):
+        if turn >= 3 and perf_counter() - start > budget:
+            break
         for name in order:
             samples[name].append(sample(rivals[name], numbers[name]) / numbers[name])
         order.reverse()

@@ -1,97 +1,90 @@
-"""What a training step costs: forward, cross entropy, zero_grad, backward, Adam's step.
+"""What a step costs: whole training steps, and long chains of numbers, by `workloads.py`.
 
-Both libraries run the same lines; only the name `torch` stands for another one.
+All libraries run the same lines; only the name `torch` stands for another one.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
-from types import ModuleType
-from typing import Any
-
-import numpy as np
 
 from . import report
-from .timing import Work, contest
+from .peers import EAGER, NAMES, US, rivals
+from .spent import spent
+from .timing import Result, contest
+from .workloads import CHAIN_WORKLOADS, WORKLOADS, Workload
 
 
-def mlp(*sizes: int) -> Callable[[Any], Any]:
-    """Linear layers with ReLU between them."""
-
-    def build(nn: Any) -> Any:
-        layers = []
-        for inputs, outputs in pairwise(sizes):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        return nn.Sequential(*layers[:-1])
-
-    return build
+def measure(
+    key: str, workload: Workload, peers: tuple[str, ...], rounds: int, budget: float
+) -> Result:
+    """Let all peers run one workload in turns."""
+    return contest(rivals(key, workload, peers), rounds, seconds=0.05, budget=budget)
 
 
-def cnn(nn: Any) -> Any:
-    """Two strided convolutions and a linear layer, for 28x28 images."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
-        nn.Flatten(), nn.Linear(32 * 7 * 7, 10),
-    )  # fmt: skip
+def table(results: dict[str, Result], workloads: dict[str, Workload]) -> str:
+    """Lay out what was found: ms per step, and each ratio to PyTorch's eager mode."""
+    others = [name for name in NAMES[2:] if any(name in each.samples for each in results.values())]
+    rows = []
+    for key, result in results.items():
+        row = [workloads[key].name, milliseconds(result, US), milliseconds(result, EAGER)]
+        row += [milliseconds(result, name) for name in others]
+        goal = workloads[key].goal
+        row += [ratio(result), "" if goal is None else f"{goal:.2f}"]
+        rows.append(row)
+    return report.table(["ms", US, EAGER, *others, "ratio", "goal"], rows)
 
 
-@dataclass(frozen=True)
-class Case:
-    """One network and the shape of its batch. The first one has to be met: see README.md."""
-
-    name: str
-    build: Callable[[Any], Any]
-    batch: tuple[int, ...]
+def milliseconds(result: Result, name: str) -> str:
+    return f"{result.median(name) * 1e3:.3f}" if name in result.samples else "-"
 
 
-CASES = {
-    "mlp": Case("MLP 784-128-10", mlp(784, 128, 10), (64, 784)),
-    "wide": Case("MLP 784-1024-1024-10", mlp(784, 1024, 1024, 10), (256, 784)),
-    "cnn": Case("CNN 16-32, 28x28", cnn, (64, 1, 28, 28)),
-}
+def ratio(result: Result) -> str:
+    return f"{result.ratio(US, EAGER):.2f}" if EAGER in result.samples else "-"
 
 
-def prepare(torch: ModuleType, case: Case) -> Work:
-    """Return a function that takes one training step."""
-    torch.manual_seed(0)
-    numbers = np.random.default_rng(0)
-    images = torch.tensor(numbers.normal(size=case.batch).astype(np.float32))
-    labels = torch.tensor(numbers.integers(0, 10, case.batch[0]))
-    model = case.build(torch.nn)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    loss_function = torch.nn.CrossEntropyLoss()
-
-    def step() -> None:
-        loss = loss_function(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
+def measure_all(
+    options: argparse.Namespace, workloads: dict[str, Workload]
+) -> tuple[dict[str, Result], dict[str, float]]:
+    """Measure what is chosen; also return the ratios, for the chart."""
+    report.peer()
+    report.ready()
+    results = {}
+    for key, workload in workloads.items():
+        if not options.only or key in options.only:
+            results[key] = measure(key, workload, options.peers, options.rounds, options.budget)
+            print(f"{workload.name}: {milliseconds(results[key], US)} ms, "
+                  f"{ratio(results[key])} of PyTorch's time", flush=True)  # fmt: skip
+    ratios = {
+        workloads[key].name: each.ratio(US, EAGER)
+        for key, each in results.items()
+        if EAGER in each.samples
+    }
+    return results, ratios
 
 
 def run(options: argparse.Namespace) -> str:
-    """Measure all networks and return the report."""
-    import edutorch
+    """Measure the training steps and return the report."""
+    return measured_table(options, WORKLOADS, "train", "a training step")
 
-    torch = report.peer()
-    rows = []
-    for name, case in CASES.items():
-        if options.only and name not in options.only:
-            continue
-        rivals = {"edutorch": prepare(edutorch, case)}
-        if torch is not None:
-            rivals["PyTorch"] = prepare(torch, case)
-        result = contest(rivals, options.rounds, seconds=0.1)
-        row = [case.name, str(case.batch[0]), f"{result.median('edutorch') * 1e3:.3f}"]
-        if torch is not None:
-            row += [f"{result.median('PyTorch') * 1e3:.3f}"]
-            row += [f"{result.ratio('edutorch', 'PyTorch'):.2f}"]
-        rows.append(row + ["-"] * (5 - len(row)))
-    return "ms per training step:\n\n" + report.table(
-        ("network", "batch", "edutorch", "PyTorch", "ratio"), rows
-    )
+
+def run_chains(options: argparse.Namespace) -> str:
+    """Measure the chains and return the report."""
+    return measured_table(options, CHAIN_WORKLOADS, "chains", "forward and backward")
+
+
+def measured_table(
+    options: argparse.Namespace, workloads: dict[str, Workload], name: str, what: str
+) -> str:
+    results, ratios = measure_all(options, workloads)
+    if ratios:
+        from . import charts
+
+        goals = {each.name: each.goal for each in workloads.values()}
+        charts.ratios(name, f"Time for {what}, PyTorch eager = 1", ratios, goals)
+    missed = [
+        workloads[key]
+        for key, each in results.items()
+        if (workloads[key].goal or 99) < ratios.get(workloads[key].name, 0)
+    ]
+    parts = [f"ms for {what}:", table(results, workloads), *map(spent, missed)]
+    return "\n\n".join(parts)

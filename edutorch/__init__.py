@@ -56,8 +56,8 @@ from .signal.spectrogram import istft, stft
 newaxis = None
 
 _LATER = (
-    "__config__", "accelerator", "distributions", "jit", "mps", "multiprocessing", "profiler",
-    "testing", "torch_version", "train", "types", "viz", "xpu",
+    "__config__", "_dynamo", "accelerator", "distributions", "fx", "jit", "mps", "multiprocessing",
+    "profiler", "testing", "torch_version", "train", "types", "viz", "xpu",
 )  # fmt: skip
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
+from .doctor import faster_blas
 from .errors import EdutorchError
 
 
@@ -35,8 +37,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
     doctor.add_argument("--json", action="store_true", help="print JSON")
 
-    commands.add_parser(
+    warmup = commands.add_parser(
         "warmup", help="compile the fast kernels now, so that no first step is slower"
+    )
+    warmup.add_argument(
+        "--check", action="store_true", help="compile nothing, print as JSON which are ready"
     )
     commands.add_parser(
         "lab",
@@ -51,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = _parser()
+    own_process = argv is None
     argv = sys.argv[1:] if argv is None else argv
     # Behind two dashes everything is the script's; argparse would forget where they stood.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
@@ -58,6 +64,8 @@ def main(argv: list[str] | None = None) -> int:
     if others and options.command != "lab":
         parser.error(f"unknown arguments: {' '.join(others)}")
 
+    if own_process and options.command in ("run", "graph"):
+        restart_for_this_cpu()
     if options.command == "run":
         from .cli.run import run, run_module
 
@@ -73,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.command == "warmup":
         from .cli.warmup import warmup
 
-        return warmup()
+        return warmup(options.check)
     from .cli.lab import lab
 
     try:
@@ -81,6 +89,18 @@ def main(argv: list[str] | None = None) -> int:
     except EdutorchError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def restart_for_this_cpu() -> None:
+    """Begin anew where OpenBLAS has not recognised the CPU: it is told by the environment.
+
+    It looks there while NumPy is imported, and that has happened. What the user has set is kept.
+    """
+    settings = faster_blas()
+    if settings:
+        sys.stdout.flush()
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **settings})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""`torch.compile` and `torch.compiler`: what is compiled runs as it is written.
+"""`torch.compile` and `torch.compiler`: functions that are captured once and then replayed.
 
-The answers are those of the uncompiled function; only the speed is not another one.
+What runs lives in `compiling/`; it is loaded when something is compiled.
 """
 
 from __future__ import annotations
 
 import functools
-import warnings
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,15 +16,6 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-
-
-@functools.cache
-def _say_once() -> None:
-    warnings.warn(
-        "torch.compile: nothing is compiled (yet); the function runs as it is written, "
-        "with the same results",
-        stacklevel=3,
-    )
 
 
 def compile(
@@ -37,38 +28,71 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Return the function or module itself, and say once that nothing is compiled.
+    """Return the function or module compiled: captured at its first call, replayed after it.
 
-    All settings are accepted. Without `model` it is a decorator.
+    The first call runs as it is written, and every op in it is noted; backward and optimizer
+    steps inside belong to it. The next calls run the graph that was made of these ops. It
+    is used only while everything it took for granted holds (shapes, types, modes, settings,
+    global names); else the function is captured again. Where it looks at numbers
+    (`if loss > 1`, `loss.item()`) it runs as it is written, and a warning says where. Without
+    `model` it is a decorator.
 
-    Raises: TypeError: `model` cannot be called.
+    Args:
+        fullgraph: raise instead of running a function as it is written.
+        dynamic: accepted; each shape gets a version of its own, up to 8 versions.
+        backend: "inductor" (our own, also called "edutorch"), "jax" (XLA, extra `jax`), "eager"
+            (op by op, to compare), or a function of (graph_module, example_inputs) that returns
+            a function of tensors.
+        mode: accepted: "default", "reduce-overhead", "max-autotune".
+        options: accepted.
+        disable: return `model` itself.
 
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     compile(lambda x: x + 1)(tensor([1.0]))
-    tensor([2.])
+    Raises: TypeError: `model` cannot be called. RuntimeError: there is no such backend or mode;
+        with fullgraph, when it is called: it cannot be captured whole.
+
+    >>> step = compile(lambda x: (x * 2).relu().sum())
+    >>> step(tensor([1.0, -1.0])), step(tensor([3.0, -1.0]))
+    (tensor(2.), tensor(6.))
     """
-    if model is None:
-        return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-            options=options, disable=disable,
-        )  # fmt: skip
-    if not callable(model):
-        raise TypeError(
-            f"compile: `model` is a {type(model).__name__}; give a function or a module"
-        )
-    if not disable:
-        _say_once()
-    return model
+    from .compiling.frontend import compile as compile_it
+
+    return compile_it(
+        model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
+        disable=disable,
+    )  # fmt: skip
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Leave a function uncompiled, as all are: a decorator that returns it unchanged."""
-    return fn if fn is not None else _unchanged
+    """Keep a function out of graphs: whatever calls it runs as it is written. A decorator too.
+
+    >>> @compiler.disable
+    ... def careful(x): return x + 1
+    >>> careful(tensor(1.0))
+    tensor(2.)
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+
+    @functools.wraps(fn)
+    def kept_out(*args: Any, **kwargs: Any) -> Any:
+        tracer = _tracer()
+        if tracer is not None:
+            tracer.poison(
+                f"{getattr(fn, '__name__', 'it')} is disabled ({reason or 'by the user'})"
+            )
+        return fn(*args, **kwargs)
+
+    return kept_out
+
+
+def _tracer() -> Any:
+    """Return what captures in this thread, without loading anything for the question."""
+    watching = sys.modules.get("edutorch.fx.watching")
+    return None if watching is None else watching.capturing()
 
 
 def allow_in_graph(fn: T) -> T:
-    """Return the function unchanged."""
+    """Return the function unchanged: every op in it enters the graph anyway."""
     return fn
 
 
@@ -77,18 +101,18 @@ def assume_constant_result(fn: T) -> T:
     return fn
 
 
-def _unchanged(fn: T) -> T:
-    return fn
-
-
 def is_compiling() -> bool:
-    """Say whether the code that asks is being compiled: never."""
-    return False
+    """Say whether the code that asks is being captured.
+
+    >>> compiler.is_compiling()
+    False
+    """
+    return _tracer() is not None
 
 
 def is_dynamo_compiling() -> bool:
-    """Say whether the code that asks is being compiled: never."""
-    return False
+    """Say whether the code that asks is being captured."""
+    return _tracer() is not None
 
 
 def is_exporting() -> bool:
@@ -97,12 +121,24 @@ def is_exporting() -> bool:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return the names of the compilers that there are: none."""
-    return []
+    """Return the names of the backends that `compile` knows.
+
+    >>> compiler.list_backends()
+    ['edutorch', 'inductor', 'jax']
+    """
+    from .compiling.making import BACKENDS
+
+    return [each for each in BACKENDS if not exclude_tags or "eager" not in each]
 
 
 def reset() -> None:
-    """Forget what has been compiled: nothing."""
+    """Forget every graph that was captured: all compiled functions begin anew.
+
+    >>> compiler.reset()
+    """
+    compiled = sys.modules.get("edutorch.compiling.compiled")
+    if compiled is not None:
+        compiled.reset()
 
 
 def cudagraph_mark_step_begin() -> None:

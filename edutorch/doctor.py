@@ -10,7 +10,9 @@ import importlib.util
 import json
 import os
 import platform
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -74,7 +76,7 @@ def doctor(as_json: bool = False) -> int:
 
 def examine() -> list[Finding]:
     """Look at everything, in the order of the report."""
-    return [*_core(), *_blas(), *_extras(), *_graphviz(), *_devices()]
+    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices()]
 
 
 def report(findings: list[Finding]) -> str:
@@ -116,37 +118,66 @@ def _core() -> Iterator[Finding]:
         yield Finding("core", distribution, found is not None, found or "not installed", todo)
 
 
-def _blas() -> Iterator[Finding]:
-    """Say which library multiplies matrices, and whether it knows this CPU."""
-    libraries = _blas_libraries()
-    if libraries is None:
-        yield Finding(
-            "core",
-            "BLAS",
-            None,
-            "unknown: threadpoolctl looks inside",
-            'pip install "edutorch[fast]"',
-        )
-        return
-    for library in libraries:
-        detail = (
-            f"{library['internal_api']} {library['version']}, {library['num_threads']} threads, "
-            f"for {library.get('architecture', 'any CPU')}"
-        )
+def _speed() -> Iterator[Finding]:
+    """Say what makes it fast: the library that multiplies matrices, threads, kernels."""
+    from .backends.blas import blas
+    from .settings import get_num_threads
+
+    section, library = "speed", blas()
+    if library is None:
+        yield Finding(section, "BLAS", None, "NumPy's is none that kernels can call")
+    else:
+        version = (library.version() or library.name).split("  ")[0]
+        core = library.core()
+        made_for = f", for {core}" if core else ""
         todo = " ".join(f"{name}={value}" for name, value in faster_blas().items())
         if todo:
             todo = f"set {todo} before Python starts: matrix products up to twice as fast"
-        yield Finding("core", "BLAS", True, detail, todo)
+        detail = f"{version}{made_for}: {gigaflops():.0f} GFLOP/s with one thread"
+        yield Finding(section, "BLAS", True, detail, todo)
+    yield Finding(section, "threads", True, f"{get_num_threads()} in an op")
+    yield _kernels(section)
 
 
-def _blas_libraries() -> list[dict] | None:
-    """Ask threadpoolctl about NumPy's BLAS; None without threadpoolctl."""
-    if importlib.util.find_spec("threadpoolctl") is None:
-        return None
-    import numpy  # noqa: F401  (its BLAS must be loaded to be seen)
-    import threadpoolctl
+def _kernels(section: str) -> Finding:
+    """Ask another process which kernels are on the disk: numba may be broken, or slow to load."""
+    if importlib.util.find_spec("numba") is None:
+        detail = "none: they are compiled by numba, which is not installed"
+        return Finding(section, "kernels", None, detail, 'pip install "edutorch[fast]"')
+    command = [sys.executable, "-m", "edutorch", "warmup", "--check"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        detail = f"cannot be looked at: {told[-1] if told else error}"
+        return Finding(section, "kernels", None, detail, "python -m edutorch warmup  says why")
+    states = json.loads(done.stdout)
+    ready = sum(each["state"] == "loaded" for each in states)
+    broken = [f"{each['name']} ({each['detail']})" for each in states if each["state"] == "failed"]
+    failed = f"; failed: {', '.join(broken)}" if broken else ""
+    wish = os.environ.get("EDUTORCH_KERNELS")
+    switch = f"; EDUTORCH_KERNELS={wish}" if wish else ""
+    complete = ready + len(broken) == len(states)
+    todo = "" if complete else "python -m edutorch warmup  compiles the rest"
+    return Finding(
+        section, "kernels", True, f"{ready} of {len(states)} are ready{failed}{switch}", todo
+    )
 
-    return [info for info in threadpoolctl.threadpool_info() if info["user_api"] == "blas"]
+
+def gigaflops(size: int = 512) -> float:
+    """Measure how many billion operations one thread does per second in a product of matrices."""
+    import numpy
+
+    from .backends.blas import one_thread
+
+    x = numpy.ones((size, size), numpy.float32)
+    with one_thread():
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            x.dot(x)
+            times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times) / 1e9
 
 
 def faster_blas() -> dict[str, str]:
@@ -158,10 +189,17 @@ def faster_blas() -> dict[str, str]:
     """
     if "OPENBLAS_CORETYPE" in os.environ or not CPUINFO.exists():
         return {}
-    fell_back = any(info.get("architecture") == "Haswell" for info in _blas_libraries() or ())
-    if fell_back and set(CPUINFO.read_text().split()) >= _AVX512:
+    if _blas_core() == "Haswell" and set(CPUINFO.read_text().split()) >= _AVX512:
         return {"OPENBLAS_CORETYPE": "SkylakeX"}
     return {}
+
+
+def _blas_core() -> str | None:
+    """Return the CPU whose kernels NumPy's BLAS uses."""
+    from .backends.blas import blas
+
+    library = blas()
+    return None if library is None else library.core()
 
 
 def _extras() -> Iterator[Finding]:

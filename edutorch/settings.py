@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from . import dtypes
+from .backends.blas import use_threads
 from .backends.cuda import matmul
 from .device import set_default_device
 
@@ -44,17 +45,23 @@ def get_num_threads() -> int:
     >>> get_num_threads() >= 1
     True
     """
-    if Kept.threads is not None:
-        return Kept.threads
+    if Kept.threads is None:
+        Kept.threads = threads_at_first()
+    return Kept.threads
+
+
+def threads_at_first() -> int:
+    """Return what the environment says, else how many processors this process may use."""
     told = [os.environ[name] for name in COUNTS if os.environ.get(name, "").isdigit()]
-    return int(told[0]) if told else os.cpu_count() or 1
+    if told and int(told[0]) > 0:
+        return int(told[0])
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def set_num_threads(int: int) -> None:
-    """Let one op use at most so many threads.
-
-    The library of matrix products is told through `threadpoolctl`; where that is not
-    installed the number is only kept.
+    """Let one op use at most so many threads: kernels and products of matrices alike.
 
     Raises: ValueError: less than 1.
 
@@ -63,11 +70,13 @@ def set_num_threads(int: int) -> None:
     if int < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {int}")
     Kept.threads = int
-    try:
+    try:  # for further libraries, such as SciPy's own
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
-        return
-    threadpool_limits(limits=int)
+        pass
+    else:
+        threadpool_limits(limits=int)
+    use_threads(int)
 
 
 def get_num_interop_threads() -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
+import gc
+import os
 import signal
+import sys
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +21,55 @@ from tests.oracle import require_torch
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every test of Ctrl-C would wait in vain.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Without bytecode files each of the processes that tests start would compile all of edutorch anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# A kernel that is made beside a test would decide by chance which path the test takes, and numba's
+# import would take the warnings away that another thread collects.
+os.environ.setdefault("EDUTORCH_KERNELS", "wait")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """What collecting makes is there to stay: nothing in it is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """Let no garbage collection search the tens of thousands of tests again."""
+    gc.collect()
+    gc.freeze()
+
+
+class HangGuard:
+    """Shows where a test hangs that takes longer than five minutes.
+
+    pytest's own guard starts and ends a thread for each test, which costs more than
+    most tests do. This one is set anew at most every ten seconds.
+    """
+
+    def __init__(self) -> None:
+        self.file = os.fdopen(os.dup(2), "w")  # the terminal: pytest replaces 2 while tests run
+        self.set = float("-inf")
+
+    def pytest_runtest_logstart(self) -> None:
+        now = time.monotonic()
+        if now - self.set > 10:
+            self.set = now
+            faulthandler.dump_traceback_later(310, file=self.file)
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(HangGuard())
 
 
 @pytest.fixture(autouse=True)

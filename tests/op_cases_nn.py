@@ -47,10 +47,48 @@ CASES["nll_spread"] = [
 # Normalisation -----------------------------------------------------------------------------------
 
 IMAGE = some(2, 2, 4, 3)
-CASES["standardize"] = [{"input": A, "dims": (1,), "eps": 0.01}, {"input": IMAGE, "dims": (0, 2,
-    3), "eps": 0.01}]
+EACH = {"weight": some(2, seed=1), "bias": some(2, seed=2), "eps": 0.01}
+BARE = {"weight": None, "bias": None, "eps": 0.01}
+CASES["native_layer_norm"] = [
+    {"input": A, **BARE, "axes": 1},
+    {"input": IMAGE, "weight": some(4, 3, seed=1), "bias": some(4, 3, seed=2), "axes": 2,
+     "eps": 0.01},
+]
+CASES["fused_rms_norm"] = [
+    {"input": A, "weight": some(3, seed=1), "axes": 1, "eps": 0.01},
+    {"input": IMAGE, "weight": None, "axes": 2, "eps": 0.01},
+]
+CASES["native_batch_norm"] = [
+    {"input": IMAGE, **EACH}, {"input": some(3, 2), **EACH}, {"input": IMAGE, **BARE},
+]
+CASES["native_group_norm"] = [
+    {"input": IMAGE, **EACH, "num_groups": 1}, {"input": IMAGE, **BARE, "num_groups": 2},
+]
+
+# Recurrent networks, and attention ---------------------------------------------------------------
+
+STATE = some(2, 3, seed=1)
+CASES["lstm_gates"] = [{"x": some(2, 12), "c": STATE}]
+CASES["gru_gates"] = [{"x": some(2, 9), "hidden": some(2, 9, seed=2), "h": STATE}]
+LSTM = {"x": some(3, 2, 12), "h": some(2, 3, seed=2), "c": STATE, "weight": some(12, 3, seed=3)}
+CASES["lstm_sequence"] = [LSTM, {**LSTM, "reverse": True}]
+GRU = {"x": some(3, 2, 9), "h": STATE, "weight": some(9, 3, seed=2)}
+CASES["gru_sequence"] = [GRU, {**GRU, "bias": some(9, seed=3), "reverse": True}]
+CASES["rnn_sequence"] = [
+    {"x": some(3, 2, 3), "h": STATE, "weight": some(3, 3, seed=2), **each}
+    for each in ({}, {"nonlinearity": "relu", "reverse": True})
+]
+CASES["attend"] = [
+    {"query": some(2, 3, 2), "key": some(2, 4, 2, seed=1), "value": some(2, 4, 3, seed=2),
+     "scale": 0.7, "is_causal": each}
+    for each in (False, True)
+]  # fmt: skip
+for name in ("lstm_gates", "gru_gates", "lstm_sequence", "gru_sequence", "rnn_sequence"):
+    INTERNAL[name] = "part of the layers in test_recurrent.py"
+INTERNAL["attend"] = "part of scaled_dot_product_attention in test_attention.py"
 
 INTERNAL["nll_spread"] = "the gradient of nll_loss"
-INTERNAL["standardize"] = "part of the norms in test_norm.py"
+for name in "native_layer_norm native_batch_norm native_group_norm fused_rms_norm".split():
+    INTERNAL[name] = "the whole of a norm in test_norm.py"
 for name in ("l1_loss", "mse_loss"):
     OTHER_TYPES[name, "int"] = "layers and losses are for floating numbers"

@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 from edutorch import doctor, kernels
+from edutorch.backends.blas import blas
 from edutorch.cli import lab
 
 
@@ -157,6 +159,7 @@ def test_what_is_missing_comes_with_what_to_do(monkeypatch):
         return None if name in ("anywidget", "safetensors") else real(name)
 
     monkeypatch.setattr(doctor.importlib.util, "find_spec", without_some)
+    monkeypatch.setattr(doctor, "_kernels", lambda section: doctor.Finding(section, "k", None, ""))
     findings = doctor.examine()
     text = doctor.report(findings)
     assert 'pip install "edutorch[lab]"  for notebooks and live pictures' in text
@@ -170,7 +173,7 @@ def test_a_new_cpu_gets_the_kernels_that_it_can_run(monkeypatch, tmp_path):
     cpuinfo = tmp_path / "cpuinfo"
     monkeypatch.setattr(doctor, "CPUINFO", cpuinfo)
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    monkeypatch.setattr(doctor, "_blas_libraries", lambda: [{"architecture": "Haswell"}])
+    monkeypatch.setattr(doctor, "_blas_core", lambda: "Haswell")
 
     assert doctor.faster_blas() == {}  # not Linux
     cpuinfo.write_text("flags : fpu avx2 avx512f\n")
@@ -180,8 +183,38 @@ def test_a_new_cpu_gets_the_kernels_that_it_can_run(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     assert doctor.faster_blas() == {}  # somebody has decided
     monkeypatch.delenv("OPENBLAS_CORETYPE")
-    monkeypatch.setattr(doctor, "_blas_libraries", lambda: [{"architecture": "SkylakeX"}])
+    monkeypatch.setattr(doctor, "_blas_core", lambda: "SkylakeX")
     assert doctor.faster_blas() == {}  # OpenBLAS knows this CPU
+
+
+def test_a_script_is_started_anew_with_the_kernels_for_this_cpu(monkeypatch):
+    from edutorch import __main__ as command_line
+
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given))
+    monkeypatch.setattr(command_line, "faster_blas", lambda: {"OPENBLAS_CORETYPE": "SkylakeX"})
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-X", "dev", "-m", "edutorch", "run", "a.py"])
+    command_line.restart_for_this_cpu()
+    ((program, arguments, environment),) = started
+    assert program == sys.executable
+    assert arguments == [sys.executable, "-X", "dev", "-m", "edutorch", "run", "a.py"]
+    assert environment["OPENBLAS_CORETYPE"] == "SkylakeX"
+
+    monkeypatch.setattr(command_line, "faster_blas", dict)
+    command_line.restart_for_this_cpu()
+    assert len(started) == 1, "there is nothing to gain"
+
+
+def test_the_users_own_choice_of_kernels_is_kept(tmp_path):
+    if blas() is None or blas().core() is None:
+        pytest.skip("NumPy's BLAS has no kernels to choose from")
+    script = tmp_path / "script.py"
+    script.write_text("import os; print(os.environ['OPENBLAS_CORETYPE'], os.getpid())")
+    done = subprocess.run(
+        [sys.executable, "-m", "edutorch", "run", str(script)], capture_output=True, text=True,
+        check=True, env={**os.environ, "OPENBLAS_CORETYPE": "Haswell"},
+    )  # fmt: skip
+    assert done.stdout.startswith("Haswell ")
 
 
 # lab ---------------------------------------------------------------------------------
@@ -228,12 +261,26 @@ def test_jupyterlab_does_not_ask_whether_it_may_fetch_news(monkeypatch):
     manager = pytest.importorskip("jupyter_server.services.config.manager")
     monkeypatch.setattr(labapp, "main", lambda arguments: None)
     monkeypatch.setattr(lab, "faster_blas", dict)
+    monkeypatch.setattr(lab.kernels, "available", lambda: False)
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "mine")
     assert lab.lab([]) == 0
     assert os.environ["JUPYTER_CONFIG_PATH"].startswith("mine" + os.pathsep)
     overrides = manager.ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
     notification = overrides["@jupyterlab/apputils-extension:notification"]
     assert notification == {"fetchNews": "false", "checkForUpdates": False}
+
+
+@pytest.mark.skipif(not kernels.available(), reason="needs the extra `fast`")
+def test_kernels_are_compiled_while_jupyterlab_runs(monkeypatch, tmp_path):
+    begun = f"open({str(tmp_path / 'begun')!r}, 'w').close(); import time; time.sleep(999)"
+    monkeypatch.setattr(lab, "_WARM_UP", begun)
+    with lab.warm_up_beside():
+        for _ in range(600):
+            if (tmp_path / "begun").exists():
+                break
+            time.sleep(0.1)
+        assert (tmp_path / "begun").exists()
+    # It has been ended with the block: nobody waits for 999 seconds.
 
 
 def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
@@ -244,11 +291,60 @@ def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
     assert 'pip install "edutorch[lab]"' in capsys.readouterr().err
 
 
-def test_warmup_makes_every_kernel():
-    done = edutorch("warmup")
+def test_warmup_makes_every_kernel(monkeypatch, capsys):
+    from edutorch.cli.warmup import warmup
+
+    if not kernels.available():
+        assert warmup() == 1
+        assert 'pip install "edutorch[fast]"' in capsys.readouterr().err
+        return
+    made = [kernels.Made("conv.one", "compiled", 1.25), kernels.Made("conv.two", "loaded", 0.01)]
+    monkeypatch.setattr(kernels, "warm_up", lambda: iter(made))
+    assert warmup() == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^  conv\.one +compiled +1\.25 s$", out, re.MULTILINE)
+    assert re.search(r"2 kernels ready in [\d.]+ s: 1 compiled, 1 from the disk", out)
+
+    made.append(kernels.Made("conv.three", "failed", 0.5, "no such register"))
+    assert warmup() == 1
+    out = capsys.readouterr().out
+    assert re.search(r"failed +0\.50 s  no such register", out)
+    assert "1 kernels failed: there, the definitions run" in out
+
+
+@pytest.mark.skipif(not kernels.available(), reason="needs the extra `fast`")
+def test_warmup_can_say_what_is_ready_without_compiling():
+    done = edutorch("warmup", "--check")
+    states = json.loads(done.stdout)
+    assert {"optimizers.adam", "products.linear"} <= {each["name"] for each in states}
+    assert {each["state"] for each in states} <= {"loaded", "not compiled"}
+
+
+def test_the_doctor_says_what_makes_it_fast(monkeypatch):
+    states = [{"name": "a.b", "state": "loaded", "detail": ""},
+              {"name": "a.c", "state": "failed", "detail": "no memory"},
+              {"name": "a.d", "state": "not compiled", "detail": ""}]  # fmt: skip
+
+    def checked(command, **options):
+        return subprocess.CompletedProcess(command, 0, json.dumps(states), "")
+
+    monkeypatch.setattr(doctor.subprocess, "run", checked)
+    found = {finding.name: finding for finding in doctor._speed()}
+    assert re.search(r"\d GFLOP/s with one thread", found["BLAS"].detail) or not found["BLAS"].ok
+    assert re.fullmatch(r"\d+ in an op", found["threads"].detail)
     if kernels.available():
-        assert (done.returncode, done.stderr) == (0, "")
-        assert re.match(r"2 kernels ready in [\d.]+ s: adam, sgd\n", done.stdout)
-    else:
-        assert done.returncode == 1
-        assert 'pip install "edutorch[fast]"' in done.stderr
+        assert found["kernels"].detail.startswith("1 of 3 are ready; failed: a.c (no memory)")
+        assert found["kernels"].todo == "python -m edutorch warmup  compiles the rest"
+
+
+def test_the_doctor_outlives_a_broken_numba(monkeypatch):
+    def broken(command, **options):
+        raise subprocess.CalledProcessError(1, command, "", "ImportError: needs another NumPy\n")
+
+    monkeypatch.setattr(doctor.subprocess, "run", broken)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
+    found = doctor._kernels("speed")
+    assert found.ok is None
+    assert found.detail == "cannot be looked at: ImportError: needs another NumPy"
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    assert doctor._kernels("speed").todo == 'pip install "edutorch[fast]"'

@@ -106,7 +106,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=300)
 
 
-def test_compile_and_script_say_once_that_python_runs(script):
+def test_compile_runs_and_script_says_once_that_python_runs(script):
     done = run(script("""
         import torch
         @torch.compile
@@ -123,7 +123,6 @@ def test_compile_and_script_say_once_that_python_runs(script):
         print(double(torch.ones(1)), triple(torch.ones(1)), half(torch.ones(1)), Net().names())
     """))  # fmt: skip
     assert done.stdout == "tensor([2.]) tensor([3.]) tensor([0.5000]) ['a']\n"
-    assert done.stderr.count("torch.compile: nothing is compiled (yet)") == 1
     assert done.stderr.count("torch.jit.script: there is no TorchScript here") == 1
 
 

@@ -2,12 +2,12 @@
 
 `tests/scripts` holds whole programs in the style of the repositories that students copy from.
 Each starts from the same weights and draws the same numbers under both libraries; its 20 steps
-are compared with a PyTorch that runs here and with what one has left in `golden/scripts.json`.
+are compared with what a PyTorch has left in `golden/scripts.json`, and so are those of a
+PyTorch that runs here. (Both against the same curves: then each program runs once.)
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from pathlib import Path
@@ -18,41 +18,28 @@ from tests.golden_scripts import FOLDER, GOLDEN, RUNS, Curves, with_edutorch, wi
 from tests.oracle import require_torch
 
 RELATIVE = 1e-4
-EACH_RUN = pytest.mark.parametrize("name", RUNS)
 
 
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory):
-    """Run a script on edutorch, once for all tests of this file."""
-    folder = tmp_path_factory.mktemp("edutorch")
-    return functools.cache(lambda name: with_edutorch(name, folder))
-
-
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
-    """All curves of a PyTorch that runs here."""
-    require_torch()
-    return with_pytorch(tmp_path_factory.mktemp("pytorch"))
-
-
-def assert_same(found: Curves, expected: Curves) -> None:
+def assert_same(found: Curves, expected: Curves, relative: float) -> None:
     assert found.keys() == expected.keys()
     for curve, values in expected.items():
         # Pixels and probabilities may be 0; a loss never is.
-        assert found[curve] == pytest.approx(values, rel=RELATIVE, abs=1e-7), curve
+        assert found[curve] == pytest.approx(values, rel=relative, abs=1e-7), curve
 
 
-@EACH_RUN
-def test_the_losses_are_those_that_pytorch_has_left(name, ours):
-    assert_same(ours(name), json.loads(GOLDEN.read_text())[name])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_losses_are_those_that_pytorch_has_left(name, tmp_path):
+    expected = json.loads(GOLDEN.read_text())[name]
+    assert_same(with_edutorch(name, tmp_path), expected, RELATIVE)
+    assert max(len(values) for values in expected.values()) >= 20
 
 
 @pytest.mark.oracle
-@EACH_RUN
-def test_the_losses_follow_pytorch(name, ours, theirs):
-    assert_same(ours(name), theirs[name])
-    longest = max(len(values) for values in theirs[name].values())
-    assert longest >= 20
+def test_so_are_those_of_a_pytorch_that_runs_here(tmp_path):
+    require_torch()
+    expected = json.loads(GOLDEN.read_text())
+    for name, curves in with_pytorch(tmp_path).items():
+        assert_same(curves, expected[name], RELATIVE)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)

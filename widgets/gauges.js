@@ -34,6 +34,8 @@ function gaugePart(name, text = "", kind = "") {
   return element;
 }
 
+const LEAST_SHARE = 0.005; // of units that are off: less is written as 0%
+
 export class GaugesPanel {
   /** @param {Around} around */
   constructor(around) {
@@ -48,7 +50,7 @@ export class GaugesPanel {
     this.title.append(gaugePart("strong", "Layers"), this.said, this.rates);
     this.table = gaugePart("table");
     const head = gaugePart("tr");
-    for (const text of ["parameter", "gradient norm, 1e-8 to 1e2", "", "update / weight, 1e-6 to 1", ""]) {
+    for (const text of ["parameter", "gradient norm, 1e-8 to 1e2", "norm", "update / weight, 1e-6 to 1", "ratio"]) {
       const cell = gaugePart("th", text);
       cell.setAttribute("scope", "col");
       head.append(cell);
@@ -58,7 +60,8 @@ export class GaugesPanel {
     this.body = gaugePart("tbody");
     this.table.append(top, this.body);
     this.off = gaugePart("ul", "", "off");
-    element.append(this.title, this.table, this.off);
+    this.fine = gaugePart("p", "", "fine");
+    element.append(this.title, this.table, this.off, this.fine);
     /** @type {Map<string, GaugeRow>} */
     this.rows = new Map();
     /** @type {Map<string, GaugeShare>} */
@@ -79,7 +82,11 @@ export class GaugesPanel {
       row.show(numbers);
     }
     keepGauges(this.body, this.rows, data.layers.map(([name]) => name));
-    for (const [name, what, share] of data.activations) {
+    const off = data.activations.filter(([, , share]) => share === null || share >= LEAST_SHARE);
+    const fine = data.activations.length - off.length;
+    const things = `${off.length > 0 ? "more " : ""}activation${fine === 1 ? "" : "s"}`;
+    write(this.fine, fine > 0 ? `${fine} ${things} with nothing dead or saturated` : "");
+    for (const [name, what, share] of off) {
       let bar = this.shares.get(name);
       if (!bar) {
         bar = new GaugeShare(name);
@@ -87,7 +94,7 @@ export class GaugesPanel {
       }
       bar.show(what, share);
     }
-    keepGauges(this.off, this.shares, data.activations.map(([name]) => name).sort());
+    keepGauges(this.off, this.shares, off.map(([name]) => name).sort());
   }
 }
 

@@ -52,6 +52,7 @@ export class HistoryPanel {
     this.asker = new Asker(around.send);
     /** @type {HistoryData | null} */
     this.data = null;
+    this.told = ""; // what the table of changes says
     this.held = false; // by a finger: what Python says does not move it
     this.playing = 0;
     this.asked = 0; // when the last frame of a replay was asked for; 0: it has come
@@ -60,10 +61,10 @@ export class HistoryPanel {
     this.element.setAttribute("aria-label", "Recorded steps");
     this.row = document.createElement("div");
     this.row.className = "scrub";
-    this.play = button("play", "Replay", "Play the recorded steps", PLAY_ICON);
+    this.play = button("play", "Replay", "Replay the recorded steps", PLAY_ICON);
     this.back = button("back", "", "One recorded step back", BACK_ICON);
     this.next = button("next", "", "One recorded step forward", NEXT_ICON);
-    this.live = button("live", "Live", "Show the latest step again", LIVE_ICON);
+    this.live = button("live", "Live", "Live: show the latest step again", LIVE_ICON);
     this.compare = button("compare", "Compare", "Compare with the step that is shown now", SWAP_ICON);
     this.range = document.createElement("input");
     this.range.type = "range";
@@ -200,7 +201,7 @@ export class HistoryPanel {
     const on = this.playing !== 0;
     this.play.querySelector("span")?.replaceChildren(on ? "Stop" : "Replay");
     this.play.querySelector("path")?.setAttribute("d", on ? HALT_ICON : PLAY_ICON);
-    this.play.setAttribute("aria-label", on ? "Stop the replay" : "Play the recorded steps");
+    this.play.setAttribute("aria-label", on ? "Stop the replay" : "Replay the recorded steps");
   }
 
   /** What changed since the step that was marked. @param {HistoryData} data */
@@ -210,6 +211,10 @@ export class HistoryPanel {
     if (!compare) return;
     const share = last > first ? (compare.step - first) / (last - first) : 0;
     this.pin.style.setProperty("--part", share.toFixed(4));
+    // Not written anew with each message: whoever is about to press one of its links keeps it.
+    const told = JSON.stringify([compare, this.shown(), this.around.graph()?.picture.structure]);
+    if (told === this.told) return;
+    this.told = told;
     const table = document.createElement("table");
     const caption = table.createCaption();
     caption.textContent = `From step ${compare.step} to step ${this.shown()}, the largest relative change first`;
@@ -225,7 +230,10 @@ export class HistoryPanel {
     if (compare.rows.length === 0) body.insertRow().insertCell().textContent = "nothing";
     if (compare.more > 0) body.insertRow().insertCell().textContent = `… and ${compare.more} more`;
     for (const cell of body.querySelectorAll("td:only-child")) cell.setAttribute("colspan", "5");
+    const root = /** @type {Document | ShadowRoot} */ (this.changes.getRootNode());
+    const at = [...this.changes.querySelectorAll("button")].findIndex((each) => each === root.activeElement);
     this.changes.replaceChildren(table);
+    if (at >= 0) [...table.querySelectorAll("button")].at(at)?.focus({ preventScroll: true });
   }
 
   /** @param {HTMLTableRowElement} line @param {import("./protocol.js").ChangeRow} row */

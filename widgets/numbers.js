@@ -4,7 +4,8 @@
 /** @typedef {import("./protocol.js").Picture} Picture */
 
 /**
- * The mean, norm and sign (of the mean) of the gradient; of 2 to 4 numbers these themselves, too.
+ * The mean, norm and sign (of the mean) of the gradient; of 2 to 4 numbers these themselves, too,
+ * unless they were too many to be sent.
  * @typedef {{mean: number, gradient: number, sign: number, few: number[], fewGradients: number[]}} NodeNumbers
  */
 /** @typedef {{gradient: number, sign: number}} EdgeNumbers Norm, and sign of the mean. */
@@ -114,21 +115,24 @@ export function isFew(node) {
  */
 export function namedNumbers(picture, view) {
   const { nodes, edges } = picture;
-  const sizes = nodes.map((node) => (isFew(node) && sizeOf(node) > 1 ? sizeOf(node) : 0));
+  let sizes = nodes.map((node) => (isFew(node) && sizeOf(node) > 1 ? sizeOf(node) : 0));
   const firstEdge = nodes.length * PER_NODE;
   let next = firstEdge + edges.length;
+  const signed = nodes.length + edges.length;
+  if (view?.byteLength === 4 * next + signed) sizes = sizes.map(() => 0); // an update without them
   const count = next + sizes.reduce((sum, size) => sum + 2 * size, 0);
-  if (!view || view.byteLength !== 4 * count + nodes.length + edges.length) return null;
+  if (!view || view.byteLength !== 4 * count + signed) return null;
   const copy = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
   const floats = new Float32Array(copy, 0, count);
   const signs = new Int8Array(copy, 4 * count);
   const take = (/** @type {number} */ size) => Array.from(floats.subarray(next, (next += size)));
   return {
     nodes: new Map(
-      nodes.map(({ id }, index) => {
+      nodes.map((told, index) => {
+        const { id } = told;
         const [mean, gradient] = floats.subarray(index * PER_NODE, (index + 1) * PER_NODE);
         const size = sizes[index];
-        const few = size ? take(size) : [mean];
+        const few = size ? take(size) : sizeOf(told) > 1 ? [] : [mean];
         return [id, { mean, gradient, sign: signs[index], few, fewGradients: size ? take(size) : [NaN] }];
       }),
     ),

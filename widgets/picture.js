@@ -15,6 +15,7 @@ import { lineWidth, tint } from "./colours.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const UNKNOWN = "—";
+const LIFT = 1.5;
 // The lines of a node, in Graphviz's order of <text> elements.
 const LINES = ["name", "shape", "value", "gradient"];
 
@@ -100,7 +101,10 @@ export class Graph {
     }
     for (const { id, source, target } of picture.edges) {
       const group = groups.get(id);
-      if (group) this.edges.set(id, { group, label: group.querySelector("text"), source, target });
+      if (!group) continue;
+      const label = group.querySelector("text");
+      label?.setAttribute("y", String(Number(label.getAttribute("y")) - LIFT)); // off a wide line
+      this.edges.set(id, { group, label, source, target });
     }
     // The background that Graphviz draws would hide the page's own colour.
     svg.querySelector("g.graph > polygon")?.remove();
@@ -228,7 +232,7 @@ function overlaps(a, b) {
 export function valueText(numbers, node, tiny, bad) {
   if (tiny !== undefined) return `value ${tiny}`;
   const known = bad || !numbers.few.every(Number.isNaN);
-  if (isFew(node)) return `value ${known ? formatWhole(numbers.few, node.shape.length === 0) : UNKNOWN}`;
+  if (isFew(node) && numbers.few.length > 0) return `value ${known ? formatWhole(numbers.few, node.shape.length === 0) : UNKNOWN}`;
   return Number.isNaN(numbers.mean) && !bad ? `value ${UNKNOWN}` : `mean  ${formatNumber(numbers.mean)}`;
 }
 
@@ -242,7 +246,7 @@ export function gradientText(numbers, node, tiny, bad) {
   const { gradient, sign, fewGradients } = numbers;
   if (tiny !== undefined) return `grad  ${tiny}`;
   if (Number.isNaN(gradient) && !bad) return `grad  ${UNKNOWN}`;
-  if (!isFew(node)) return `grad  ${formatSize(gradient)}`;
+  if (!isFew(node) || numbers.few.length === 0) return `grad  ${formatSize(gradient)}`;
   const few = sizeOf(node) > 1 ? fewGradients : [sign < 0 ? -gradient : gradient];
   return `grad  ${formatWhole(few, node.shape.length === 0)}`;
 }

@@ -77,7 +77,8 @@ export interface Picture {
  * Numbers of one step. Travels as JSON plus ONE binary buffer of float32 (little endian):
  * per node [mean, gradient norm], then per edge [gradient norm], then for each node with 2 to 4
  * real numbers [these numbers, their gradients]; behind these, as int8, the sign of the mean
- * gradient (-1, 0 or 1) per node, then per edge. All in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
+ * gradient (-1, 0 or 1) per node, then per edge. While a loop runs, the numbers of each tiny tensor
+ * are left out of an update that they would make too long: means are written then. All in the order of the picture's lists. NaN: not known (or really NaN when `bad` names the node).
  *
  * How they are written, with number() as in tests/golden/numbers.json, whole() as in
  * tests/golden/whole.json, and "—" for unknown:

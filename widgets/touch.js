@@ -103,7 +103,8 @@ export class TouchPanel {
     if (layout !== this.layout) {
       this.layout = layout;
       this.rows = [];
-      this.list.replaceChildren(...(data.compact ? [this.form(data.fields)] : data.fields.map((field) => this.group(field))));
+      const some = data.fields.length > 0; // none, when a loop goes on that was paused
+      this.list.replaceChildren(...(data.compact && some ? [this.form(data.fields)] : data.fields.map((field) => this.group(field))));
     }
     if (!data.compact) this.fill(data.fields);
     this.write(this.result, data.result && `result ${data.result}`);

@@ -60,7 +60,7 @@ export class ToyPanel {
     this.bands = svgElement("g");
     this.path = svgElement("path", { class: "path" });
     this.arrow = svgElement("path", { class: "arrow" });
-    this.here = svgElement("circle", { class: "here", r: 5, tabindex: 0, role: "button" });
+    this.here = svgElement("circle", { class: "here", r: 5, tabindex: 0, role: "button", "aria-roledescription": "point, moved with the arrow keys" });
     this.hills.append(this.bands, this.path, this.here, this.arrow);
     this.draggable(this.here, this.hills, (place, drag) => this.ask({ act: "move", place, drag }), () => this.at);
   }
@@ -144,7 +144,7 @@ export class ToyPanel {
 
   /** @param {number} index */
   newPoint(index) {
-    const point = svgElement("path", { class: "point", tabindex: 0, role: "button" });
+    const point = svgElement("path", { class: "point", tabindex: 0, role: "button", "aria-roledescription": "point, moved with the arrow keys" });
     this.plane.append(point);
     this.draggable(point, this.plane, (place, drag) => this.ask({ act: "drag", index, place, drag }), () => {
       const [x, y] = this.data?.points[index] ?? [0, 0];

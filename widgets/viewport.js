@@ -45,9 +45,10 @@ export class Viewport {
   /** @param {Graph} graph */
   show(graph) {
     this.graph = graph;
-    this.scroller.replaceChildren(graph.svg);
+    // The width is asked for before the graph is in the page: the browser lays it out only once.
     if (this.fitted) this.fit();
     else this.resize(this.scale);
+    this.scroller.replaceChildren(graph.svg);
   }
 
   /** As wide as the page, but never so small that it cannot be read: then it scrolls. */

@@ -26,10 +26,10 @@ export class WalkPanel {
     this.element = walkElement("section", "edutorch-walk");
     this.element.setAttribute("aria-label", "Walk through backward");
     const bar = walkElement("div", "bar");
-    this.back = walkButton("back", "Back", "Look at the step before (B)", "b", WALK_BACK_ICON, () => this.go("back"));
-    this.next = walkButton("next", "Next", "Let the next node run (N)", "n", WALK_NEXT_ICON, () => this.go("next"));
-    this.to = walkButton("to", "To the chosen node", "Run until the gradient reaches the chosen node (G)", "g", WALK_TO_ICON, () => this.go("to"));
-    this.end = walkButton("end", "To the end", "Run to the end (E)", "e", WALK_END_ICON, () => this.go("end"));
+    this.back = walkButton("back", "Back", "Back: look at the step before (B)", "b", WALK_BACK_ICON, () => this.go("back"));
+    this.next = walkButton("next", "Next", "Next: let the next node run (N)", "n", WALK_NEXT_ICON, () => this.go("next"));
+    this.to = walkButton("to", "To the chosen node", "To the chosen node: run until a gradient reaches it (G)", "g", WALK_TO_ICON, () => this.go("to"));
+    this.end = walkButton("end", "To the end", "To the end: run all that is left (E)", "e", WALK_END_ICON, () => this.go("end"));
     this.count = walkElement("output", "count");
     this.upcoming = walkElement("span", "upcoming");
     bar.append(this.back, this.next, this.to, this.end, this.count, this.upcoming);
@@ -98,7 +98,9 @@ function walkElement(name, kind, text = "") {
 function walkButton(name, text, label, key, icon, press) {
   const element = button(`walk-${name}`, text, label, icon);
   element.setAttribute("aria-keyshortcuts", key);
-  element.append(walkElement("kbd", "key", key.toUpperCase()));
+  const shown = walkElement("kbd", "key"); // by the style sheet: the name of a button is its text
+  shown.dataset.key = key.toUpperCase();
+  element.append(shown);
   element.onclick = press;
   return element;
 }
@@ -111,7 +113,7 @@ function startPart(data) {
 
 /** @param {WalkStation} station */
 function stationParts(station) {
-  const title = walkElement("h4", "title");
+  const title = walkElement("p", "title");
   title.append(walkElement("span", "number", `${station.number}`), walkElement("span", "name", station.kind === "leaf" ? `${station.name}.grad` : station.name));
   if (station.line) title.append(walkElement("code", "line", station.line));
   const rows = walkElement("dl", "flows");

@@ -8,6 +8,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from .stand_in import slot
+
+FAST = slot("scatter.add_at", least=4096)  # of numbers that are added
+
 Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an
 op knows its tensor arguments by this annotation."""
@@ -181,7 +185,8 @@ class NumpyBackend(Backend):
         return array
 
     def scatter_add(self, target: np.ndarray, index: Any, values: Array) -> None:
-        np.add.at(target, index, values)
+        if values.size < FAST.least or FAST(target, index, values) is None:
+            np.add.at(target, index, values)
 
     def as_strided(
         self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int

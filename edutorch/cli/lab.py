@@ -5,10 +5,22 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from .. import kernels
 from ..doctor import faster_blas
 from ..errors import missing_extra
+
+_WARM_UP = """
+import os, sys
+getattr(os, "nice", int)(19)
+from edutorch.cli.warmup import warmup
+sys.exit(warmup())
+"""
 
 TOUR = "00_five_minute_tour.ipynb"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -35,16 +47,37 @@ def lab(arguments: list[str]) -> int:
     os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(Path(__file__).with_name("jupyter"))]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    main(
-        [
-            f"--ServerApp.root_dir={notebook.parent.parent}",
-            f"--LabApp.default_url=/lab/tree/{notebook.parent.name}/{notebook.name}",
-            *_STAYS_LOCAL,
-            *(["--allow-root"] if _is_root() else []),
-            *arguments,
-        ]
-    )
+    with warm_up_beside():
+        main(
+            [
+                f"--ServerApp.root_dir={notebook.parent.parent}",
+                f"--LabApp.default_url=/lab/tree/{notebook.parent.name}/{notebook.name}",
+                *_STAYS_LOCAL,
+                *(["--allow-root"] if _is_root() else []),
+                *arguments,
+            ]
+        )
     return 0
+
+
+@contextmanager
+def warm_up_beside() -> Iterator[None]:
+    """Compile the fast kernels meanwhile, with what the machine has to spare.
+
+    A notebook compiles what it needs itself, but beside its own steps, in the same process.
+    """
+    if not kernels.available():
+        yield
+        return
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WARM_UP],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def tour_notebook(folder: Path) -> Path:

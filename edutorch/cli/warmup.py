@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from dataclasses import asdict
 
 from .. import kernels
 from ..errors import missing_extra
 
 
-def warmup() -> int:
-    """Compile, or load what is on the disk already, and say how long it took."""
+def warmup(check: bool = False) -> int:
+    """Compile each kernel, or load it if it is on the disk already, and say what became of it.
+
+    Args:
+        check: compile nothing, and print as JSON which kernels are ready.
+
+    Returns: the exit code: 1 if a kernel could not be made.
+    """
     if not kernels.available():
         print(missing_extra("fast", "warmup", "there is no numba to compile with"), file=sys.stderr)
         return 1
     start = time.perf_counter()
-    names = kernels.warm_up()
-    print(f"{len(names)} kernels ready in {time.perf_counter() - start:.1f} s: {', '.join(names)}")
-    return 0
+    if check:
+        print(json.dumps([asdict(each) for each in kernels.warm_up(compile=False)]))
+        return 0
+    counts = {"loaded": 0, "compiled": 0, "failed": 0}
+    for made in kernels.warm_up():
+        counts[made.state] += 1
+        print(f"  {made.name:<32}{made.state:<9}{made.seconds:6.2f} s  {made.detail}".rstrip(),
+              flush=True)  # fmt: skip
+    ready = counts["loaded"] + counts["compiled"]
+    print(
+        f"{ready} kernels ready in {time.perf_counter() - start:.1f} s: "
+        f"{counts['compiled']} compiled, {counts['loaded']} from the disk"
+    )
+    if counts["failed"]:
+        print(f"{counts['failed']} kernels failed: there, the definitions run, only slower")
+    return 1 if counts["failed"] else 0

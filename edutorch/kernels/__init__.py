@@ -12,20 +12,26 @@ from __future__ import annotations
 import importlib.util
 import os
 import queue
+import tempfile
 import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
-from ..backends import stand_in
+from ..backends import blas, stand_in
 from ..backends.kernel_table import KERNELS
 from ..backends.stand_in import Slot, slot_of, slots
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 
-__all__ = ["available", "warm_up"]
+__all__ = ["Made", "available", "warm_up"]
 
 _wanted: queue.SimpleQueue[Slot] = queue.SimpleQueue()
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
+_making = False  # right now, in that thread
 
 
 def available() -> bool:
@@ -42,6 +48,7 @@ def make_wanted(slot: Slot) -> None:
     wish = os.environ.get("EDUTORCH_KERNELS", "beside")
     if wish == "off" or not available():
         return
+    blas.hold()
     if wish == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
@@ -59,34 +66,122 @@ def make_beside(slot: Slot) -> None:
 
 
 def _make_all() -> None:
+    global _making
     while True:
-        make_or_warn(_wanted.get())
+        slot = _wanted.get()
+        _making = True
+        make_or_warn(slot)
+        _making = False
 
 
 def make_or_warn(slot: Slot) -> None:
     """Make a kernel; where that fails, the definition goes on."""
     try:
         make(slot)
-    except (ImportError, OSError, RuntimeError) as error:
-        warn(f"no kernel for {slot.name} ({error}): slower, the same results; try `doctor`")
+    except Exception as error:  # noqa: BLE001 (compilers have errors of many kinds)
+        warn(f"no kernel for {slot.name} ({said(error)}): slower, the same results; try `doctor`")
 
 
 def make(slot: Slot) -> None:
     """Make the kernel of a slot and put it there."""
-    file, maker = slot.name.split(".")
-    slot.fill(getattr(import_module(f".cpu.{file}", __name__), maker)())
+    try:
+        slot.fill(maker_of(slot)())
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        config: Any = import_module("numba").config
+        # There is no folder to keep kernels in: this process has one of its own.
+        config.CACHE_DIR = tempfile.mkdtemp(prefix="edutorch-kernels-")
+        slot.fill(maker_of(slot)())
 
 
-def warm_up() -> list[str]:
-    """Make all kernels now, and return their names: what `python -m edutorch warmup` does."""
+def maker_of(slot: Slot) -> Callable[[], Any]:
+    """Return the function that makes the kernel of a slot."""
+    file, name = slot.name.split(".")
+    return getattr(import_module(f".cpu.{file}", __name__), name)
+
+
+def said(error: BaseException) -> str:
+    """Return the first line of what an error says, or its name where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+# All at once -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a kernel: "loaded" from the disk, "compiled", "failed" or "not compiled"."""
+
+    name: str
+    state: str
+    seconds: float
+    detail: str = ""
+
+
+def warm_up(*, compile: bool = True) -> Iterator[Made]:
+    """Make all kernels, one after the other, and say of each what became of it.
+
+    Args:
+        compile: False only loads what is on the disk, and leaves the rest.
+    """
     if not available():
-        return []
+        return
+    from numba.core.event import install_listener
+
     for key in KERNELS:
         slot_of(key)  # also of ops that have not run yet
+    import_module("..optim", __name__)
+    import_module("..nn", __name__)
     for slot in slots():
         slot.asked = True
-        make(slot)
-    return [slot.name for slot in slots()]
+        start, listener, detail = time.perf_counter(), compilations(compile), ""
+        try:
+            with install_listener("numba:compile", listener):
+                make(slot)
+            state = "compiled" if listener.seen else "loaded"
+        except NotNow:
+            slot.asked, state = False, "not compiled"
+        except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
+            state, detail = "failed", said(error)
+        yield Made(slot.name, state, time.perf_counter() - start, detail)
 
+
+class NotNow(Exception):
+    """A kernel would have to be compiled."""
+
+
+def compilations(allowed: bool) -> Any:
+    """Return what hears whether numba compiles, and forbids it if it is not allowed."""
+    from numba.core.event import Listener
+
+    class Heard(Listener):
+        seen = False
+
+        def on_start(self, event: Any) -> None:
+            self.seen = True
+            if not allowed:
+                raise NotNow
+
+        def on_end(self, event: Any) -> None:
+            """The compiler has come to its end; `seen` says that it ran."""
+
+    return Heard()
+
+
+def begin_anew() -> None:
+    """Go on in a forked process, which has none of the threads.
+
+    Where the compiler was at work, a lock of its own stays closed for ever: then no more is made.
+    """
+    global _lock, _wanted, _thread, _making
+    if _making:
+        stand_in.maker = stand_in.nobody
+    _lock, _wanted, _thread, _making = threading.Lock(), queue.SimpleQueue(), None, False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=begin_anew)
 
 stand_in.maker = make_wanted

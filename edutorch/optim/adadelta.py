@@ -7,10 +7,17 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .at_once import AtOnce
 from .optimizer import check
 from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["Adadelta"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    rho = group["rho"]
+    return group["weight_decay"], rho, 1 - rho, group["eps"], float(group["lr"])
 
 
 class Adadelta(RuleOptimizer):
@@ -38,6 +45,8 @@ class Adadelta(RuleOptimizer):
     >>> x
     tensor(0.9968, requires_grad=True)
     """
+
+    at_once = AtOnce("adadelta", settings, square_avg=None, acc_delta=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9,

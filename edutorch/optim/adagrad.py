@@ -7,9 +7,16 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import full_like
+from .at_once import AtOnce
 from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["Adagrad"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    now = float(group["lr"]) / (1 + (steps - 1) * group["lr_decay"])
+    return group["weight_decay"], group["eps"], now
 
 
 class Adagrad(RuleOptimizer):
@@ -38,6 +45,8 @@ class Adagrad(RuleOptimizer):
     >>> x
     tensor(0.9000, requires_grad=True)
     """
+
+    at_once = AtOnce("adagrad", settings, sum=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,

@@ -6,18 +6,26 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy
-
 from ..backends.numpy import Array
-from ..backends.stand_in import slot
 from ..core.tensor import Tensor
 from ..ops import tensor, view_as_real, zeros_like
+from .at_once import AtOnce
 from .optimizer import check
 from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["Adam"]
 
-FAST = slot("optimizers.adam", least=32_768)
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    decoupled = group["decoupled_weight_decay"]
+    correction = math.sqrt(1 - beta2**steps)
+    return (
+        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
+        1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
+        lr * correction / (1 - beta1**steps), float(group["amsgrad"]),
+    )  # fmt: skip
 
 
 class Adam(AlsoRecorded):
@@ -48,6 +56,10 @@ class Adam(AlsoRecorded):
     >>> x
     tensor(0.9000, requires_grad=True)
     """
+
+    at_once = AtOnce(
+        "adam", settings, exp_avg=None, exp_avg_sq=None, max_exp_avg_sq="amsgrad",
+    )  # fmt: skip
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -91,8 +103,6 @@ class Adam(AlsoRecorded):
             param, grad, m, v, largest = map(view_as_real, (param, grad, m, v, largest))
         state["step"]._array += 1
         steps = state["step"]._array.item()
-        if param.size >= FAST.least and self._at_once(group, param, grad, m, v, steps):
-            return
         t = self.scratch(xp, param)
         if group["weight_decay"]:
             if group["decoupled_weight_decay"]:
@@ -118,24 +128,6 @@ class Adam(AlsoRecorded):
         xp.divide(m, t, out=t)
         t *= lr * correction / (1 - beta1**steps)
         xp.subtract(param, t, out=param)
-
-    def _at_once(
-        self, group: dict[str, Any], param: Array, grad: Array, m: Array, v: Array, steps: float
-    ) -> bool:
-        """Let a kernel take the step in one pass, to the same bits. False: there is none."""
-        if FAST.run is None:
-            FAST.ask()
-            return False
-        if group["amsgrad"] or param.__class__ is not numpy.ndarray:
-            return False
-        (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
-        decay = 1 - lr * pull if group["decoupled_weight_decay"] else 1.0
-        correction = math.sqrt(1 - beta2**steps)
-        return FAST.run(
-            param, grad, m, v, decay, 0.0 if group["decoupled_weight_decay"] else pull,
-            1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
-            lr * correction / (1 - beta1**steps),
-        )  # fmt: skip
 
     def rule(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]

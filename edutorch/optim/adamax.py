@@ -7,9 +7,17 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .at_once import AtOnce
 from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["Adamax"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    beta1, beta2 = group["betas"]
+    now = float(group["lr"]) / (1 - beta1**steps)
+    return group["weight_decay"], 1 - beta1, beta2, group["eps"], now
 
 
 class Adamax(RuleOptimizer):
@@ -36,6 +44,8 @@ class Adamax(RuleOptimizer):
     >>> x
     tensor(0.9000, requires_grad=True)
     """
+
+    at_once = AtOnce("adamax", settings, exp_avg=None, exp_inf=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,

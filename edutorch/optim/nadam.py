@@ -7,9 +7,33 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .at_once import AtOnce
 from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["NAdam"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...] | None:
+    """Count the momentum, and return the numbers that a step of the kernel needs."""
+    products = [each["mu_product"]._array for each in states]
+    if any(each != products[0] for each in products):
+        return None
+    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    decoupled = group["decoupled_weight_decay"]
+    mu, mu_next = momentum(group, steps), momentum(group, steps + 1)
+    for each in products:
+        each *= mu
+    so_far = products[0].item()
+    return (
+        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
+        1 - beta1, beta2, 1 - beta2, (1 - mu) / (1 - so_far), mu_next / (1 - so_far * mu_next),
+        1 - beta2**steps, group["eps"], lr,
+    )  # fmt: skip
+
+
+def momentum(group: dict[str, Any], step: float) -> float:
+    """Return how much of the average stays in a step: less in the beginning."""
+    return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
 class NAdam(RuleOptimizer):
@@ -41,6 +65,8 @@ class NAdam(RuleOptimizer):
     >>> x
     tensor(0.8944, requires_grad=True)
     """
+
+    at_once = AtOnce("nadam", settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -75,8 +101,7 @@ class NAdam(RuleOptimizer):
         m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]
         grad = decayed(group, lr, param, grad)
 
-        mu = beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
-        mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
+        mu, mu_next = momentum(group, step), momentum(group, step + 1)
         product *= mu
         so_far = product.item()
 

@@ -22,6 +22,7 @@ from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
 from ..utils.interrupts import hold, once_interruptible, release
 from ..utils.memory import keep_freed_memory
+from .at_once import AtOnce
 from .hooks import (
     OptimizerHooks,
     register_optimizer_step_post_hook,
@@ -42,6 +43,8 @@ class Optimizer(OptimizerHooks):
 
     Raises: ValueError, TypeError: no parameters, or not tensors that can be trained.
     """
+
+    at_once: AtOnce | None = None
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         super().__init__()
@@ -76,6 +79,8 @@ class Optimizer(OptimizerHooks):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if {"update", "step_one"} & vars(cls).keys() and "at_once" not in vars(cls):
+            cls.at_once = None  # a subclass with a rule of its own: the kernel knows another one
         if "step" in vars(cls):  # a subclass in PyTorch's style, with a `step` of its own
             cls.step = watched(cls.step)  # type: ignore[method-assign]
 
@@ -141,14 +146,22 @@ class Optimizer(OptimizerHooks):
                 loss = closure()
         place = users_place()
         with no_grad():
-            for group in self.param_groups:
-                maximize = group.get("maximize", False)
-                for param in group["params"]:
-                    held = param._grad
-                    if held is not None:
-                        grad = -held._array if maximize else held._array
-                        self.step_one(group, param, grad, place)
+            for number, group in enumerate(self.param_groups):
+                params = [each for each in group["params"] if each._grad is not None]
+                at_once = self.at_once
+                if at_once is None or not at_once.step(self, number, group, params, place):
+                    self.step_each(group, params, place)
+                elif self._scratch:
+                    self._scratch.clear()  # of the first steps, before there was a kernel
         return loss
+
+    def step_each(self, group: dict[str, Any], params: list[Tensor], place: Place) -> None:
+        """Update parameters of a group, one after the other."""
+        maximize = group.get("maximize", False)
+        for param in params:
+            held = param._grad
+            assert held is not None
+            self.step_one(group, param, -held._array if maximize else held._array, place)
 
     def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
         """Update one parameter and note that it was written, at this place of the user's."""

@@ -8,9 +8,31 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .at_once import AtOnce
 from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["RAdam"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    decoupled = group["decoupled_weight_decay"]
+    return (
+        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
+        1 - beta1, beta2, 1 - beta2, 1 - beta1**steps, certainty(beta2, steps), group["eps"], lr,
+    )  # fmt: skip
+
+
+def certainty(beta2: float, steps: float) -> float:
+    """Return what √v must be divided into to be trusted as the usual size; 0 if it can't yet."""
+    correction = 1 - beta2**steps
+    most = 2 / (1 - beta2) - 1
+    seen = most - 2 * steps * beta2**steps / correction
+    if seen <= 5:
+        return 0.0
+    sure = (seen - 4) * (seen - 2) * most / ((most - 4) * (most - 2) * seen)
+    return math.sqrt(correction * sure)
 
 
 class RAdam(RuleOptimizer):
@@ -43,6 +65,8 @@ class RAdam(RuleOptimizer):
     >>> x
     tensor(0.8000, requires_grad=True)
     """
+
+    at_once = AtOnce("radam", settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -79,10 +103,7 @@ class RAdam(RuleOptimizer):
         v += (1 - beta2) * grad * grad
         change = lr * m / (1 - beta1**step)
 
-        correction = 1 - beta2**step
-        most = 2 / (1 - beta2) - 1
-        seen = most - 2 * step * beta2**step / correction
-        if seen > 5:
-            sure = (seen - 4) * (seen - 2) * most / ((most - 4) * (most - 2) * seen)
-            change = change * (math.sqrt(correction * sure) / (xp.sqrt(v) + group["eps"]))
+        sure = certainty(beta2, step)
+        if sure:
+            change = change * (sure / (xp.sqrt(v) + group["eps"]))
         param -= change

@@ -7,9 +7,19 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
+from .at_once import AtOnce
 from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["RMSprop"]
+
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    alpha = group["alpha"]
+    return (
+        group["weight_decay"], alpha, 1 - alpha, group["eps"], group["momentum"],
+        float(group["centered"]), float(group["lr"]),
+    )  # fmt: skip
 
 
 class RMSprop(RuleOptimizer):
@@ -41,6 +51,10 @@ class RMSprop(RuleOptimizer):
     >>> x
     tensor(0.8586, requires_grad=True)
     """
+
+    at_once = AtOnce(
+        "rmsprop", settings, square_avg=None, momentum_buffer="momentum", grad_avg="centered",
+    )  # fmt: skip
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,

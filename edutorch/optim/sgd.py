@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy
-
 from ..backends.numpy import Array
-from ..backends.stand_in import slot
 from ..core.tensor import Tensor, wrap
+from .at_once import AtOnce
 from .optimizer import check
 from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["SGD"]
 
-FAST = slot("optimizers.sgd", least=32_768)
+
+def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
+    """Return the numbers that a step of the kernel needs."""
+    return (
+        group["weight_decay"], group["momentum"], 1 - group["dampening"], float(group["nesterov"]),
+        float(group["lr"]),
+    )  # fmt: skip
 
 
 class SGD(AlsoRecorded):
@@ -43,6 +47,8 @@ class SGD(AlsoRecorded):
     tensor(0.8000, requires_grad=True)
     """
 
+    at_once = AtOnce("sgd", settings, counted=False, momentum_buffer="momentum")
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
         weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
@@ -69,9 +75,6 @@ class SGD(AlsoRecorded):
         """Take one step."""
         momentum = group["momentum"]
         held = state["momentum_buffer"] if momentum else None
-        large = held is not None and param.size >= FAST.least
-        if large and self._at_once(group, param, grad, held._array):
-            return
         if group["weight_decay"]:
             grad = grad + group["weight_decay"] * param
         if momentum:
@@ -84,18 +87,6 @@ class SGD(AlsoRecorded):
         step = self.scratch(xp, param)
         xp.multiply(grad, float(group["lr"]), out=step)
         xp.subtract(param, step, out=param)
-
-    def _at_once(self, group: dict[str, Any], param: Array, grad: Array, held: Array) -> bool:
-        """Let a kernel take the step in one pass, to the same bits. False: there is none."""
-        if FAST.run is None:
-            FAST.ask()
-            return False
-        if param.__class__ is not numpy.ndarray:
-            return False
-        return FAST.run(
-            param, grad, held, group["weight_decay"], group["momentum"],
-            1 - group["dampening"], float(group["nesterov"]), float(group["lr"]),
-        )  # fmt: skip
 
     def rule(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]

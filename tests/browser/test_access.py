@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-import edutorch
-from edutorch import nn
-from edutorch.viz import draw, touch, toy
-from edutorch.viz.explore import Explorer
+from edutorch.viz import Flame
 from tests.browser.bench import POLICY, Bench
-from tests.browser.lab import ROOT
+from tests.browser.lab import ARTIFACTS, ROOT
+from tests.browser.test_flame import tree
+from tests.browser.views import PANELS, VIEWS, Loop, two_layers
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +20,7 @@ AXE = ROOT / "widgets" / "node_modules" / "axe-core" / "axe.min.js"
 LEAST = 4.5
 
 # Every text with its colour and what lies behind it, as numbers from 0 to 255.
-TEXTS = """() => {
+TEXTS = """(selector) => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const over = (below, colour, opacity = 1) => {
     canvas.clearRect(0, 0, 1, 1);
@@ -43,15 +42,17 @@ TEXTS = """() => {
         const shape = getComputedStyle(at.querySelector("path, polygon"));
         colour = over(colour, shape.fill, Number(shape.fillOpacity));
       }
-      const card = at.matches("g.node") && at.querySelector(".card");
+      const card = at.matches("g.node, g.frame") && at.querySelector(".card, rect");
       if (card) colour = over(colour, getComputedStyle(card).fill);
     }
     const chip = element.previousElementSibling;
-    if (chip?.matches?.(".chip")) colour = over(colour, getComputedStyle(chip).fill);
+    if (chip?.matches?.(".chip, .walk-badge > circle")) {
+      colour = over(colour, getComputedStyle(chip).fill);
+    }
     return colour;
   };
   const found = [];
-  const root = document.querySelector(".edutorch-live");
+  const root = document.querySelector(selector);
   for (const element of root.querySelectorAll("*")) {
     const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     const text = own ? element.textContent : element.value ?? "";
@@ -70,23 +71,6 @@ FOCUS = """() => {
 }"""
 
 
-def two_layers() -> Any:
-    edutorch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
-    loss = model(edutorch.ones(2, 3)).mean()
-    picture = draw(loss, model, open="0")
-    return Explorer(picture.whole, "LR", picture.choice)
-
-
-def function() -> Any:
-    play = touch(lambda w, x: (w * x).tanh(), w=0.5, x=edutorch.tensor([1.0, -2.0]))
-    play.part.error = "ValueError: something to be read in the colour of errors"
-    return play
-
-
-VIEWS = {"explore": two_layers, "touch": function, "toy": toy}
-
-
 def luminance(colour: list[int]) -> float:
     """Return the relative luminance, as the web's guidelines define it."""
     parts = [each / 255 for each in colour]
@@ -101,98 +85,189 @@ def contrast(one: list[int], other: list[int]) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.fixture
-def themed(page: Any) -> Any:
-    """Open a view in the light or in the dark, as the system has it outside of JupyterLab."""
-
-    def show(view: str, scheme: str) -> Bench:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        bench = Bench(page, policy=POLICY)
-        page.evaluate("delete document.body.dataset.jpThemeLight")
-        page.add_style_tag(content=f"html {{ color-scheme: {scheme} }}")
-        bench.open(VIEWS[view]())
-        page.locator("g.node").first.focus()  # the details are open, too
-        bench.frame()
-        return bench
-
-    return show
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_text_has_contrast(themed: Any, page: Any, view: str, scheme: str) -> None:
-    bench = themed(view, scheme)
-    bench.screenshot(f"access-{view}-{scheme}")
-    texts = page.evaluate(TEXTS)
-    assert len(texts) > 15
-    faint = [
+def faint_texts(page: Any, root: str = ".edutorch-live") -> list[Any]:
+    """Return each text that can hardly be read, with its contrast and both colours."""
+    texts = page.evaluate(TEXTS, root)
+    assert len(texts) > 4
+    return [
         (text, round(contrast(colour, below), 2), colour, below)
         for text, colour, below in texts
         if contrast(colour, below) < LEAST
     ]
-    assert faint == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+def axe_says(page: Any, root: str = ".edutorch-live") -> list[Any]:
+    found = page.evaluate("root => axe.run(root)", root)
+    assert len(found["passes"]) > 5
+    return [
+        (each["id"], each["help"], [node["html"][:150] for node in each["nodes"]][:3])
+        for each in found["violations"]
+    ]
+
+
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_nothing(themed: Any, page: Any, view: str, scheme: str) -> None:
+def test_everybody_can_read_it(page: Any, view: str) -> None:
+    """Each text has contrast and axe-core finds nothing, in the light and in the dark."""
+    page.emulate_media(reduced_motion="reduce")
+    bench = Bench(page, policy=POLICY)
+    # Light or dark as the system has it, outside of JupyterLab.
+    page.evaluate("delete document.body.dataset.jpThemeLight")
+    page.add_style_tag(content="html { color-scheme: light dark }")
+    bench.open(VIEWS[view]())
+    page.locator("g.node").last.focus()  # the details are open, too
+    for panel in PANELS.get(view, ()):
+        assert page.locator(f".edutorch-{panel}").first.is_visible(), panel
+    in_both_schemes(page, f"access-{view}", ".edutorch-live")
+    assert page.evaluate(MOVING) == []
+    assert bench.errors == []
+
+
+def in_both_schemes(page: Any, name: str, root: str) -> None:
+    """Check contrast, and what axe-core says, in the light and in the dark."""
+    if AXE.exists():
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    ARTIFACTS.mkdir(exist_ok=True)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_timeout(50)
+        page.screenshot(path=ARTIFACTS / f"{name}-{scheme}.png", full_page=True)
+        faint = faint_texts(page, root)
+        assert not faint, (scheme, faint)
+        told = axe_says(page, root) if AXE.exists() else []
+        assert not told, (scheme, told)
     if not AXE.exists():
         reason = "axe-core is not installed (cd widgets && npm install --no-package-lock)"
         if os.environ.get("EDUTORCH_REQUIRE_NODE") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    themed(view, scheme)
-    page.evaluate(Path(AXE).read_text(encoding="utf-8"))
-    found = page.evaluate("() => axe.run('.edutorch-live')")
-    told = [
-        (each["id"], each["help"], [node["html"][:150] for node in each["nodes"]][:3])
-        for each in found["violations"]
-    ]
-    assert told == []
-    assert len(found["passes"]) > 5
 
 
-def walk_by_tab(page: Any, presses: int = 80) -> list[str]:
-    """Press Tab until it comes round; return what was reached."""
-    reached: list[str] = []
-    page.evaluate("document.activeElement.blur()")
-    for _ in range(presses):
-        page.keyboard.press("Tab")
-        name = page.evaluate(FOCUS)
-        if name == "A page" or page.evaluate("document.activeElement === document.body"):
-            break
-        reached.append(name)
-    return reached
+def test_everybody_can_read_an_exported_run(page: Any, tmp_path: Path) -> None:
+    loop = Loop("running")
+    loop.view.history.every = 1
+    loop.show()
+    path = loop.view.export(tmp_path / "run.html")
+    page.context.unroute_all()
+    page.goto(path.as_uri())
+    page.locator("g.node").last.focus()
+    assert page.locator(".edutorch-history").is_visible()
+    in_both_schemes(page, "access-export", "html")
 
 
-def test_the_keyboard_reaches_every_node_and_control(page: Any) -> None:
+def test_everybody_can_read_a_flame(page: Any) -> None:
+    page.set_content(f'<html lang="en"><title>flame</title><body><main><h1>Flame</h1>'
+                     f"{Flame(tree()).html}</main>")  # fmt: skip
+    page.add_style_tag(content="html { color-scheme: light dark; background: Canvas }")
+    page.wait_for_selector("g.frame[tabindex]")
+    in_both_schemes(page, "access-flame", "html")
+
+
+# What still moves although the system asks for little motion.
+MOVING = """() => document.getAnimations().filter((each) => each.playState === "running")
+  .map((each) => each.animationName ?? each.transitionProperty ?? "")"""
+CONTROLS = """() => [...document.querySelectorAll("button, input, select, summary, [tabindex='0']")]
+  .filter((each) => !each.disabled && each.checkVisibility() && !each.closest("g.node"))
+  .map((each) => each.getAttribute("aria-label") || each.textContent.trim())"""
+# What has the focus, and a key that does something there.
+AT = """() => {
+  const at = document.activeElement;
+  const name = at.getAttribute("aria-label") || at.textContent.trim() || at.tagName;
+  if (at === document.body) return ["", ""];
+  if (at.closest("g.node")) return ["", "node"];
+  if (at.matches("input[type=range]")) {
+    return [name, at.value === at.min ? "ArrowRight" : "ArrowLeft"];
+  }
+  if (at.matches("select")) return [name, "ArrowDown"];
+  if (at.matches("input")) return [name, at.form ? "text" : "ArrowUp"];
+  return [name, at.matches(".point, .here") ? "ArrowUp" : "Enter"];
+}"""
+LOOK = """() => document.querySelector(".edutorch-live").outerHTML + window.sent.length
+  + [...document.querySelectorAll("input, select")].map((each) => each.value).join("|")"""
+ROUNDS, MOST_TABS = 3, 120
+
+
+def use_all(page: Any, bench: Bench) -> set[str]:
+    """Go through the page by Tab, again and again, and use each control as it is reached.
+
+    Return the names of those that did something.
+    """
+    used: set[str] = set()
+    for _ in range(ROUNDS):
+        page.evaluate("document.activeElement.blur()")
+        for _ in range(MOST_TABS):
+            page.keyboard.press("Tab")
+            name, key = page.evaluate(AT)
+            if (name, key) == ("", ""):
+                break
+            if name in used or key == "node":
+                continue
+            before = page.evaluate(LOOK)
+            if key == "text":
+                page.keyboard.type("1")
+                key = "Enter"
+            page.keyboard.press(key)
+            after = page.evaluate(LOOK)
+            bench.pump()
+            bench.frame()
+            if before != after or before != page.evaluate(LOOK):
+                used.add(name)
+    return used
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_control_is_reached_and_used_by_keys(page: Any, view: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    bench = Bench(page).open(function())
-    controls = page.evaluate(
-        """() => [...document.querySelectorAll("button, input, select, summary")]
-          .filter((each) => !each.disabled && each.checkVisibility())
-          .map((each) => each.getAttribute("aria-label") || each.textContent.trim())"""
-    )
-    reached = walk_by_tab(page)
-    assert set(controls) <= set(reached)
+    bench = Bench(page).open(VIEWS[view]())
+    page.locator("g.node").first.focus()
+    bench.frame()
+    controls = set(page.evaluate(CONTROLS))
+    used = use_all(page, bench)
+    # What one control has disabled, or taken away, is tried in a page of its own.
+    for name in sorted(controls - used):
+        bench.open(VIEWS[view]())
+        page.evaluate("document.activeElement.blur()")
+        assert reach(page, name), f"Tab does not reach {name!r}"
+        before = page.evaluate(LOOK)
+        page.keyboard.press(page.evaluate(AT)[1])
+        after = page.evaluate(LOOK)
+        bench.pump()
+        assert before != after or before != page.evaluate(LOOK), f"{name!r} does nothing"
+    assert bench.errors == []
 
-    # Tab stops at one node; the arrows go on from there, along edges and in recorded order.
+
+def reach(page: Any, name: str) -> bool:
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUS) == name:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_node_is_reached_and_read_by_keys(page: Any, view: str) -> None:
+    """Tab stops at one node; the arrows go on from there, along edges and in recorded order."""
+    page.emulate_media(reduced_motion="reduce")
+    bench = Bench(page).open(VIEWS[view]())
     page.evaluate("document.activeElement.blur()")
-    for _ in range(80):
+    for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("!!document.activeElement.closest('g.node')"):
             break
-    seen = [page.evaluate(FOCUS)]
-    for _ in range(page.locator("g.node").count() - 1):
-        page.keyboard.press("ArrowDown")
+    seen: list[str] = []
+    for _ in range(page.locator("g.node").count()):
         seen.append(page.evaluate(FOCUS))
+        bench.frame()
+        name = page.evaluate("document.activeElement.querySelector('.name').textContent")
+        told = page.locator(".edutorch-details").inner_text()
+        assert name.split(" = ")[0].strip(" …") in told
+        assert "mean" in told and "gradient norm" in told  # with the numbers
+        page.keyboard.press("ArrowDown")
     labels = page.evaluate(
         "() => [...document.querySelectorAll('g.node')].map((each) => each.ariaLabel)"
     )
     assert sorted(seen) == sorted(labels)
-    assert "tanh" in page.locator(".edutorch-details").inner_text()
-    page.keyboard.press("ArrowLeft")
-    assert "mul" in page.evaluate(FOCUS)
+    page.keyboard.press("ArrowLeft")  # along an edge, to an input
+    assert page.evaluate(FOCUS) != seen[-1]
     assert bench.errors == []
 
 
@@ -210,3 +285,12 @@ def test_groups_open_and_close_by_keys(page: Any) -> None:
     [sent] = bench.pump()
     assert sent["type"] == "open"
     assert bench.errors == []
+
+
+def test_what_moves_stands_still_where_little_motion_is_wanted(page: Any) -> None:
+    page.emulate_media(reduced_motion="no-preference")
+    bench = Bench(page).open(VIEWS["running"]())
+    assert page.evaluate(MOVING) == ["edutorch-beat"]
+    page.emulate_media(reduced_motion="reduce")
+    bench.frame()
+    assert page.evaluate(MOVING) == []

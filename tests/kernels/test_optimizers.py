@@ -1,128 +1,273 @@
 """A kernel's step is that of its definition, to the last bit."""
 
-import itertools
 import os
 import queue
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import edutorch
 from edutorch import kernels, optim
 from edutorch.backends import reference_only
 from edutorch.backends.stand_in import slots
-from edutorch.kernels import available, warm_up
 
-pytestmark = pytest.mark.skipif(not available(), reason="needs numba: the extra `fast`")
+pytest.importorskip("numba", reason="needs numba: the extra `fast`")
+from edutorch.kernels.cpu import optimizers, parts
+from edutorch.optim import at_once
 
-SIZES = [32_769, 250_000]
-ADAMS = [
-    {},
-    {"weight_decay": 0.1},
-    {"weight_decay": 0.1, "decoupled_weight_decay": True},
-    {"betas": (0.5, 0.9), "eps": 1e-3, "lr": 0.1},
-    {"maximize": True},
-    {"amsgrad": True},
-]
-SGDS = [
-    {"momentum": 0.9},
-    {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
-    {"momentum": 0.5, "dampening": 0.3, "maximize": True},
-    {},
-]
-CASES = [*itertools.product(["Adam"], ADAMS), *itertools.product(["SGD"], SGDS)]
+SHAPES = [[(300, 250)], [(70,), (), (3, 0), (100, 90), (7, 11, 13)]]
+"""One parameter that is shared by the threads; several, whose gradients are copied together."""
+
+CASES = {
+    "Adam": [{}, {"weight_decay": 0.1}, {"weight_decay": 0.1, "decoupled_weight_decay": True},
+             {"betas": (0.5, 0.9), "eps": 1e-3, "lr": 0.1}, {"maximize": True},
+             {"amsgrad": True, "weight_decay": 0.1}],
+    "AdamW": [{}, {"amsgrad": True}],
+    "SGD": [{}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9},
+            {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+            {"momentum": 0.5, "dampening": 0.3, "maximize": True}],
+    "RMSprop": [{}, {"momentum": 0.9}, {"centered": True, "weight_decay": 0.1},
+                {"centered": True, "momentum": 0.5, "maximize": True}],
+    "Adagrad": [{}, {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}],
+    "NAdam": [{}, {"weight_decay": 0.1}, {"weight_decay": 0.1, "decoupled_weight_decay": True}],
+    "RAdam": [{}, {"betas": (0.9, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}],
+    "Adadelta": [{}, {"weight_decay": 0.1, "rho": 0.5}],
+    "Adamax": [{}, {"weight_decay": 0.1}],
+}  # fmt: skip
+EACH = [(name, settings) for name, some in CASES.items() for settings in some]
 
 
-@pytest.fixture(autouse=True)
-def _warm():
-    warm_up()
+@pytest.fixture(autouse=True, scope="module")
+def _kernels_at_once():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDUTORCH_KERNELS", "wait")
+        patch.setattr(edutorch.settings.Kept, "threads", 3)
+        patch.setattr(parts, "WORTH_A_THREAD", 20_000)
+        yield
 
 
-def trained(name, settings, size, dtype, steps=3):
+def made(name, settings, shapes, dtype):
     generator = np.random.default_rng(0)
-    w = edutorch.tensor(generator.normal(size=size), dtype=dtype, requires_grad=True)
-    optimizer = getattr(optim, name)([w], **{"lr": 0.01, **settings})
-    for _ in range(steps):
-        w.grad = edutorch.tensor(generator.normal(size=size), dtype=dtype)
+    params = [
+        edutorch.tensor(generator.normal(size=shape), dtype=dtype, requires_grad=True)
+        for shape in shapes
+    ]
+    return params, getattr(optim, name)(params, **{"lr": 0.01, **settings})
+
+
+def give_gradients(params, step):
+    generator = np.random.default_rng(step)
+    for each in params:
+        each.grad = edutorch.tensor(generator.normal(size=each.shape), dtype=each.dtype)
+
+
+def everything(params, optimizer):
+    """All parameters and what is remembered about them, as bytes."""
+    held = [value for each in params for value in optimizer.state.get(each, {}).values()]
+    return [each.detach().numpy().tobytes() for each in [*params, *held] if each is not None]
+
+
+def trained(name, settings, shapes, dtype, steps=4):
+    params, optimizer = made(name, settings, shapes, dtype)
+    for step in range(steps):
+        give_gradients(params, step)
         optimizer.step()
-    return [w, *(value for state in optimizer.state.values() for value in state.values())]
+    return everything(params, optimizer)
 
 
-@pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("name", "settings"), CASES)
-def test_the_same_bits(name, settings, size, dtype):
-    fast = trained(name, settings, size, dtype)
+@pytest.fixture
+def calls(monkeypatch):
+    """The number of parameters of each call of a kernel."""
+    seen = []
+    in_parts = optimizers.in_parts
+
+    def watched(kernel, count, *arguments, **more):
+        seen.append(len(arguments[0]))
+        in_parts(kernel, count, *arguments, **more)
+
+    monkeypatch.setattr(optimizers, "in_parts", watched)
+    return seen
+
+
+@pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64], ids=["32", "64"])
+@pytest.mark.parametrize("shapes", SHAPES, ids=["one", "several"])
+@pytest.mark.parametrize(("name", "settings"), EACH)
+def test_the_same_bits(name, settings, shapes, dtype, calls):
+    fast = trained(name, settings, shapes, dtype)
+    assert len(calls) >= 3, "the kernel was not used"
     with reference_only():
         assert all(each.run is None for each in slots())
-        slow = trained(name, settings, size, dtype)
-    for one, other in zip(fast, slow, strict=True):
-        if isinstance(one, edutorch.Tensor):
-            assert one.detach().numpy().tobytes() == other.detach().numpy().tobytes()
-        else:
-            assert one == other
+        slow = trained(name, settings, shapes, dtype)
+    assert fast == slow
 
 
-def test_the_kernel_really_runs(monkeypatch):
-    calls = []
-    for each in slots():
-        monkeypatch.setattr(each, "run", lambda *given: calls.append(len(given)) or False)
-    trained("Adam", {}, 32_768, edutorch.float32)
-    trained("SGD", {"momentum": 0.9}, 32_768, edutorch.float32)
-    assert calls == [11] * 3 + [8] * 2
-    trained("Adam", {}, 32_767, edutorch.float32)
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_any_parameters(data):
+    name, given_settings = data.draw(st.sampled_from(EACH))
+    dtype = data.draw(st.sampled_from([edutorch.float32, edutorch.float64]))
+    shapes = data.draw(st.lists(st.lists(st.integers(0, 9), max_size=3).map(tuple), min_size=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(at_once, "LEAST", 0)
+        patch.setattr(at_once, "SMALL", data.draw(st.sampled_from([0, 1000])))
+        patch.setattr(parts, "WORTH_A_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
+        fast = trained(name, given_settings, shapes, dtype, steps=3)
+    with reference_only():
+        assert trained(name, given_settings, shapes, dtype, steps=3) == fast
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_a_number(name):
+    def with_gaps():
+        params, optimizer = made(name, {}, [(100, 100)], edutorch.float32)
+        for step in range(3):
+            give_gradients(params, step)
+            params[0].grad[0, :3] = edutorch.tensor([np.nan, np.inf, -np.inf])
+            optimizer.step()
+        return params[0].detach().numpy()
+
+    fast = with_gaps()
+    with reference_only():
+        slow = with_gaps()
+    assert np.array_equal(fast, slow, equal_nan=True)
+
+
+def test_few_numbers_are_left_to_the_definition(calls):
+    trained("Adam", {}, [(8191,)], edutorch.float32)
+    assert calls == []
+    trained("Adam", {}, [(8190,), (2,)], edutorch.float32)
+    assert calls == [2] * 3
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD", "NAdam"])
+def test_gradients_that_are_not_always_there(name, calls):
+    def some():
+        params, optimizer = made(name, {}, [(9000,), (9500,), (100,)], edutorch.float32)
+        for step in range(9):
+            give_gradients(params, step)
+            if step in (0, 4, 5):
+                params[1].grad = None
+            if step == 6:
+                params[0].grad = params[2].grad = None
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = some()
+    assert len(calls) > 5
+    with reference_only():
+        assert some() == fast
+
+
+def test_arrays_that_are_exchanged_are_found(calls):
+    def exchanging():
+        params, optimizer = made("Adam", {}, [(9000,), (100,)], edutorch.float32)
+        for step in range(6):
+            give_gradients(params, step)
+            if step == 3:
+                params[0].data = edutorch.ones(9000)
+            if step == 4:
+                optimizer.load_state_dict(optimizer.state_dict())
+            if step == 5:
+                optimizer.param_groups[0]["lr"] = 0.5
+                optimizer.state[params[1]]["exp_avg"] = edutorch.ones(100)
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = exchanging()
     assert len(calls) == 5
+    with reference_only():
+        assert exchanging() == fast
 
 
-def test_other_layouts_and_types_are_left_to_the_definition():
-    w = edutorch.zeros(256, 128).T.requires_grad_()
+def test_settings_that_change_what_is_remembered():
+    def changing():
+        params, optimizer = made("SGD", {}, [(9000,)], edutorch.float32)
+        for step in range(6):
+            give_gradients(params, step)
+            optimizer.param_groups[0]["momentum"] = 0.9 if 2 <= step < 5 else 0
+            if step == 2:
+                optimizer.state[params[0]] = {"momentum_buffer": None}
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = changing()
+    with reference_only():
+        assert changing() == fast
+
+
+def test_groups_have_tables_of_their_own(calls):
+    def grouped():
+        params, _ = made("Adam", {}, [(9000,), (9500,)], edutorch.float32)
+        optimizer = optim.Adam([{"params": [params[0]], "lr": 0.1}, {"params": [params[1]]}])
+        for step in range(3):
+            give_gradients(params, step)
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = grouped()
+    assert calls == [1] * 4
+    with reference_only():
+        assert grouped() == fast
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_other_layouts_and_types_are_left_to_the_definition(calls):
+    turned = edutorch.zeros(256, 128).T.requires_grad_()
     half = edutorch.zeros(32768, dtype=edutorch.bfloat16, requires_grad=True)
-    optimizer = optim.Adam([w, half])
-    w.grad, half.grad = edutorch.ones(128, 256), edutorch.ones_like(half)
-    optimizer.step()
-    assert w.detach().numpy().flatten() == pytest.approx(np.full(32768, -1e-3))
-    assert half.float()[0].item() == pytest.approx(-1e-3, rel=0.01)
-
-
-def test_nobody_waits_for_the_compiler_and_the_second_process_starts_warm(tmp_path):
-    program = """
-import time, edutorch
-from edutorch.backends.stand_in import slots
-w = edutorch.zeros(40_000, requires_grad=True)
-optimizer = edutorch.optim.Adam([w])
-w.grad = edutorch.ones(40_000)
-adam = next(each for each in slots() if each.name == "optimizers.adam")
-optimizer.step()
-end = time.monotonic() + 120
-while adam.run is None and time.monotonic() < end:
-    time.sleep(0.01)
-kernel = adam.run.__closure__[0].cell_contents
-print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
-"""
-    outputs = []
+    twice = edutorch.zeros(9000, requires_grad=True)
+    optimizer = optim.Adam([{"params": [each]} for each in (turned, half)])
+    other = optim.Adam([twice, twice])
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True, text=True, check=True,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        )  # fmt: skip
-        outputs.append(done.stdout.split())
-    assert outputs == [["0", "2"], ["2", "0"]]
+        turned.grad, half.grad = edutorch.ones(128, 256), edutorch.ones_like(half)
+        twice.grad = edutorch.ones(9000)
+        optimizer.step()
+        other.step()
+    assert calls == []
+    assert turned.detach().numpy().flatten() == pytest.approx(np.full(32768, -2e-3))
+    assert half.float()[0].item() == pytest.approx(-2e-3, rel=0.01)
+    assert twice[0].item() == pytest.approx(-4e-3)
+
+
+def test_a_rule_of_ones_own_is_not_replaced(calls):
+    class Halving(optim.Adam):
+        def update(self, xp, group, param, grad, state):
+            param *= 0.5
+
+    w = edutorch.ones(10_000, requires_grad=True)
+    optimizer = Halving([w])
+    w.grad = edutorch.ones(10_000)
+    optimizer.step()
+    assert w[0].item() == 0.5 and calls == []
+
+
+def test_a_gradient_without_order_is_read_as_it_is(calls):
+    def turned():
+        params, optimizer = made("Adam", {}, [(200, 200)], edutorch.float32)
+        for step in range(3):
+            generator = np.random.default_rng(step)
+            grad = edutorch.tensor(generator.normal(size=(200, 200)), dtype=edutorch.float32)
+            params[0].grad = grad.T
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = turned()
+    assert len(calls) == 2
+    with reference_only():
+        assert turned() == fast
 
 
 def test_a_forked_process_has_kernels_too():
-    trained("Adam", {}, 250_000, edutorch.float32)  # makes the pool
+    large = ("Adam", {}, [(250_000,)], edutorch.float32)
+    here = trained(*large)  # makes the pool
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        found = trained("Adam", {}, 250_000, edutorch.float32)[0].sum().item()
-        os.write(writer, str(found).encode())
+        os.write(writer, b"same" if trained(*large) == here else b"other")
         os._exit(0)
     os.waitpid(child, 0)
-    here = trained("Adam", {}, 250_000, edutorch.float32)[0].sum().item()
-    assert float(os.read(reader, 100)) == here
+    assert os.read(reader, 100) == b"same"
 
 
 def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
@@ -133,9 +278,12 @@ def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
 
     monkeypatch.setattr(kernels, "make", broken)
     monkeypatch.setattr(kernels, "warn", told.put)
-    kernels.make_beside(slots()[0])
+    kernels.make_beside(optim.Adam.at_once.slot)
     text = told.get(timeout=60)
     assert "Numba needs another NumPy" in text
     assert "try `doctor`" in text
-    monkeypatch.setattr(slots()[0], "run", None)
-    assert trained("Adam", {}, 32_769, edutorch.float32)[0].isfinite().all()
+    monkeypatch.setattr(optim.Adam.at_once.slot, "run", None)
+    params, optimizer = made("Adam", {}, [(9000,)], edutorch.float32)
+    give_gradients(params, 0)
+    optimizer.step()
+    assert params[0].isfinite().all()

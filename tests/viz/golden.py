@@ -14,7 +14,7 @@ import numpy as np
 from edutorch.viz.dot import dot_text
 from edutorch.viz.fold import folded
 from edutorch.viz.graph import Snapshot, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers
+from edutorch.viz.layouts import blank_numbers, slim
 from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of
 from edutorch.viz.render import render
 from edutorch.viz.summaries import Stats, summarize, whole
@@ -72,7 +72,7 @@ def nasty() -> Snapshot:
 
 def picture(snapshot: Snapshot) -> dict[str, Any]:
     """Lay out a graph as `live` does."""
-    svg = render(dot_text(blank_numbers(snapshot.graph), reserve=True)).decode()
+    svg = slim(render(dot_text(blank_numbers(snapshot.graph), reserve=True, bare=True)).decode())
     return snapshot.graph.to_picture(svg)
 
 

@@ -1,13 +1,14 @@
 """What stands in the picture: every label is text, in every engine."""
 
 import math
+import re
 from xml.etree import ElementTree
 
 import pytest
 
 from edutorch.viz.dot import dot_text, flow_style, node_lines, shown, strength
 from edutorch.viz.graph import GraphNode, Snapshot, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers
+from edutorch.viz.layouts import blank_numbers, slim
 from edutorch.viz.render import engines, render
 from edutorch.viz.static import Drawing, polish
 from edutorch.viz.summaries import TINY, Stats, whole
@@ -151,3 +152,17 @@ def test_the_picture_says_what_it_is_to_a_screen_reader():
     titles = [title.text for title in root.iter(f"{SVG}title")]
     assert "parameter weight in layers.0, 10×8 float32" in titles
     assert "weight to linear, as weight" in titles
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_page_gets_no_looks_but_every_text_as_it_was(engine):
+    vertices = {"x": Vertex("leaf", ' fill="red" <title>'), "y": Vertex("op", ' stroke="b"')}
+    vertices["y"].sources = (("input", "x"),)
+    graph = arrange(vertices, ["y"]).graph
+    svg = render(dot_text(blank_numbers(graph), reserve=True, bare=True), engine=engine).decode()
+    small = slim(svg)
+    texts = [re.sub("[\xa0 ]+", " ", line) for line in lines_in(small)]
+    assert texts == [re.sub("[\xa0 ]+", " ", line) for line in lines_in(svg)]
+    assert {'fill="red" <title>', 'stroke="b"'} <= {text.strip() for text in texts}
+    assert "font-family" not in small and "<title>" not in small and "black" not in small
+    assert len(small) < 0.75 * len(svg)

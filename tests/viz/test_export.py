@@ -94,9 +94,9 @@ def test_no_name_ends_the_element_it_stands_in(name):
     assert data_of(text)["curves"] == {name: []}
     tags = re.findall(r"<(/?\w+)", re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.S))
     assert tags == [
-        "html", "head", "meta", "meta", "meta", "meta", "title", "/title", "/head", "body", "h1",
-        "/h1", "p", "/p", "main", "/main", "noscript", "pre", "/pre", "/noscript", "script",
-        "/script", "/body", "/html",
+        "html", "head", "meta", "meta", "meta", "meta", "title", "/title", "/head", "body",
+        "header", "h1", "/h1", "p", "/p", "/header", "main", "/main", "noscript", "pre", "/pre", "/noscript",
+        "script", "/script", "/body", "/html",
     ]  # fmt: skip
 
 

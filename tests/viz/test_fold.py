@@ -284,7 +284,7 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
     real, sizes = layouts.render, []
 
     def slow(dot, **options):
-        sizes.append(dot.count("shape="))
+        sizes.append(dot.count("fixedsize"))
         if sizes[-1] > 40:
             raise LayoutTimeout("viz", "the layout took more than 10 s", hint="fold")
         return real(dot, **options)

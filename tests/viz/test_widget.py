@@ -17,6 +17,33 @@ def test_the_page_gets_one_module_without_imports():
     assert style()
 
 
+FORBIDDEN = {
+    r"\bimport\s*\(": "loads a script",
+    r"\bimport\.meta\b": "asks where the script lies, which VS Code and Colab do not say",
+    r"\bfetch\s*\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|importScripts": "calls out",
+    r"https?://(?!www\.w3\.org/(?:2000/svg|1998/Math/MathML)\b)": "is an address",
+    r"url\(|@import": "loads something by its style",
+    r"\beval\s*\(|new Function\b": "a page's policy does not allow it",
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write": "takes text for markup",
+    r"localStorage|sessionStorage|document\.cookie|indexedDB": "a frame of VS Code has none",
+    r"\brequirejs\b|\brequire\s*\(|\bdefine\s*\(": "is of the classic notebook only",
+    r"window\.(?:parent|top|opener)\b|\b(?:alert|confirm|prompt)\s*\(": "leaves its frame",
+}
+"""What a widget must not do that runs in VS Code, Colab and marimo as in JupyterLab."""
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN, ids=FORBIDDEN.values())
+def test_the_code_stays_where_it_is(pattern):
+    code = re.sub(r"/\*.*?\*/|^\s*//.*$", "", f"{script()}\n{style()}", flags=re.S | re.M)
+    assert re.findall(pattern, code) == []
+
+
+def test_nothing_is_looked_for_by_id_in_the_page():
+    """In a shadow DOM, as VS Code and marimo make one, `document` finds nothing of the widget."""
+    looked_up = r"document\.(?:getElementById|querySelector\w*|getElementsBy\w+)"
+    assert re.findall(looked_up, script()) == []
+
+
 def test_every_file_of_the_browser_code_is_in_it():
     files = {path.stem for path in folder().glob("*.js") if not path.stem.endswith(".config")}
     assert files - {"flame", "replay"} == set(MODULES)  # those are in pages of their own

@@ -25,6 +25,9 @@ describe("the gauges", () => {
     expect(panel.element.querySelectorAll("b, summary i").length).toBe(0);
     expect(panel.element.querySelector(".said")?.textContent).toBe("Gradients <i>vanish</i>.");
     expect([...panel.element.querySelectorAll(".off li")].map((each) => each.textContent)).toEqual(["1 relu75% dead", "3 tanh10% saturated"]);
+    panel.show(data({ activations: [["1 relu", "dead", 0], ["3 tanh", "saturated", 0.001], ["5 relu", "dead", null]] }));
+    expect([...panel.element.querySelectorAll(".off li")].map((each) => each.textContent)).toEqual(["5 relu100% dead"]);
+    expect(panel.element.querySelector(".fine")?.textContent).toBe("2 more activations with nothing dead or saturated");
     expect(panel.element.querySelector(".off li")?.classList.contains("much")).toBe(true);
   });
   it("follow layers that come and go, and keep the others", () => {

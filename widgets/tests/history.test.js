@@ -147,6 +147,16 @@ describe("a comparison", () => {
     expect(panel.element.querySelector("caption")?.textContent).toContain("From step 1 to step 40");
     panel.element.querySelector("tbody button")?.dispatchEvent(new MouseEvent("click"));
     expect(focused).toEqual(["n1"]);
+    // A link keeps the keyboard while messages come, whether they say the same or something new.
+    document.body.append(panel.element);
+    const link = panel.element.querySelector("tbody button");
+    if (link instanceof HTMLElement) link.focus();
+    show({ compare: { step: 1, rows: [CHANGE, nasty], more: 3 } });
+    expect(panel.element.querySelector("tbody button")).toBe(link);
+    show({ compare: { step: 1, rows: [{ ...CHANGE, after: "5" }, nasty], more: 3 } });
+    expect(document.activeElement).toBe(panel.element.querySelector("tbody button"));
+    expect(document.activeElement).not.toBe(link);
+    panel.element.remove();
     show({ compare: null });
     expect(panel.changes.hidden).toBe(true);
   });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatNumber, formatSize, formatWhole, namedNumbers } from "../numbers.js";
+import { gradientText, valueText } from "../picture.js";
 import { lineWidth, strength } from "../colours.js";
 import { NUMBERS, dataView, golden, samplePicture } from "./samples.js";
 
@@ -37,6 +38,15 @@ describe("the buffer", () => {
     const named = namedNumbers(picture, dataView([1, 5, -3, NaN, 0, -1, 3, 4, -3], [-1, 0, -1]));
     expect(named?.nodes.get("n0")).toMatchObject({ few: [-1, 3], fewGradients: [4, -3] });
     expect(named?.nodes.get("n1")?.few).toEqual([-3]);
+  });
+  it("leaves them out where an update would be too long", () => {
+    const picture = samplePicture();
+    picture.nodes[0].shape = [2];
+    const named = namedNumbers(picture, NUMBERS);
+    const numbers = /** @type {any} */ (named?.nodes.get("n0"));
+    expect(numbers).toMatchObject({ mean: 0.5, gradient: 2, few: [] });
+    expect(valueText(numbers, picture.nodes[0], undefined, false)).toBe("mean  +0.5000");
+    expect(gradientText(numbers, picture.nodes[0], undefined, false)).toBe("grad  2.0000");
   });
   it("of another picture, or none, is refused", () => {
     expect(namedNumbers(samplePicture(), dataView([1, 2, 3]))).toBeNull();

@@ -1,8 +1,12 @@
-"""A whole step of an optimizer in one pass over the numbers.
+"""A whole step of an optimizer in one pass over the numbers of all parameters.
 
-The definitions in `optim/` go through the memory once for each operation. Here all of them
-are done to a number while it is at hand, in the same order and with the same roundings:
-nothing is contracted or reordered, so the result is the same to the last bit.
+The definitions in `optim/` go through the memory once for each operation, and through Python once
+for each parameter. Here all operations are done to a number while it is at hand, in the same order
+and with the same roundings: nothing is contracted or reordered, so the result is the same to the
+last bit. A square root and a division for 16 numbers at a time cost what they cost for one.
+
+Every kernel gets the part of all numbers that it is to change, where the tensors end in this count,
+the addresses of (parameter, gradient, what is remembered …) for each tensor, and the settings.
 """
 
 from __future__ import annotations
@@ -14,69 +18,224 @@ import numpy as np
 from numba import njit, types
 
 from .parts import in_parts
+from .tensors import common_count, numbers_of, tensor_of
 
-FLOATS = (types.float32, types.float64)
-
-
-def compiled(function: Callable[..., None], arrays: int, numbers: int) -> Any:
-    """Compile `function(start, stop, arrays…, numbers…)` for both kinds of numbers."""
-    signatures = [
-        types.void(types.int64, types.int64, *[each[::1]] * arrays, *[each] * numbers)
-        for each in FLOATS
-    ]
-    return njit(signatures, cache=True, nogil=True, error_model="numpy")(function)
+__all__ = [
+    "adadelta", "adagrad", "adam", "adamax", "nadam", "radam", "rmsprop", "sgd", "step_count",
+]  # fmt: skip
 
 
-def flat(*arrays: np.ndarray) -> list[np.ndarray] | None:
-    """Return arrays as rows of numbers that the kernel may change; None if they are not alike."""
-    kind = arrays[0].dtype
-    if kind not in (np.float32, np.float64):
-        return None
-    if any(each.dtype != kind or not each.flags.c_contiguous for each in arrays):
-        return None
-    return [each.reshape(-1) for each in arrays]
+def stepper(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Compile a kernel for both kinds of numbers, and share its work among the threads."""
+    place = types.uint64
+    compiled = njit(
+        [
+            types.void(place, place, place[::1], types.int64[:, ::1], number[::1])
+            for number in (types.float32, types.float64)
+        ],
+        cache=True, nogil=True, error_model="numpy",
+    )(kernel)  # fmt: skip
 
-
-def adam() -> Callable[..., bool]:
-    """Make the step of `optim.Adam` without `amsgrad`."""
-
-    def step(start, stop, param, grad, m, v, decay, pull, one, beta2, other, eps, rate):  # noqa: ANN001
-        for i in range(start, stop):
-            p = param[i] * decay
-            g = grad[i] + pull * p if pull != 0 else grad[i]
-            m[i] += (g - m[i]) * one
-            v[i] = v[i] * beta2 + g * g * other
-            param[i] = p - m[i] / (np.sqrt(v[i]) + eps) * rate
-
-    kernel = compiled(step, 4, 7)
-
-    def run(param: Any, grad: Any, m: Any, v: Any, *numbers: float) -> bool:
-        rows = flat(param, grad, m, v)
-        if rows is None:
-            return False
-        in_parts(kernel, param.size, *rows, *map(param.dtype.type, numbers))
-        return True
+    def run(count: int, ends: Any, table: Any, settings: Any) -> None:
+        in_parts(compiled, count, ends, table, settings)
 
     return run
 
 
-def sgd() -> Callable[..., bool]:
-    """Make the step of `optim.SGD` from its second one on, when there is a momentum."""
+@njit
+def rows(tensor, start, stop, ends, table, settings):
+    """Return how many numbers come next in a tensor, and where: of up to six arrays."""
+    begin = ends[tensor - 1] if tensor > 0 else np.uint64(0)
+    first = start - begin
+    count = min(stop, ends[tensor]) - start
+    return (
+        count,
+        numbers_of(table[tensor, 0], first, count, settings),
+        numbers_of(table[tensor, 1], first, count, settings),
+        numbers_of(table[tensor, 2], first, count, settings),
+        numbers_of(table[tensor, 3], first, count, settings),
+        numbers_of(table[tensor, 4], first, count, settings),
+    )
 
-    def step(start, stop, param, grad, held, pull, momentum, fresh, ahead, rate):  # noqa: ANN001
-        for i in range(start, stop):
-            g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-            held[i] = held[i] * momentum + g * fresh
-            g = g + momentum * held[i] if ahead != 0 else held[i]
-            param[i] = param[i] - g * rate
 
-    kernel = compiled(step, 3, 5)
+def step_count() -> Any:
+    """Make what counts the steps of all parameters."""
+    return common_count()
 
-    def run(param: Any, grad: Any, held: Any, *numbers: float) -> bool:
-        rows = flat(param, grad, held)
-        if rows is None:
-            return False
-        in_parts(kernel, param.size, *rows, *map(param.dtype.type, numbers))
-        return True
 
-    return run
+def adam() -> Callable[..., None]:
+    """Make the step of `optim.Adam` and `optim.AdamW`."""
+
+    def step(start, stop, ends, table, settings):
+        decay, pull, one, beta2, other, eps, rate, amsgrad = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, m, v, largest = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                p = param[i] * decay
+                g = grad[i] + pull * p if pull != 0 else grad[i]
+                m[i] += (g - m[i]) * one
+                v[i] = v[i] * beta2 + g * g * other
+                usual = v[i]
+                if amsgrad != 0:
+                    old = largest[i]
+                    usual = old if old >= usual or old != old else usual
+                    largest[i] = usual
+                param[i] = p - m[i] / (np.sqrt(usual) + eps) * rate
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def sgd() -> Callable[..., None]:
+    """Make the step of `optim.SGD`; with a momentum from its second step on."""
+
+    def step(start, stop, ends, table, settings):
+        pull, momentum, fresh, nesterov, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, held, _, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                if momentum != 0:
+                    held[i] = held[i] * momentum + g * fresh
+                    g = g + momentum * held[i] if nesterov != 0 else held[i]
+                param[i] = param[i] - g * rate
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def rmsprop() -> Callable[..., None]:
+    """Make the step of `optim.RMSprop`."""
+
+    def step(start, stop, ends, table, settings):
+        pull, alpha, other, eps, momentum, centered, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, v, held, average = rows(tensor, start, stop, ends, table, settings)
+            if momentum == 0 and centered == 0:  # by itself, or it is not 16 numbers at a time
+                for i in range(count):
+                    g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                    v[i] = v[i] * alpha + other * g * g
+                    param[i] -= rate * (g / (np.sqrt(v[i]) + eps))
+            else:
+                for i in range(count):
+                    g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                    v[i] = v[i] * alpha + other * g * g
+                    spread = v[i]
+                    if centered != 0:
+                        average[i] += other * (g - average[i])
+                        spread = spread - average[i] * average[i]
+                    change = g / (np.sqrt(spread) + eps)
+                    if momentum != 0:
+                        held[i] = held[i] * momentum + change
+                        change = held[i]
+                    param[i] -= rate * change
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def adagrad() -> Callable[..., None]:
+    """Make the step of `optim.Adagrad`."""
+
+    def step(start, stop, ends, table, settings):
+        pull, eps, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, total, _, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                total[i] += g * g
+                param[i] -= rate * g / (np.sqrt(total[i]) + eps)
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def nadam() -> Callable[..., None]:
+    """Make the step of `optim.NAdam`."""
+
+    def step(start, stop, ends, table, settings):
+        decay, pull, one, beta2, other, now, ahead, correction, eps, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, m, v, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                p = param[i] * decay
+                g = grad[i] + pull * p if pull != 0 else grad[i]
+                m[i] += one * (g - m[i])
+                v[i] = v[i] * beta2 + other * g * g
+                param[i] = p - rate * (now * g + ahead * m[i]) / (np.sqrt(v[i] / correction) + eps)
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def radam() -> Callable[..., None]:
+    """Make the step of `optim.RAdam`."""
+
+    def step(start, stop, ends, table, settings):
+        decay, pull, one, beta2, other, correction, sure, eps, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, m, v, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                p = param[i] * decay
+                g = grad[i] + pull * p if pull != 0 else grad[i]
+                m[i] += one * (g - m[i])
+                v[i] = v[i] * beta2 + other * g * g
+                change = rate * m[i] / correction
+                if sure != 0:
+                    change = change * (sure / (np.sqrt(v[i]) + eps))
+                param[i] = p - change
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def adadelta() -> Callable[..., None]:
+    """Make the step of `optim.Adadelta`."""
+
+    def step(start, stop, ends, table, settings):
+        pull, rho, other, eps, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, v, u, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                v[i] = v[i] * rho + other * g * g
+                change = np.sqrt(u[i] + eps) / np.sqrt(v[i] + eps) * g
+                u[i] = u[i] * rho + other * change * change
+                param[i] -= rate * change
+            start += count
+            tensor += 1
+
+    return stepper(step)
+
+
+def adamax() -> Callable[..., None]:
+    """Make the step of `optim.Adamax`."""
+
+    def step(start, stop, ends, table, settings):
+        pull, one, beta2, eps, rate = settings
+        tensor = tensor_of(start, ends)
+        while start < stop:
+            count, param, grad, m, largest, _ = rows(tensor, start, stop, ends, table, settings)
+            for i in range(count):
+                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                m[i] += one * (g - m[i])
+                old, new = beta2 * largest[i], abs(g) + eps
+                largest[i] = old if old >= new or old != old else new
+                param[i] -= rate * m[i] / largest[i]
+            start += count
+            tensor += 1
+
+    return stepper(step)

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from ... import backends
+from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...errors import DTypeError, ShapeError
-from ...ops import arange, masked_fill, matmul, repeat_interleave, softmax, transpose
+from ...modes import current
+from ...ops import (
+    arange,
+    masked_fill,
+    matmul,
+    repeat_interleave,
+    softmax,
+    sum,
+    transpose,
+    where,
+)  # fmt: skip
 from ...ops.conversion import widened
 from .dropout import dropout
+from .layer import layer
 
 __all__ = ["scaled_dot_product_attention"]
+
+LOWEST = -1e30
+"""A score that counts for nothing, without the trouble that -∞ makes."""
 
 
 def scaled_dot_product_attention(
@@ -57,10 +74,61 @@ def scaled_dot_product_attention(
         value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
+    if attn_mask is None and not dropout_p and alike(query, key, value):
+        return attend(query, key, value, scale, is_causal)
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
         attn_mask = causal_mask(query.shape[-2], key.shape[-2], query)
     return matmul(dropout(attention_weights(scores, attn_mask), dropout_p), value)
+
+
+@layer("... l d, ... s d, ... s v -> ... l v", takes="f", public="scaled_dot_product_attention")
+def attend(
+    xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
+) -> Array:
+    """Averages of the values, weighted by how well keys fit a query: softmax(scale · q kᵀ) v."""
+    return matmul(fit_of(query, key, scale, is_causal), value)
+
+
+def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
+    """How much of each value a query takes: (…, l, s), positive numbers that sum to 1."""
+    scores = matmul(query * scale, transpose(key, -2, -1))
+    if is_causal:
+        xp = backends.of(key._array if isinstance(key, Tensor) else key).xp
+        later = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
+        scores = where(later, LOWEST, scores)
+    return softmax(scores, -1)
+
+
+def attend_back(
+    g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool
+) -> tuple[Any, Any, Any]:
+    """The gradients of query, key and value. The weights are computed again, not kept."""
+    weights = fit_of(query, key, scale, is_causal)
+    at_weights = matmul(g, transpose(value, -2, -1))
+    taken = sum(weights * at_weights, -1, True)
+    at_scores = weights * (at_weights - taken) * scale
+    return (
+        matmul(at_scores, key),
+        matmul(transpose(at_scores, -2, -1), query),
+        matmul(transpose(weights, -2, -1), g),
+    )
+
+
+attend.vjp(
+    together=attend_back,
+    latex={
+        "query": r"\text{through the weights, to each key}",
+        "key": r"\text{through the weights, to each query}",
+        "value": r"\text{as much as was taken of it}",
+    },
+)
+
+
+def alike(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Say whether `attend` is all there is to do: no batch axes that would have to broadcast."""
+    batch = query.shape[:-2]
+    return key.shape[:-2] == batch == value.shape[:-2] and current().autocast is None
 
 
 def check(
@@ -114,5 +182,5 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     else:
         hidden = mask == -math.inf
         scores = scores + masked_fill(mask, hidden, 0.0)
-    lowest = -1e4 if scores.element_size() == 2 else -1e30
+    lowest = -1e4 if scores.element_size() == 2 else LOWEST
     return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)

@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 
-from ...backends.numpy import Array
 from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...errors import ShapeError, ShapeValueError
@@ -17,41 +16,14 @@ from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops.conversion import widened
 from ...ops.statistics import vector_norm
-from .layer import layer
+from .native_norms import (
+    fused_rms_norm,
+    native_batch_norm,
+    native_group_norm,
+    native_layer_norm,
+)
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
-
-
-@layer(
-    promotion="float",
-    outputs=("y", "mean", "variance"),
-    takes="f",
-    public="batch_norm layer_norm group_norm instance_norm",
-)
-def standardize(
-    xp: Any, input: Array, dims: tuple[int, ...], eps: float
-) -> tuple[Array, Array, Array]:
-    """y = (x - mean) / √(variance + ε), both over `dims`; also returns the two."""
-    if input.dtype.itemsize == 2:  # its squares would overflow
-        wide = standardize.op.forward(xp, input.astype("float32"), dims, eps)
-        return tuple(each.astype(input.dtype) for each in wide)
-    centre = xp.mean(input, axis=dims, keepdims=True)
-    y = input - centre
-    variance = xp.mean(y * y, axis=dims, keepdims=True)
-    y /= xp.sqrt(variance + eps)
-    return y, centre, variance
-
-
-def standardize_gradient(g: Any, y: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
-    """A push that all share, or that only stretches, changes nothing: both are taken out."""
-    scale = rsqrt(var(widened(input), dims, keepdim=True, correction=0) + eps)
-    return scale * (g - mean(g, dims, True) - y * mean(g * y, dims, True))
-
-
-standardize.vjp(
-    input=lambda g, y, input, dims, eps: standardize_gradient(g, y, input, dims, eps),
-    latex=r"\tfrac{1}{\sigma}\,(g - \bar g - y\,\overline{g\,y})",
-)
 
 
 def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -66,13 +38,6 @@ def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return function(widened(input), *args, **named).to(input.dtype)
 
     return called
-
-
-def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-    """Multiply by the weight and add the bias, both first brought to `shape`."""
-    if weight is not None:
-        y = y * reshape(weight, shape)
-    return y if bias is None else y + reshape(bias, shape)
 
 
 @rounded_once
@@ -115,15 +80,13 @@ def batch_norm(
             "batch_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
         )  # fmt: skip
-    dims = (0, *range(2, input.ndim))
-    y, centre, variance = standardize(input, dims, eps)
+    y, centre, variance = native_batch_norm(input, weight, bias, eps)
     with no_grad():
         if running_mean is not None:
-            running_mean.lerp_(reshape(centre, (-1,)).to(running_mean.dtype), momentum)
+            running_mean.lerp_(centre.to(running_mean.dtype), momentum)
         if running_var is not None:
-            spread = reshape(variance * (count / (count - 1)), (-1,))
-            running_var.lerp_(spread.to(running_var.dtype), momentum)
-    return scaled(y, weight, bias, channels)
+            running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
+    return y
 
 
 @rounded_once
@@ -142,8 +105,14 @@ def layer_norm(
     tensor([[-1.,  1.]])
     """
     shape = last_axes("layer_norm", input, normalized_shape)
-    y, _, _ = standardize(input, tuple(range(-len(shape), 0)), eps)
-    return scaled(y, weight, bias, shape)
+    weight, bias = of_shape(weight, shape), of_shape(bias, shape)
+    return native_layer_norm(input, weight, bias, len(shape), eps)
+
+
+def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    if parameter is None or parameter._array.shape == shape:
+        return parameter
+    return reshape(parameter, shape)
 
 
 def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
@@ -171,15 +140,13 @@ def group_norm(
     >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
     """
-    n, c = input.shape[:2]
+    c = input.shape[1]
     if c % num_groups:
         raise ShapeError(
             "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    grouped = reshape(input, (n, num_groups, math.prod(input.shape[1:]) // num_groups))
-    y, _, _ = standardize(grouped, (2,), eps)
-    return scaled(reshape(y, input.shape), weight, bias, (1, -1) + (1,) * (input.ndim - 2))
+    return native_group_norm(input, weight, bias, num_groups, eps)
 
 
 @rounded_once
@@ -210,15 +177,14 @@ def instance_norm(
             "instance_norm", "Expected more than 1 spatial element when training",
             {"input": tuple(input.shape)}, "a sample's channel needs several numbers: (n, c, …)",
         )  # fmt: skip
-    y, centre, variance = standardize(input, tuple(range(2, input.ndim)), eps)
     with no_grad():
+        dims = tuple(range(2, input.ndim))
         if running_mean is not None:
-            average = reshape(mean(centre, 0), (-1,))
+            average = mean(mean(input, dims), 0)
             running_mean.lerp_(average.to(running_mean.dtype), momentum)
         if running_var is not None:
-            unbiased = mean(variance, 0) * (count / (count - 1))
-            running_var.lerp_(reshape(unbiased, (-1,)).to(running_var.dtype), momentum)
-    return scaled(y, weight, bias, (1, -1) + (1,) * (input.ndim - 2))
+            running_var.lerp_(mean(var(input, dims), 0).to(running_var.dtype), momentum)
+    return native_group_norm(input, weight, bias, input.shape[1], eps)
 
 
 def rms_norm(
@@ -235,10 +201,11 @@ def rms_norm(
     shape = last_axes("rms_norm", input, normalized_shape)
     if eps is None:
         eps = float(ml_dtypes.finfo(input.dtype.numpy).eps)
-    x = widened(input)
-    y = x * rsqrt(mean(x * x, tuple(range(-len(shape), 0)), True) + eps)
-    y = scaled(y.to(input.dtype), weight, None, shape)
-    return y.to(input.dtype) if input._array.dtype.itemsize == 2 else y
+    weight = of_shape(weight, shape)
+    if input._array.dtype.itemsize > 2:
+        return fused_rms_norm(input, weight, len(shape), eps)
+    y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)
+    return y if weight is None else (y * weight).to(input.dtype)
 
 
 @takes_out

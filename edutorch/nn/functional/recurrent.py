@@ -5,7 +5,8 @@ alone is computed for the whole sequence at once, as one large product (`linear`
 
 Sequences of different lengths lie in memory time by time, the longest ones first: at each
 time the samples that still go on are the first ones (see `nn.utils.rnn`). A batch of equal
-lengths is the case in which none stops. So one pair of loops serves both.
+lengths is the case in which none stops. So one pair of loops serves both; where none stops,
+a single op of `recurrences.py` does the same.
 
 `nn.LSTM` and its kind (modules), and `torch.lstm` and its kind (torch_level), are faces of
 what is here.
@@ -19,9 +20,11 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...core.tensors_only import tensors_only
 from ...errors import ShapeError
-from ...ops import cat, chunk, relu, sigmoid, split, stack, tanh
+from ...modes import current
+from ...ops import cat, relu, reshape, split, stack, tanh
 from .dropout import dropout as drop
 from .linear import linear
+from .recurrences import gru_gates, gru_sequence, lstm_gates, lstm_sequence, rnn_sequence
 
 State = tuple[Tensor, ...]
 """What a step hands to the next: (h) or (h, c)."""
@@ -34,19 +37,15 @@ Step = Callable[..., State]
 def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = None) -> State:
     """c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), projected by w_hr if there is one."""
     h, c = state
-    i, f, g, o = chunk(x + linear(h, w_hh, b_hh), 4, -1)
-    c = sigmoid(f) * c + sigmoid(i) * tanh(g)
-    h = sigmoid(o) * tanh(c)
+    y = lstm_gates(x + linear(h, w_hh, b_hh), c)
+    h, c = y[0], y[1]
     return (h if w_hr is None else linear(h, w_hr)), c
 
 
 def gru_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
     """n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
     (h,) = state
-    reset, update, new = chunk(x, 3, -1)
-    h_reset, h_update, h_new = chunk(linear(h, w_hh, b_hh), 3, -1)
-    candidate = tanh(new + sigmoid(reset + h_reset) * h_new)
-    return (candidate + sigmoid(update + h_update) * (h - candidate),)
+    return (gru_gates(x, linear(h, w_hh, b_hh), h),)
 
 
 def tanh_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
@@ -60,6 +59,53 @@ def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
 
 
 # Sequences -----------------------------------------------------------------------------------
+
+
+def through(
+    step: Step, reverse: bool, x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]
+) -> tuple[Tensor, State]:
+    """Run one layer in one direction. Returns the outputs, as `x` lies, and the last states.
+
+    Args:
+        weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None for what there is not.
+    """
+    if by_one_op(x, sizes, state, weights):
+        outputs, end = whole(step, reverse, x, len(sizes), state, *weights)
+        return reshape(outputs, (len(x), -1)), end
+    w_ih, w_hh, b_ih, b_hh, *projection = weights
+    parts = split(linear(x, w_ih, b_ih), sizes)
+    direction = backwards if reverse else forwards
+    outputs, end = direction(step, parts, state, w_hh, b_hh, *projection)
+    return cat(outputs), end
+
+
+def by_one_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]) -> bool:
+    """Say whether `whole` does what the loops do: one length, one type, no projection.
+
+    With numbers of 16 bits the loops round after each op, as PyTorch does.
+    """
+    kinds = {each.dtype for each in (x, *state, *weights) if each is not None}
+    alike = len(kinds) == 1 and x.element_size() >= 4 and x.is_floating_point()
+    return alike and len(weights) == 4 and sizes[0] == sizes[-1] and current().autocast is None
+
+
+def whole(
+    step: Step, reverse: bool, x: Tensor, times: int, state: State,
+    w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
+) -> tuple[Tensor, State]:  # fmt: skip
+    """Run through sequences of one length by one op. Returns outputs and last states."""
+    last = 0 if reverse else -1
+    if step is not gru_step and b_ih is not None:  # both are only added
+        b_ih, b_hh = b_ih + b_hh, None
+    given = reshape(linear(x, w_ih, b_ih), (times, -1, w_hh.shape[0]))
+    if step is lstm_step:
+        y, _ = lstm_sequence(given, *state, w_hh, reverse)
+        return y[0], (y[0, last], y[1, last])
+    if step is gru_step:
+        y = gru_sequence(given, *state, w_hh, b_hh, reverse)
+    else:
+        y = rnn_sequence(given, *state, w_hh, "tanh" if step is tanh_step else "relu", reverse)
+    return y, (y[last],)
 
 
 def forwards(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
@@ -103,20 +149,20 @@ def network(
         states: the first states, each (layers · directions, n, k).
         params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr) in a row.
     """
-    directions = (forwards, backwards) if bidirectional else (forwards,)
+    directions = (False, True) if bidirectional else (False,)
     runs = num_layers * len(directions)
     check_states(states, params, runs, sizes)
     per_run = len(params) // runs
     last = []
     for layer in range(num_layers):
         seen = []
-        for number, direction in enumerate(directions, layer * len(directions)):
-            w_ih, w_hh, *rest = params[number * per_run : (number + 1) * per_run]
-            b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
-            parts = split(linear(x, w_ih, b_ih), sizes)
+        for number, reverse in enumerate(directions, layer * len(directions)):
+            weights = params[number * per_run : (number + 1) * per_run]
+            if not has_biases:
+                weights = (*weights[:2], None, None, *weights[2:])
             start = tuple(each[number] for each in states)
-            outputs, end = direction(step, parts, start, w_hh, b_hh, *projection)
-            seen.append(cat(outputs))
+            outputs, end = through(step, reverse, x, sizes, start, weights)
+            seen.append(outputs)
             last.append(end)
         x = seen[0] if len(seen) == 1 else cat(seen, -1)
         if layer < num_layers - 1:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from ...core.autograd import RemovableHandle
-from ...errors import EdutorchError, warn
+from ...errors import EdutorchError
 from ...modes import current
 from ...ops import zeros_like
 from .everywhere import (
@@ -231,11 +231,19 @@ class Module(ModuleState, ModuleMoves):
         self._is_full_backward_hook = False
         return hang(self._backward_hooks, Hook(hook), prepend=False)
 
-    # What there is not ----------------------------------------------------------------------
+    # Compiling ------------------------------------------------------------------------------
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Say that nothing is compiled: the module goes on computing as it is written."""
-        warn("Module.compile: nothing is compiled (yet); the module runs as it is written")
+        """Compile this module's `forward` in place. The arguments are those of `edutorch.compile`.
+
+        >>> layer = nn.Linear(2, 3)
+        >>> layer.compile()
+        >>> layer(ones(2)).shape
+        torch.Size([3])
+        """
+        import edutorch
+
+        self.__dict__["forward"] = edutorch.compile(self.forward, *args, **kwargs)
 
 
 def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:

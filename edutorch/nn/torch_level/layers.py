@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...ops import norm, reshape, rsqrt, transpose, zeros
+from ...ops import mean, norm, reshape, rsqrt, transpose, var, zeros
 from .. import functional as F
 from ..functional import (
     adaptive_avg_pool1d,
@@ -32,7 +32,6 @@ from ..functional import (
     pixel_unshuffle,
     rms_norm,
 )  # fmt: skip
-from ..functional.norm import standardize
 from ..functional.sampling import (
     affine_grid_generator,
     grid_sampler,
@@ -118,8 +117,7 @@ def native_layer_norm(
     """
     y = F.layer_norm(input, normalized_shape, weight, bias, eps)
     dims = tuple(range(-len(tuple(normalized_shape)), 0))
-    _, mean, variance = standardize(input.detach(), dims, eps)
-    return y, mean, rsqrt(variance + eps)
+    return y, *moments(input, dims, eps)
 
 
 def native_group_norm(
@@ -133,8 +131,8 @@ def native_group_norm(
     """
     y = F.group_norm(input, group, weight, bias, eps)
     grouped = reshape(input.detach(), (N, group, C // group * HxW))
-    _, mean, variance = standardize(grouped, (2,), eps)
-    return y, reshape(mean, (N, group)), reshape(rsqrt(variance + eps), (N, group))
+    centre, scale = moments(grouped, (2,), eps)
+    return y, reshape(centre, (N, group)), reshape(scale, (N, group))
 
 
 def native_batch_norm(
@@ -152,8 +150,15 @@ def native_batch_norm(
         nothing = zeros(0, dtype=input.dtype, device=input.device)
         return y, nothing, nothing.clone()
     dims = (0, *range(2, input.ndim))
-    _, mean, variance = standardize(input.detach(), dims, eps)
-    return y, reshape(mean, (-1,)), reshape(rsqrt(variance + eps), (-1,))
+    centre, scale = moments(input, dims, eps)
+    return y, reshape(centre, (-1,)), reshape(scale, (-1,))
+
+
+def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """Return the mean and 1 / √(variance + ε) over some axes, which stay as axes of size 1."""
+    input = input.detach()
+    spread = var(input, dims, keepdim=True, correction=0)
+    return mean(input, dims, True), rsqrt(spread + eps)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

@@ -138,10 +138,10 @@ def start_clean(job: Job) -> None:
     for device in [name for name in generators._GENERATORS if name != "cpu"]:
         del generators._GENERATORS[device]  # a GPU cannot be used after a fork
     settings.set_num_threads(1)
-    numba = sys.modules.get("numba")
-    if numba is not None:
+    settled = getattr(sys.modules.get("numba"), "config", None)
+    if settled is not None:  # numba is there, and not just being imported by a thread
         os.environ["NUMBA_NUM_THREADS"] = "1"
-        numba.config.NUMBA_NUM_THREADS = 1
+        settled.NUMBA_NUM_THREADS = 1
 
 
 def die_with_parent(parent: int | None) -> None:

@@ -1,0 +1,30 @@
+"""Where the time of a step goes: shown for each workload that misses its goal."""
+
+from __future__ import annotations
+
+from . import report
+from .workloads import Workload, same
+
+ROWS, STEPS = 8, 5
+
+
+def spent(workload: Workload) -> str:
+    """Profile some of our steps, and return the ops that take most of the time themselves."""
+    import edutorch
+    from edutorch.profiler import profile
+
+    step = workload.build(edutorch, same)
+    for _ in range(3):
+        step()
+    with profile() as found:
+        for _ in range(STEPS):
+            step()
+    averages = sorted(found.key_averages(), key=lambda each: -each.self_cpu_time_total)
+    total = sum(each.self_cpu_time_total for each in averages)
+    rows = [
+        [f"`{each.key}`", f"{each.count / STEPS:.0f}", f"{each.self_cpu_time_total / STEPS:.0f}",
+         f"{each.self_cpu_time_total / total:.0%}"]
+        for each in averages[:ROWS]
+    ]  # fmt: skip
+    head = ["of a step, watched", "calls", "µs", "share"]
+    return f"{workload.name} misses its goal:\n\n{report.table(head, rows)}"

@@ -1,0 +1,179 @@
+"""NumPy's library of matrix products (its BLAS), found and asked by its C functions.
+
+NumPy brings a library of its own and does not tell its address. But a shared library knows the
+functions of what it was linked with, so the one that NumPy is made of can be asked for them.
+
+Its threads and those of the kernels must not work at the same time: on a busy machine, two pools
+that wait for each other take seconds for what one thread does in milliseconds. So as soon as
+kernels are wanted, the library is held at one thread, and large products are cut into parts by the
+kernels' own pool (`kernels/cpu/products.py`). Products that a program asks NumPy for itself then
+have one thread too; `with backends.blas.all_threads():` gives them all of them for a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+__all__ = ["Blas", "all_threads", "blas", "hold", "let_go", "one_thread", "use_threads"]
+
+NAMES = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
+"""What builds put in front of the C names and behind them: NumPy's wheels use the first line."""
+
+
+class Blas:
+    """A library that multiplies matrices.
+
+    Attributes:
+        sgemm, dgemm: the addresses of its product of matrices, of float32 and of float64.
+        name: "openblas", "mkl", or "other", whose threads cannot be counted or set.
+    """
+
+    def __init__(self, library: ctypes.CDLL, prefix: str, suffix: str) -> None:
+        self._library, self._prefix, self._suffix = library, prefix, suffix
+        self.sgemm = address_of(library[f"{prefix}cblas_sgemm{suffix}"])
+        self.dgemm = address_of(library[f"{prefix}cblas_dgemm{suffix}"])
+        self._threads = self._function("openblas_get_num_threads")
+        self._set_threads = self._function("openblas_set_num_threads")
+        self.name = "openblas" if self._set_threads else "other"
+        if hasattr(library, "MKL_Set_Num_Threads"):
+            self.name = "mkl"
+            self._threads = library.MKL_Get_Max_Threads
+            self._set_threads = library.MKL_Set_Num_Threads
+
+    def _function(self, name: str) -> Any:
+        return getattr(self._library, f"{self._prefix}{name}{self._suffix}", None)
+
+    def get_num_threads(self) -> int | None:
+        """Return how many threads one product may use; None if the library does not say."""
+        return self._threads() if self._threads is not None else None
+
+    def set_num_threads(self, count: int) -> None:
+        """Let one product use so many threads, if the library can be told."""
+        if self._set_threads is not None:
+            self._set_threads(ctypes.c_int(count))
+
+    def core(self) -> str | None:
+        """Return the CPU whose kernels OpenBLAS chose ("Haswell", "SkylakeX"); else None."""
+        function = self._function("openblas_get_corename")
+        return self._text(function) if function is not None else None
+
+    def version(self) -> str | None:
+        """Return what OpenBLAS says about itself ("OpenBLAS 0.3.31 …"); else None."""
+        function = self._function("openblas_get_config")
+        return self._text(function) if function is not None else None
+
+    @staticmethod
+    def _text(function: Any) -> str:
+        function.restype = ctypes.c_char_p
+        return function().decode()
+
+
+@cache
+def blas() -> Blas | None:
+    """Return NumPy's library of matrix products; None if it is none that can be called."""
+    if struct.calcsize("P") != 8 or sys.byteorder != "little":
+        return None  # how numbers are passed is known for the others: see kernels/cpu/blas.py
+    for library in candidates():
+        for prefix, suffix in NAMES:
+            if hasattr(library, f"{prefix}cblas_sgemm{suffix}"):
+                return Blas(library, prefix, suffix)
+    return None
+
+
+# Its threads ------------------------------------------------------------------------------------
+
+
+class Kept:
+    """What was told to the library: how many threads it may have while nobody holds it at one."""
+
+    threads: int | None = None
+    held = False
+
+
+def hold() -> None:
+    """From now on, compute each product with the thread that asks for it."""
+    library = blas()
+    if Kept.held or library is None:
+        return
+    if Kept.threads is None:
+        Kept.threads = library.get_num_threads()
+    Kept.held = True
+    library.set_num_threads(1)
+
+
+def let_go() -> None:
+    """Give the library its threads back."""
+    library = blas()
+    if Kept.held and library is not None:
+        Kept.held = False
+        library.set_num_threads(Kept.threads or 1)
+
+
+def use_threads(count: int) -> None:
+    """Let one product use so many threads, as soon as nothing holds the library at one."""
+    library = blas()
+    Kept.threads = count
+    if library is not None:
+        library.set_num_threads(1 if Kept.held else count)
+
+
+@contextmanager
+def all_threads() -> Iterator[None]:
+    """Let NumPy's own products use all threads inside the block, though kernels are in use.
+
+    >>> import numpy
+    >>> with backends.blas.all_threads():
+    ...     numpy.ones((2, 2)) @ numpy.ones((2, 2))
+    array([[2., 2.],
+           [2., 2.]])
+    """
+    held = Kept.held
+    let_go()
+    try:
+        yield
+    finally:
+        if held:
+            hold()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold the library at one thread inside the block.
+
+    >>> with backends.blas.one_thread():
+    ...     pass
+    """
+    held = Kept.held
+    hold()
+    try:
+        yield
+    finally:
+        if not held:
+            let_go()
+
+
+# Where it is ------------------------------------------------------------------------------------
+
+
+def candidates() -> Iterator[ctypes.CDLL]:
+    """Yield what may have the functions: NumPy's compiled part, then the libraries beside it."""
+    compiled = sys.modules["numpy"]._core._multiarray_umath.__file__  # type: ignore[attr-defined]
+    yield ctypes.CDLL(compiled)  # open already: this only counts one more user of it
+    for path in sorted(Path(numpy.__file__).parent.with_name("numpy.libs").glob("*blas*")):
+        yield ctypes.CDLL(str(path))  # Windows does not search what a library was linked with
+
+
+def address_of(function: Any) -> int:
+    """Return where a C function is in memory."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address

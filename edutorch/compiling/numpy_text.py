@@ -1,0 +1,188 @@
+"""Writes values as NumPy's calls: what is not fused, and what runs until a kernel is compiled."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ops.reduction import add_up
+from ..ops.special import erf
+from .values import Value, text_of
+
+__all__ = ["Names", "NumpyText", "with_kernel"]
+
+INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "power": "**",
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
+NUMBERS_INFIX = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
+    operator.pow: "**", operator.floordiv: "//", operator.mod: "%",
+}  # fmt: skip
+
+
+class Names:
+    """The names that a generated text uses, and what they stand for."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+        self.scope: dict[str, Any] = {"np": np, "inf": math.inf, "nan": math.nan, "math": math}
+        self.known: dict[int, str] = {}
+
+    def name(self, thing: Any, wish: str) -> str:
+        """Return the name of a function or setting; it gets one at first."""
+        if id(thing) in self.known:
+            return self.known[id(thing)]
+        wish = "".join(each if each.isalnum() else "_" for each in wish) or "thing"
+        name, number = wish, 0
+        while name in self.taken or name in self.scope:
+            number += 1
+            name = f"{wish}_{number}"
+        self.scope[name] = thing
+        self.known[id(thing)] = name
+        return name
+
+
+class NumpyText:
+    """Writes single values.
+
+    Args:
+        own: by value, another text than its name: the parameter that it is in.
+    """
+
+    def __init__(self, names: Names, own: dict[Value, str] | None = None) -> None:
+        self.names = names
+        self.own = own or {}
+
+    def of(self, x: Any) -> str:
+        """Write an operand: a value's name, a view, a number, a list of such."""
+        if isinstance(x, Value):
+            if x in self.own:
+                return self.own[x]
+            if x.kind == "view":
+                return self.view(x)
+            if x.kind == "constant":
+                return self.names.name(x.function, x.name)
+            return x.name
+        if isinstance(x, np.generic):
+            return text_of(x)
+        if x is None or x is ... or isinstance(x, bool | int | float | str):
+            return repr(x)
+        if type(x) is tuple:
+            return "(" + "".join(f"{self.of(each)}, " for each in x) + ")"
+        if type(x) is list:
+            return "[" + ", ".join(map(self.of, x)) + "]"
+        if type(x) is slice:
+            return f"slice({self.of(x.start)}, {self.of(x.stop)}, {self.of(x.step)})"
+        return self.names.name(x, getattr(x, "__name__", None) or str(x).rpartition(".")[2])
+
+    def view(self, value: Value) -> str:
+        """Write a view."""
+        (operand,) = value.operands
+        inner, text = self.of(operand), value.settings["text"]
+        head = text.partition("(")[0]
+        if text.endswith("({})") and head.isidentifier():
+            op = getattr(getattr(value.node, "target", None), "op", None)
+            if op is not None and op.name in RESHAPES:
+                return f"{inner}.reshape({value.shape})"
+            if op is not None and op.name == "expand":
+                return f"np.broadcast_to({inner}, {value.shape})"
+            name = self.names.name(value.settings["make"], head + "_view")
+            return f"{name}({inner})"
+        return text.format(inner)
+
+    def expression(self, value: Value, out: str | None = None) -> str:
+        """Write what computes a value."""
+        if value.kind == "reduce":
+            return self.reduction(value)
+        if value.kind == "product":
+            return f"{self.of(value.operands[0])} @ {self.of(value.operands[1])}"
+        if value.kind in ("call", "number", "part"):
+            return self.call(value)
+        name, texts = value.function, [self.of(each) for each in value.operands]
+        if not any(isinstance(each, Value) and each.dtype for each in value.operands):
+            texts[0] = f"np.{value.dtype}({texts[0]})"  # Python's numbers alone would be float64
+        if name == "cast":
+            return f"{texts[0]}.astype(np.{value.dtype})"
+        if name == "fill":
+            return f"np.full({value.shape}, {texts[0]})"
+        if name == "erf":
+            return f"{self.names.name(erf_of, 'erf')}({texts[0]})"
+        if out is not None:
+            return f"np.{name}({', '.join(texts)}, out={out})"
+        if name in INFIX:
+            return f"{texts[0]} {INFIX[name]} {texts[1]}"
+        return f"-{texts[0]}" if name == "negative" else f"np.{name}({', '.join(texts)})"
+
+    def reduction(self, value: Value) -> str:
+        """Write a sum or an extreme along axes."""
+        text = self.of(value.operands[0])
+        axes, keep = value.settings["axes"], value.settings["keepdims"]
+        axis = axes[0] if len(axes) == 1 else axes
+        if value.function == "sum":
+            return f"{self.names.name(added_up, 'added_up')}({text}, {axis}, {keep})"
+        return f"np.{value.function}({text}, axis={axis}, keepdims={keep})"
+
+    def call(self, value: Value) -> str:
+        """Write the call of a definition, or of another function."""
+        *args, kwargs = value.operands
+        function, op = value.function, getattr(value.function, "op", None)
+        if function in NUMBERS_INFIX and not kwargs:
+            return f"{self.of(args[0])} {NUMBERS_INFIX[function]} {self.of(args[1])}"
+        if function is operator.getitem:
+            return f"{self.of(args[0])}[{self.of(args[1])}]"
+        if op is None:
+            name = self.names.name(function, getattr(function, "__name__", "function"))
+            pairs = [f"{key}={self.of(each)}" for key, each in kwargs.items()]
+            return f"{name}({', '.join([*map(self.of, args), *pairs])})"
+        given = dict(zip(op.inputs, args, strict=False)) | kwargs
+        found = []
+        for name, parameter in op.signature.parameters.items():
+            found.append(self.of(given.get(name, parameter.default)))
+        return f"{self.names.name(definition_of(op), op.name)}({', '.join(found)})"
+
+
+RESHAPES = {"reshape", "view", "unsqueeze", "squeeze", "flatten", "unflatten"}
+
+
+def added_up(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The sum that definitions take."""
+    return add_up(np, x, axis, keepdims)
+
+
+def erf_of(x: Any) -> Any:
+    """The definition of `erf`, of arrays."""
+    return erf.op.forward(np, x)
+
+
+_definitions: dict[str, Callable[..., Any]] = {}
+
+
+def definition_of(op: Any) -> Callable[..., Any]:
+    """Return what computes an op from arrays: its kernel where there is one, or its definition."""
+    if op.name not in _definitions:
+        _definitions[op.name] = with_kernel(op)
+    return _definitions[op.name]
+
+
+def with_kernel(op: Any) -> Callable[..., Any]:
+    """Return the definition of an op, which asks for a kernel first if the op may have one."""
+    from ..core.op import positional
+
+    forward, slot = positional(op.forward), op.slot
+    if slot is None or op.variadic:
+        return lambda *arguments: forward(np, *arguments)
+
+    def definition(first: Any, *others: Any) -> Any:
+        if first.size >= slot.least and first.__class__ is np.ndarray:
+            y = slot(first, *others)
+            if y is not None:
+                return y
+        return forward(np, first, *others)
+
+    return definition

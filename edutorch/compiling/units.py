@@ -1,0 +1,191 @@
+"""What runs as one, and where the numbers of an operand are as seen from a kernel's domain."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from .values import Value, operands_of, steps_of
+
+__all__ = [
+    "Group", "Unit", "at_its_place", "in_order", "indented", "joined", "of_its_row",
+    "of_its_row_shape", "readers", "reduced_level", "stages", "steps_in",
+]  # fmt: skip
+
+LONG_ROW = 8192
+"""Longer rows are not one piece of work: a reduction over all of them is added up in parts."""
+
+
+class Unit:
+    """What runs as one: a kernel, or a single value.
+
+    Attributes:
+        values: in order.
+        order: the place of each value among all of the program.
+    """
+
+    def __init__(self, value: Value, order: int) -> None:
+        self.values = [value]
+        self.first = self.last = order
+        self.needs: set[Unit] = set()
+
+    fused = False
+
+
+class Group(Unit):
+    """A kernel in the making.
+
+    Attributes:
+        domain: the shape that it goes along.
+        split: how many leading axes count rows; None as long as nothing depends on it.
+        level: of each value, "full", "row" or "last".
+    """
+
+    fused = True
+
+    def __init__(self, value: Value, order: int) -> None:
+        super().__init__(value, order)
+        self.domain = value.shape if value.kind == "element" else value.operands[0].shape
+        self.split: int | None = None
+        self.level: dict[Value, str] = {}
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.domain)
+
+    def outside(self) -> list[Value]:
+        """The arrays and numbers that its values read from elsewhere, each once."""
+        inside = set(self.values)
+        found = (each for value in self.values for each in operands_of(value))
+        return list(dict.fromkeys(each for each in found if each.base not in inside))
+
+    def results(self, wanted: set[Value]) -> list[Value]:
+        """The values that somebody outside reads."""
+        inside = set(self.values)
+        return [
+            value for value in self.values
+            if value in wanted or any(each not in inside for each in readers(value))
+        ]  # fmt: skip
+
+
+def readers(value: Value) -> Iterator[Value]:
+    """Yield who computes with a value, or with a view of it."""
+    for each in value.users:
+        if each.kind == "view":
+            yield from readers(each)
+        else:
+            yield each
+
+
+def steps_in(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the steps of an operand along the axes of the domain (0 where it stretches)."""
+    _, steps = value.where
+    missing = len(domain) - len(value.shape)
+    if missing < 0:
+        return None
+    found = [0] * missing
+    for size, step, whole in zip(value.shape, steps, domain[missing:], strict=True):
+        if size != whole and size != 1:
+            return None
+        found.append(0 if size == 1 else step)
+    return tuple(found)
+
+
+def at_its_place(value: Value, domain: tuple[int, ...]) -> bool:
+    """Say whether an operand's number at each place is its base's number at that place."""
+    steps = steps_in(value, domain)
+    wanted = (0 if size == 1 else step
+              for size, step in zip(domain, steps_of(domain), strict=True))  # fmt: skip
+    return value.where[0] == 0 and steps == tuple(wanted) and value.base.size == math.prod(domain)
+
+
+def of_its_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
+    """Say whether an operand is one number for each row of the domain."""
+    steps = steps_in(value, domain)
+    rows = domain[:split]
+    wanted = tuple(0 if size == 1 else step
+                   for size, step in zip(rows, steps_of(rows), strict=True))  # fmt: skip
+    fits = value.base.size == math.prod(rows) and value.where[0] == 0
+    return steps is not None and fits and steps == wanted + (0,) * (len(domain) - split)
+
+
+def of_its_row_shape(shape: tuple[int, ...], group: Group) -> bool:
+    """Say whether a shape holds one number for each row."""
+    assert group.split is not None
+    rows = group.domain[: group.split]
+    ones = (1,) * (len(group.domain) - group.split)
+    return shape in (rows, rows + ones)
+
+
+def reduced_level(group: Group, value: Value) -> tuple[str | None, int | None]:
+    """Return what a reduction is to a kernel, and how many axes then count rows."""
+    axes, rank = value.settings["axes"], len(group.domain)
+    if not rank:
+        return "row", 0
+    first = axes == tuple(range(len(axes)))
+    rear = axes == tuple(range(rank - len(axes), rank))
+    split = rank - len(axes)
+    columns = math.prod(group.domain[split:])
+    if rear and group.split in (None, split) and columns <= LONG_ROW:
+        return "row", split
+    if value.function != "sum":
+        return None, group.split
+    if len(axes) == rank:
+        return "last", group.split
+    if first and group.split in (None, len(axes)):
+        return "last", len(axes)
+    return None, group.split
+
+
+def in_order(units: list[Unit]) -> list[Unit]:
+    """Sort units so that each comes after those it needs; of those that can, the earliest."""
+    waiting = {unit: len(unit.needs) for unit in units}
+    users: dict[Unit, list[Unit]] = {unit: [] for unit in units}
+    for unit in units:
+        for need in unit.needs:
+            users[need].append(unit)
+    ready: list[Any] = [(unit.last, i, unit) for i, unit in enumerate(units) if not waiting[unit]]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        unit = heapq.heappop(ready)[2]
+        found.append(unit)
+        for user in users[unit]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, (user.last, len(units) + len(found), user))
+    return found
+
+
+def stages(group: Group) -> dict[Value, int]:
+    """Return of each value in (for a number of the row: before) which loop it is known."""
+    stage: dict[Value, int] = {}
+    for value in group.values:
+        found = [stage[each.base] for each in operands_of(value) if each.base in group.level]
+        after = value.kind == "reduce" and group.level[value] == "row"
+        stage[value] = max(found, default=0) + after
+    return stage
+
+
+def indented(lines: list[str]) -> list[str]:
+    """Put lines into a block."""
+    return [f"    {each}" for each in lines]
+
+
+def joined(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Join axes that go on in even steps: pairs of a size and its step, no axis of size 1.
+
+    >>> joined((2, 3, 4), (12, 4, 1)), joined((2, 3), (0, 1))
+    ([(24, 1)], [(2, 0), (3, 1)])
+    """
+    pairs: list[tuple[int, int]] = []
+    for size, step in zip(sizes, steps, strict=True):
+        if size == 1:
+            continue
+        if pairs and pairs[-1][1] == step * size:
+            pairs[-1] = (pairs[-1][0] * size, step)
+        else:
+            pairs.append((size, step))
+    return pairs

@@ -1,0 +1,213 @@
+"""What a graph computes, in NumPy's words: the values that code is generated for.
+
+A node of the graph is an op; an op's definition may be several steps of NumPy. Those are
+what can be fused, and so each of them is a `Value` here: a sum, an exp, a view, a product of
+matrices. Whatever cannot be taken apart stays one value, the call of its definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Program", "Value", "operands_of", "text_of"]
+
+NAMES = {"input", "constant", "number", "element", "reduce", "view", "product", "call", "part"}
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One value of the program.
+
+    Attributes:
+        kind: "input" of the graph, a "constant" array, a Python "number" computed in each call,
+            an "element" function of numbers, a "reduce"d axis, a "view" of another value, a
+            "product" of matrices, the "call" of a definition, one "part" of a tuple.
+        function: which element function, which reduction; for a view, how NumPy makes it.
+        operands: values and Python numbers.
+        dtype: None if it is no array.
+        settings: of a reduction, the axes; of a view, where its numbers are in its base.
+        node: the node of the graph that it belongs to.
+    """
+
+    kind: str
+    function: Any
+    operands: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    settings: dict[str, Any] = field(default_factory=dict)
+    node: Any = None
+    name: str = ""
+    users: list[Value] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return self.size * self.dtype.itemsize if self.dtype is not None else 0
+
+    @property
+    def base(self) -> Value:
+        """The value whose memory this one is, itself unless it is a view."""
+        return self.settings["base"] if self.kind == "view" else self
+
+    @property
+    def where(self) -> tuple[int, tuple[int, ...]]:
+        """Where its numbers are in its base: the first one, and the steps along each axis."""
+        if self.kind == "view":
+            return self.settings["offset"], self.settings["steps"]
+        return 0, steps_of(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name} {self.shape}>"
+
+
+def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many numbers lie between neighbours along each axis, when all lie in order."""
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
+
+
+def operands_of(value: Any) -> Iterator[Value]:
+    """Yield the values among the operands of a value, at any depth."""
+    for each in value.operands if isinstance(value, Value) else value:
+        if isinstance(each, Value):
+            yield each
+        elif isinstance(each, tuple | list):
+            yield from operands_of(each)
+        elif isinstance(each, dict):
+            yield from operands_of(each.values())
+        elif isinstance(each, slice):
+            yield from operands_of((each.start, each.stop, each.step))
+
+
+@dataclass(slots=True)
+class Program:
+    """All values in an order in which they can be computed, and which of them are wanted.
+
+    Attributes:
+        writes: which outputs (by position) are to be written into which inputs.
+        reasons: why a node is no fusable steps of NumPy, by the node's name.
+    """
+
+    inputs: list[Value] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    wanted: list[Any] = field(default_factory=list)  # the nodes of the outputs
+    writes: dict[int, int] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def forget_the_unused(self) -> None:
+        """Drop values that nothing wanted needs, and note of each who uses it."""
+        wanted: set[int] = set()
+        stack = list(operands_of(self.outputs))
+        while stack:
+            value = stack.pop()
+            if id(value) not in wanted:
+                wanted.add(id(value))
+                stack += operands_of(value)
+        self.values = [
+            each for each in self.values
+            if id(each) in wanted or (each.node is not None and each.node.meta.get("random"))
+        ]  # fmt: skip
+        for each in (*self.inputs, *self.values):
+            each.users = []
+        for each in self.values:
+            for operand in dict.fromkeys(operands_of(each)):
+                operand.users.append(each)
+
+    def repeat_the_cheap(self) -> None:
+        """Let each reader of a mask or a constant compute it anew: that is less than to keep it.
+
+        A mask is one comparison. Kept for a later kernel, it is written and read; computed again
+        from what that kernel may read anyway, it is neither.
+        """
+        values: list[Value] = []
+        copies: dict[tuple[int, int], Value] = {}
+        for value in self.values:
+            changed = tuple(
+                self.own_copy(each, value, values, copies) if isinstance(each, Value) else each
+                for each in value.operands
+            )
+            if value.kind in ("element", "reduce") and value.function not in CHEAP:
+                value.operands = changed
+            values.append(value)
+        self.values = values
+
+    def own_copy(
+        self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
+    ) -> Value:  # fmt: skip
+        """Return a reader's own copy of a cheap value, or the value itself."""
+        cheap = value.kind == "element" and value.function in CHEAP and value.shape
+        if not cheap or reader.kind not in ("element", "reduce") or reader.function in CHEAP:
+            return value
+        return self.copied(value, reader, values, copies)
+
+    def copied(
+        self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
+    ) -> Value:  # fmt: skip
+        """Return a reader's own copy of a value, made of copies of what is cheap."""
+        key = id(value), id(reader)
+        if key not in copies:
+            operands = tuple(
+                self.copied(each, reader, values, copies)
+                if isinstance(each, Value) and each.kind == "element" and each.function in CHEAP
+                else each
+                for each in value.operands
+            )
+            copy = Value("element", value.function, operands, value.shape, value.dtype)
+            copy.node = value.node
+            copies[key] = copy
+            values.append(copy)
+        return copies[key]
+
+    def name_all(self) -> None:
+        """Give each value a name that Python can read: its node's, with a number if shared."""
+        taken: set[str] = set(RESERVED)
+        for value in (*self.inputs, *self.values):
+            stem = value.node.name if value.node is not None else "value"
+            stem = "".join(each if each.isalnum() else "_" for each in stem)
+            stem = f"v{stem}" if not stem or stem[0].isdigit() else stem
+            name, number = stem, 0
+            while name in taken:
+                number += 1
+                name = f"{stem}_{number}"
+            taken.add(name)
+            value.name = name
+
+
+CHEAP = {
+    "fill", "cast", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
+    "logical_not", "invert", "logical_and", "bitwise_and",
+}  # fmt: skip
+"""Masks and constants."""
+
+RESERVED = (
+    "np", "start", "stop", "i", "j", "r", "c", "size", "rows", "columns", "inputs", "math", "inf",
+    "nan", "float32", "float64", "int64", "abs", "exp", "log", "tanh", "erf", "sqrt", "total",
+    "largest", "smallest", "operator", "and", "or", "not", "if", "else", "is", "in", "for", "del",
+    "from", "import", "lambda", "return", "pass", "while", "with", "yield", "None", "True", "False",
+    "maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite",
+    "in_parts", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first", "last",
+    "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power", "begin",
+    "assert", "async", "await", "break", "class", "continue", "def", "elif", "except", "finally",
+    "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk", "range",
+)  # fmt: skip
+
+
+def text_of(number: Any) -> str:
+    """Write a Python number so that Python reads the same one."""
+    if isinstance(number, np.generic):
+        number = number.item()
+    return repr(number)

@@ -1,0 +1,301 @@
+"""`backend="jax"`: the same graph, run by XLA, wherever XLA runs.
+
+A definition takes the library that it computes with as its first argument; here that is JAX's.
+JAX's arrays never change, and some definitions write into arrays that they have just made. So
+each array is handed to them inside a `Cell`, in which writing puts another array.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import EdutorchError, missing_extra
+from ..fx import primitives
+
+__all__ = ["Xla", "XlaError", "lower_jax"]
+
+
+class XlaError(EdutorchError, NotImplementedError):
+    """A graph does something that is not done by XLA."""
+
+
+def jax_itself() -> Any:
+    """Return JAX.
+
+    Raises: MissingExtraError: it is not installed.
+    """
+    try:
+        import jax
+    except ImportError:
+        raise missing_extra("jax", 'compile(backend="jax")', "jax is not installed") from None
+    return jax
+
+
+class Cell:
+    """An array of JAX's, with what definitions expect of an array of NumPy's."""
+
+    __slots__ = ("array", "is_view")
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
+
+    def __init__(self, array: Any, is_view: bool = False) -> None:
+        self.array, self.is_view = array, is_view
+
+    shape = property(lambda self: self.array.shape)
+    ndim = property(lambda self: self.array.ndim)
+    size = property(lambda self: self.array.size)
+    dtype = property(lambda self: np.dtype(self.array.dtype))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    T = property(lambda self: Cell(self.array.T))
+    real = property(lambda self: Cell(self.array.real))
+    imag = property(lambda self: Cell(self.array.imag))
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.array, name)
+        return (
+            (lambda *a, **k: packed(method(*opened(a), **opened(k))))
+            if callable(method)
+            else method
+        )
+
+    def __getitem__(self, index: Any) -> Cell:
+        return Cell(self.array[opened(index)], is_view=True)
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        if self.is_view:
+            raise XlaError("compile", "a definition writes into a part of an array")
+        self.array = self.array.at[opened(index)].set(opened(values))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __bool__(self) -> bool:
+        return bool(self.array)
+
+
+def _operators() -> None:
+    for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+        function = getattr(operator, f"__{name}__")
+        setattr(Cell, f"__{name}__", lambda a, b, f=function: packed(f(a.array, opened(b))))
+        setattr(Cell, f"__r{name}__", lambda a, b, f=function: packed(f(opened(b), a.array)))
+    for name in "lt le gt ge eq ne".split():
+        function = getattr(operator, name)
+        setattr(Cell, f"__{name}__", lambda a, b, f=function: packed(f(a.array, opened(b))))
+    for name in "neg pos abs invert".split():
+        function = getattr(operator, name)
+        setattr(Cell, f"__{name}__", lambda a, f=function: packed(f(a.array)))
+
+
+_operators()
+
+
+def opened(x: Any) -> Any:
+    """Take arrays out of their cells, at any depth."""
+    if isinstance(x, Cell):
+        return x.array
+    if isinstance(x, tuple | list):
+        return type(x)(map(opened, x))
+    if isinstance(x, dict):
+        return {name: opened(each) for name, each in x.items()}
+    return x
+
+
+def packed(x: Any) -> Any:
+    """Put arrays into cells."""
+    if isinstance(x, tuple | list):
+        return type(x)(map(packed, x))
+    if isinstance(x, Cell):
+        return x
+    return Cell(x) if hasattr(x, "dtype") and hasattr(x, "shape") else x
+
+
+class Functions:
+    """JAX's NumPy with cells in place of arrays: what definitions are given as `xp`."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._library, name)
+        if isinstance(found, type) or not callable(found):
+            return Functions(found) if type(found).__name__ == "module" else found
+        return Function(found)
+
+
+class Function:
+    """One function of it; one of single numbers can reduce, too."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return packed(self.function(*opened(args), **opened(kwargs)))
+
+    def reduce(self, *args: Any, **kwargs: Any) -> Any:
+        """Combine the numbers along an axis."""
+        return packed(self.function.reduce(*opened(args), **opened(kwargs)))
+
+
+class Xla:
+    """A graph as a function that XLA has compiled: `outputs = lowered(inputs)`.
+
+    Raises: MissingExtraError: JAX is not installed. XlaError: the graph draws random numbers, or
+        an op needs something that JAX has not.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.jax = jax_itself()
+        self.graph = graph
+        for node in graph.nodes:
+            if node.meta.get("random"):
+                raise XlaError(
+                    "compile",
+                    f"`{node.name}` draws random numbers, which come from NumPy's generators",
+                    {"backend": "jax", "line": node.meta.get("line") or "unknown"},
+                    'draw them outside of the function, or use backend="edutorch"',
+                )
+        self._xp = Functions(self.jax.numpy)
+        self._compiled = self.jax.jit(self._traced)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Compute the outputs, each an array of NumPy's."""
+        with wide_numbers(self.jax):  # or JAX would make float32 of float64
+            outputs = self._compiled(list(inputs))
+            wanted = self.graph.output_node().args[0]
+            return [given(each, node) for each, node in zip(outputs, wanted, strict=True)]
+
+    run = __call__
+
+    @property
+    def code(self) -> str:
+        """What XLA was told: the graph as JAX sees it."""
+        with wide_numbers(self.jax):
+            examples = [
+                0.0 if node.meta.get("number")
+                else self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
+                for node in self.graph.nodes if node.op == "placeholder"
+            ]  # fmt: skip
+            return str(self.jax.make_jaxpr(self._traced)(examples))
+
+    def explain(self) -> str:
+        """Say who decides."""
+        return "XLA fuses by itself; `code` is what it was given"
+
+    def _traced(self, inputs: list[Any]) -> list[Any]:
+        """Run the graph's definitions once, on what JAX traces."""
+        values: dict[Any, Any] = {}
+        given = iter(inputs)
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                value = next(given)
+                values[node] = value if node.meta.get("number") else Cell(value)
+            elif node.op == "get_attr":
+                values[node] = packed(self.jax.numpy.asarray(self.graph.constants[node.target]))
+            elif node.op == "output":
+                return [opened(self._at(values, each)) for each in node.args[0]]
+            else:
+                values[node] = self._node(node, values)
+        raise XlaError("compile", "the graph has no output")
+
+    def _at(self, values: dict[Any, Any], x: Any) -> Any:
+        from ..fx.node import map_arg
+
+        return map_arg(x, values.__getitem__)
+
+    def _node(self, node: Any, values: dict[Any, Any]) -> Any:
+        args, kwargs = self._at(values, node.args), self._at(values, node.kwargs)
+        op = getattr(node.target, "op", None)
+        try:
+            if op is not None and op.name == "getitem":
+                return Cell(args[0].array[opened(kwargs["index"])])
+            if op is not None and op.name in SHAPED:
+                return Cell(
+                    SHAPED[op.name](self.jax.numpy, args[0].array, tuple(node.meta["shape"]))
+                )
+            if op is not None:
+                return packed(op.forward(self._xp, *args, **kwargs))
+            return packed(self._function(node.target)(*args, **kwargs))
+        except (*MISTAKES, self.jax.errors.JAXTypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise XlaError(
+                "compile",
+                f"`{node.name}` cannot be run by XLA: {reason}",
+                {"backend": "jax", "line": node.meta.get("line") or "unknown"},
+                'leave it out of the compiled function, or use backend="edutorch"',
+            ) from error
+
+    def _function(self, target: Any) -> Callable[..., Any]:
+        """Return what stands for a function that is no op."""
+        own = OWN.get(target)
+        if own is not None:
+            return own
+        if target is operator.getitem or target.__module__ in ("_operator", "operator"):
+            return lambda *args: packed(target(*opened(args)))
+        if (
+            target.__module__ == "math"
+            or isinstance(target, np.ufunc)
+            or hasattr(np, target.__name__)
+        ):
+            return getattr(self._xp, MATH.get(target.__name__, target.__name__))
+        raise XlaError("compile", f"{target.__name__} has no counterpart in JAX")
+
+
+MISTAKES = (TypeError, AttributeError, NotImplementedError)
+MATH = {"pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+SHAPED: dict[str, Callable[..., Any]] = {
+    "expand": lambda xp, x, shape: xp.broadcast_to(x, shape),
+    **dict.fromkeys(
+        ("reshape", "view", "unsqueeze", "squeeze", "flatten"),
+        lambda xp, x, shape: xp.reshape(x, shape),
+    ),
+}
+"""Ops whose definition asks NumPy about memory; the graph knows the shape of the result."""
+
+
+def written(x: Cell, index: Any, values: Any) -> Cell:
+    """A copy in which values stand at an index."""
+    return Cell(x.array.at[opened(index)].set(opened(values)))
+
+
+def added_at(x: Cell, index: Any, values: Any) -> Cell:
+    """A copy with values added at an index, as often as it occurs."""
+    return Cell(x.array.at[opened(index)].add(opened(values)))
+
+
+OWN: dict[Any, Callable[..., Any]] = {
+    primitives.written: written,
+    primitives.added_at: added_at,
+    primitives.take: lambda x, index: Cell(x.array[opened(index)]),
+    primitives.copied: lambda x: Cell(x.array),
+    primitives.converted: lambda x, dtype: Cell(x.array.astype(dtype)),
+    primitives.filled: lambda x, values: Cell(0 * x.array + opened(values)),
+    primitives.item: lambda x: x.array.reshape(()),
+    primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + opened(number)),
+    math.pow: operator.pow,
+}
+"""What stands for the functions of graphs that are no ops."""
+
+
+def given(value: Any, node: Any) -> Any:
+    """Return an output as NumPy's; a copy, because JAX's memory cannot be written."""
+    meta = getattr(node, "meta", {})
+    return value.item() if meta.get("number") else np.array(value)
+
+
+def wide_numbers(jax: Any) -> Any:
+    """Let JAX compute with float64 and int64 inside the block."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    import jax.experimental  # where it was before JAX 0.8
+
+    return jax.experimental.enable_x64(True)
+
+
+def lower_jax(graph: Any) -> Xla:
+    """Hand a graph to XLA: what `backend="jax"` does."""
+    return Xla(graph)

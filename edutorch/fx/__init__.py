@@ -1,0 +1,23 @@
+"""Computations as data: graphs that are captured, read, changed, drawn and run.
+
+captured = fx.capture(step, x)       # what really ran, op by op, with shapes
+traced = fx.symbolic_trace(model)    # what would run, as torch.fx shows it
+"""
+
+from __future__ import annotations
+
+from . import passes
+from .capture import capture
+from .graph import Graph
+from .graph_module import GraphModule
+from .interpreter import Interpreter, Transformer
+from .node import Node, map_aggregate, map_arg
+from .proxy import Proxy, TraceError
+from .rewriting import replace_pattern
+from .tracer import Tracer, has_side_effect, symbolic_trace, wrap
+
+__all__ = [
+    "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "TraceError", "Tracer", "Transformer",
+    "capture", "has_side_effect", "map_aggregate", "map_arg", "passes", "replace_pattern",
+    "symbolic_trace", "wrap",
+]  # fmt: skip

@@ -1,0 +1,389 @@
+"""Captures what a function computes by running it once.
+
+    captured = fx.capture(step, x, y)
+    captured.graph.print_tabular()
+
+The run is a real one: its result is the function's, and what it writes is written. Beside
+it a graph is made of every op that ran: forward, backward and optimizer alike, with real
+shapes. Where the function looks at numbers (`if loss > 1`, `loss.item()`) no graph can
+stand for it, and `reasons` says where.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from ..core.autograd import LEAF, clock
+from ..core.tensor import Tensor
+from ..modes import current
+from ..utils._pytree import tree_flatten, tree_unflatten
+from . import gradients, primitives
+from .captured import (
+    Captured,
+    Input,
+    Output,
+    argument_names,
+    flat_tensors,
+    hooked,
+    is_plain,
+    one_step_away,
+    python_random,
+)
+from .graph import described
+from .node import Node
+from .reach import Reach
+from .traced import TracedArray, TracedNumber
+from .tracing import Tracer
+from .watching import GRAD, watched
+
+__all__ = ["Capturing", "capture"]
+
+
+def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Captured:
+    """Run `fn` once, and return the graph of what it computed.
+
+    Args:
+        fn: a function or a module; it may run backward and step optimizers.
+        args, kwargs: what it is called with: tensors, and any other values.
+
+    Raises: what `fn` raises.
+
+    >>> captured = fx.capture(lambda x: (x * 2).relu(), ones(3))
+    >>> print(captured.graph.python_code().src.strip())
+    def forward(self, x):
+        mul = torch.mul(x, 2);  x = None
+        relu = torch.relu(mul);  mul = None
+        return (relu,)
+    """
+    return Capturing(fn, args, kwargs).run()
+
+
+class Capturing:
+    """One capture while it goes on."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        others = [each for each in tree_flatten((args, kwargs))[0] if not isinstance(each, Tensor)]
+        self.reach = Reach(function, others)
+        self.tracer = Tracer()
+        self.tracer.module_names = self.reach.modules
+        self.watch = watched(self.tracer, self.announce, list(self.reach.scopes.values()))
+        self.captured = Captured(self.tracer.graph, reach=self.reach)
+        self.sources: dict[Any, Input] = {}  # by placeholder
+        self.numbers: list[tuple[dict[str, Any], str, Any]] = []
+        self.start = clock()
+        self.started = False
+        self.steps: dict[int, Tensor] = {}  # what stands for arguments that have a past
+
+    def announce(self, tensor: Tensor) -> str | None:
+        """Say how a tensor that is touched for the first time will be found again."""
+        for owner, before, _ in self.watch.grads.values():
+            if before is tensor:
+                known = self.reach.tensors.get(id(owner))
+                name = f"{known[0]}.grad" if known else "grad"
+                return name if known or self.is_argument(owner) else None
+        known = self.reach.tensors.get(id(tensor))
+        return None if known is None else known[0]
+
+    def is_argument(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is one of the arguments."""
+        return any(each is tensor for each in flat_tensors((self.args, self.kwargs)))
+
+    # The run --------------------------------------------------------------------------------
+
+    def run(self) -> Captured:
+        """Run the function and finish the graph."""
+        captured, tracer = self.captured, self.tracer
+        captured.reasons = tracer.reasons
+        self.look_at_reach()
+        mode = current()
+        states, randomness = [len(each.state) for each in self.reach.optimizers], python_random()
+        for optimizer in self.reach.optimizers:
+            optimizer._scratch = {}
+            optimizer.at_once = None  # kernels do not take traced arrays
+        for index, value in enumerate(tree_flatten((self.args, self.kwargs))[0]):
+            past = isinstance(value, Tensor) and value._node is not None
+            if past and value._node is not LEAF and current().grad:
+                self.steps[index] = one_step_away(value)
+        with self.watch:
+            try:
+                args, kwargs = self.arguments()
+                self.learning_rates()
+                self.started = True
+                captured.result = capture_run(self.function, args, kwargs)
+            except BaseException:
+                tracer.done = True
+                tracer.restore()
+                self.restore()
+                raise
+            finally:
+                self.put_numbers_back()
+                for optimizer in self.reach.optimizers:
+                    optimizer._scratch = {}
+                    vars(optimizer).pop("at_once", None)
+            leaves, captured.spec = tree_flatten(captured.result)
+            self.finish(leaves)
+        gradients.let_go(flat_tensors(captured.result), self.start)
+        if current() is not mode and current() != mode:
+            captured.reasons.append(("the function leaves other modes in force", "?"))
+        captured.again = states != [len(each.state) for each in self.reach.optimizers]
+        changed = self.reach.changed()
+        if changed:
+            captured.reasons.append((f"the function changes something: {changed}", "?"))
+            captured.changes = True
+        if python_random() != randomness:
+            text = "random numbers are drawn from Python's or NumPy's own generator"
+            captured.reasons.append((text, "?"))
+            captured.changes = True
+        self.look_for_escaped()
+        return captured
+
+    def look_at_reach(self) -> None:
+        """Note what in the function's reach no graph can stand for, and who wants gradients."""
+        self.pasts = [(each, each._node) for _, each in self.reach.tensors.values()]
+        reach = self.reach
+        for wrong, text in (
+            (reach.too_much, "it can reach too many things"),
+            (reach.iterators, f"it can go on with an iterator: {', '.join(reach.iterators)}"),
+            (any(hooked(each) for each in reach.optimizers), "an optimizer has hooks"),
+        ):
+            if wrong:
+                self.captured.reasons.append((text, "?"))
+
+    def arguments(self) -> tuple[Any, Any]:
+        """Lift every tensor among the arguments; those with a past get one more step."""
+        names = argument_names(self.function, self.args, self.kwargs)
+        leaves, spec = tree_flatten((self.args, self.kwargs))
+        for index, value in enumerate(leaves):
+            if not isinstance(value, Tensor):
+                continue
+            name = names[index]
+            if index in self.steps:
+                value = leaves[index] = self.steps[index]
+            traced = self.lift(value, name, index)
+            traced.node.meta["argument"] = index
+        if self.steps:
+            return tree_unflatten(leaves, spec)
+        return self.args, self.kwargs
+
+    def lift(self, tensor: Tensor, name: str, index: int) -> TracedArray:
+        """Make a tensor an input of the graph."""
+        before = self.watch.announce
+        self.watch.announce = lambda _: name
+        try:
+            traced: Any = tensor._array
+        finally:
+            self.watch.announce = before
+        if not isinstance(traced, TracedArray):
+            self.tracer.poison("an argument is not an ordinary tensor on the CPU")
+            return self.tracer.placeholder(name, getattr(traced, "_values", traced))
+        self.sources.setdefault(traced.node, Input("argument", name, index, tensor))
+        return traced
+
+    def learning_rates(self) -> None:
+        """Let the learning rates of optimizers be inputs: schedulers change them."""
+        for number, optimizer in enumerate(self.reach.optimizers):
+            for index, group in enumerate(optimizer.param_groups):
+                if isinstance(group.get("lr"), float | int) and type(group["lr"]) is not bool:
+                    name = f"lr_{number}_{index}" if number or index else "lr"
+                    traced = self.tracer.number(name, group["lr"])
+                    self.numbers.append((group, "lr", (group["lr"], traced)))
+                    self.sources[traced.node] = Input("number", name, holder=group, key="lr")
+                    group["lr"] = traced
+
+    def put_numbers_back(self) -> None:
+        """Give the optimizers their learning rates again, as Python's numbers."""
+        for group, key, (value, traced) in self.numbers:
+            now = group[key]
+            group[key] = value
+            if now is not traced:
+                group[key] = now.value if isinstance(now, TracedNumber) else now
+                self.tracer.reasons.append((f"the function changes the {key} of an optimizer", "?"))
+
+    def restore(self) -> None:
+        """Undo what was noticed, after an error: gradients and generators are as they were."""
+        for generator, state in self.watch.generators.values():
+            generator.__dict__["random"].set_state(state)
+        for tensor, before, _ in self.watch.grads.values():
+            GRAD.__set__(tensor, before)
+
+    @staticmethod
+    def output(kind: str) -> Output:
+        """Return a new output of one kind."""
+        return Output(kind)
+
+    # The end ---------------------------------------------------------------------------------
+
+    def finish(self, leaves: list[Any]) -> None:
+        """Turn what was returned, written and accumulated into the outputs of the graph."""
+        captured, tracer = self.captured, self.tracer
+        nodes: list[Node] = []
+        tensors: list[Tensor] = []
+        seen: dict[int, int] = {}
+        inputs = {id(t): traced for t, traced in self.watch.lifted}
+        for index, value in enumerate(leaves):
+            if isinstance(value, TracedNumber):
+                tracer.poison("it returns a number that changes from call to call")
+                captured.leaves.append(("value", value.value))
+            elif type(value) is not Tensor and id(value) not in inputs:
+                if not is_plain(value):
+                    tracer.poison(f"it returns a {type(value).__name__}")
+                captured.leaves.append(("value", value))
+            elif id(value) in seen:
+                captured.leaves.append(("same", seen[id(value)]))
+            elif id(value) in inputs:
+                captured.leaves.append(("input", inputs[id(value)]))
+            else:
+                seen[id(value)] = index
+                traced: Any = value._array
+                if not isinstance(traced, TracedArray):
+                    tracer.poison("it returns a tensor that is not an ordinary one on the CPU")
+                    captured.leaves.append(("value", value))
+                    continue
+                captured.leaves.append(("tensor", len(nodes)))
+                captured.outputs.append(Output("result", index, value))
+                nodes.append(self.own(traced))
+                tensors.append(value)
+        self.shared_memory(tensors)
+        lifted = [tensor for tensor, _ in self.watch.lifted]
+        for tensor, node in [*self.pasts, *zip(lifted, self.watch.nodes, strict=True)]:
+            if tensor._node is not node:
+                tracer.poison("a tensor from outside gets a past, or begins to want a gradient")
+        boundary = tracer.graph._root.prev
+        back = None
+        wanting = [each for each in tensors if each._node is not None and each._node is not LEAF]
+        if wanting and not tracer.reasons:
+            back = gradients.backward_nodes(self, tensors)
+        self.writes_and_gradients(nodes)
+        self.number_inputs()
+        captured.original = tracer.graph
+        if back is None:
+            tracer.graph.output(tuple(nodes))
+            tracer.graph.lint()
+        else:
+            captured.graph, captured.backward = gradients.split(self, nodes, boundary, back)
+            found = [each for _, each in back.found if each is not None]
+            tracer.graph.output((*nodes, *found))
+        captured.leaves = [
+            (kind, self.input_number(what) if kind == "input" else what)
+            for kind, what in captured.leaves
+        ]
+
+    def own(self, traced: TracedArray) -> Node:
+        """Return the node of a result; a constant is copied, for users may write into results."""
+        node, root = traced.node, traced.memory.root
+        if root.node.op != "get_attr":
+            return node
+        copied = self.tracer.record(primitives.copied, (traced,), {})
+        copied.meta.update(described(traced.held))
+        return copied
+
+    def shared_memory(self, tensors: list[Tensor]) -> None:
+        """Note which results show the memory of an input or of an earlier result."""
+        arrays: list[Any] = [each._array for each in tensors]
+        for position, array in enumerate(arrays):
+            if not isinstance(array, TracedArray):
+                continue
+            output = [each for each in self.captured.outputs if each.kind == "result"][position]
+            for number, (_, traced) in enumerate(self.tracer.inputs):
+                if traced is not None and traced.memory is array.memory:
+                    held = array.held
+                    offset = held.ctypes.data - traced.held.ctypes.data
+                    output.shares = number
+                    output.view = (held.shape, held.strides, offset, held.dtype)
+                    break
+            else:
+                for earlier in range(position):
+                    if arrays[earlier].memory is array.memory:
+                        output.shares = -2 - earlier
+                        break
+
+    def writes_and_gradients(self, nodes: list[Node]) -> None:
+        """Add what was written into inputs, and new gradients, to the outputs."""
+        captured, tracer = self.captured, self.tracer
+        for number, (placeholder, traced) in enumerate(list(tracer.inputs)):
+            if traced is not None and traced.node is not placeholder:
+                tracer.graph.writes[len(nodes)] = number
+                captured.outputs.append(Output("write", number))
+                nodes.append(traced.node)
+        for tensor, before, read in self.watch.grads.values():
+            now = GRAD.__get__(tensor)
+            known = id(tensor) in self.reach.tensors or self.is_argument(tensor)
+            if (read or now is not before) and not known:
+                tracer.poison("the gradient of a tensor changes that nobody will find again")
+            if read:
+                captured.grads.append(
+                    (tensor, None if before is None else tuple(before._array.shape))
+                )
+            if now is before:
+                continue
+            if now is None:
+                captured.dropped.append(tensor)
+            else:
+                array: Any = now._array
+                captured.outputs.append(Output("grad", tensor=tensor))
+                nodes.append(array.node)
+
+    def number_inputs(self) -> None:
+        """Describe every placeholder, in the order of the graph."""
+        tracer, captured = self.tracer, self.captured
+        lifted = {id(traced): tensor for tensor, traced in reversed(self.watch.lifted)}
+        known = dict(tracer.inputs)
+        order = [n for n in tracer.graph.nodes if n.op == "placeholder" and n in known]
+        for node in [n for n in order if n.meta.get("number") and not n.users]:
+            order.remove(node)
+            tracer.graph.erase_node(node)
+        traced_of = dict(tracer.inputs)
+        numbers = {node: i for i, (node, _) in enumerate(tracer.inputs)}
+        place = {numbers[node]: i for i, node in enumerate(order)}
+        tracer.inputs = [(node, traced_of[node]) for node in order]
+        for node in order:
+            source = self.sources.get(node)
+            if source is None:
+                tensor = lifted.get(id(traced_of[node]))
+                source = self.source_of(tensor, node)
+            captured.inputs.append(source)
+        tracer.graph.writes = {pos: place[n] for pos, n in tracer.graph.writes.items()}
+        for output in captured.outputs:
+            if output.kind == "write":
+                output.index = place[output.index]
+            elif output.shares >= 0:
+                output.shares = place[output.shares]
+
+    def source_of(self, tensor: Any, node: Node) -> Input:
+        """Say how a tensor that is no argument is found in each call."""
+        for owner, before, _ in self.watch.grads.values():
+            if before is tensor and before is not None:
+                return Input("grad", str(node.target), tensor=owner)
+        return Input("tensor", str(node.target), tensor=tensor)
+
+    def input_number(self, traced: TracedArray) -> int:
+        """Return the number of the input that a traced array is."""
+        return next(i for i, (_, each) in enumerate(self.tracer.inputs) if each is traced)
+
+    def look_for_escaped(self) -> None:
+        """Find tensors made inside that something outside still holds."""
+        captured = self.captured
+        if captured.reasons or captured.backward is not None or captured.spent:
+            return
+        results = flat_tensors(captured.result)
+        outside = {id(each) for each in results} | {id(each._base) for each in results}
+        outside |= {id(tensor) for tensor, _ in self.watch.lifted}
+        outside |= {id(GRAD.__get__(t)) for t, _, _ in self.watch.grads.values()}
+        for attempt in ("first", "after collecting what only refers to itself"):
+            alive = [reference() for reference in self.watch.tensors]
+            kept = [each for each in alive if each is not None and id(each) not in outside]
+            if not kept or captured.again:
+                return
+            if attempt == "first":
+                del alive, kept
+                gc.collect()
+        text = f"a tensor of shape {tuple(kept[0].shape)} made inside is kept somewhere"
+        captured.reasons.append((text, "?"))
+
+
+def capture_run(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call the function. (Frames above this one are not the user's.)"""
+    return function(*args, **kwargs)

@@ -1,0 +1,230 @@
+"""The gradients of a captured function, as a graph of their own.
+
+Where a result has a past, the derivative rules run once on traced arrays, right after the
+function. What they compute becomes the graph `backward`; what it needs from before becomes
+"saved" outputs of the forward graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.autograd import LEAF
+from ..core.engine import Engine, conjugated
+from ..core.tensor import Tensor
+from . import primitives
+from .graph import Graph, described
+from .node import Node
+from .traced import TracedArray
+
+if TYPE_CHECKING:
+    from .capture import Capturing
+
+__all__ = ["Backward", "split"]
+
+
+@dataclass
+class Backward:
+    """The graph of the gradients.
+
+    Its inputs are the `saved` values, ("input", number) or ("output", position) of the
+    forward graph, and a gradient for each output in `roots`; its outputs the gradients of
+    the inputs in `targets` (None: there is none).
+    """
+
+    graph: Graph
+    saved: list[tuple[str, int]] = field(default_factory=list)
+    roots: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+
+
+@dataclass
+class BackwardNodes:
+    """The nodes of the gradients, still in the one graph."""
+
+    roots: list[int]
+    starts: list[Node]
+    found: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
+
+
+def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes | None:
+    """Run the rules behind the results, and return the nodes of the gradients."""
+    tracer, captured = capturing.tracer, capturing.captured
+    targets: dict[Any, Node] = {}  # what the graph knows an input by -> its placeholder
+    for tensor, traced in capturing.watch.lifted:
+        if tensor._node is LEAF:
+            targets[tensor] = traced._node or traced.node
+        elif tensor._node is not None and tensor._node._order > capturing.start:
+            targets[tensor._node] = traced._node or traced.node
+    placeholders = {id(traced): node for node, traced in tracer.inputs if traced is not None}
+    for tensor, traced in capturing.watch.lifted:
+        edge = tensor if tensor._node is LEAF else tensor._node
+        if edge is not None and edge in targets:
+            targets[edge] = placeholders[id(traced)]
+    roots, starts, edges, partials = [], [], [], []
+    for position, tensor in enumerate(tensors):
+        node = tensor._node
+        if node is None or node is LEAF:
+            continue
+        nodes = behind(node, capturing.start, targets)
+        if any(each.holds and each.saved is None for each in nodes):
+            captured.spent.append(position)
+            continue
+        if any(each.hooks for each in nodes):
+            tracer.poison("a hook is hung on a tensor that is made inside")
+            return None
+        if tensor._array.dtype.kind == "c":
+            tracer.poison("gradients of complex results are wanted")
+            return None
+        held = np.ones(tensor._array.shape, tensor._array.dtype)
+        start = tracer.graph.placeholder(f"grad_{len(roots)}")
+        start.meta.update(described(held), line=None, module="", phase="backward")
+        traced = TracedArray(tracer.backend, held, start)
+        tracer.keep.append(held)
+        roots.append(position)
+        starts.append(start)
+        edges.append(node)
+        partials.append(traced)
+    if not roots:
+        return None
+    gradients = run_rules(capturing, edges, partials, targets)
+    return BackwardNodes(roots, starts, [
+        (node, None if gradients.get(edge) is None else gradients[edge].node)
+        for edge, node in targets.items()
+    ])  # fmt: skip
+
+
+def behind(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
+    """Return the nodes behind a root that were made since `start`, up to the targets."""
+    seen: set[Any] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen or node._order <= start or node in targets:
+            continue
+        seen.add(node)
+        stack.extend(each for each in node.edges if each is not None)
+    return list(seen)
+
+
+def run_rules(
+    capturing: Capturing, edges: list[Any], partials: list[Any], targets: dict[Any, Node]
+) -> dict[Any, Any]:
+    """Let the engine run from the roots to the targets; return the gradient of each target."""
+    nodes = {each for edge in edges for each in behind(edge, capturing.start, targets)}
+    wanted: set[Any] = set(targets)
+    for node in sorted(nodes, key=lambda node: node._order):
+        if any(each in wanted for each in node.edges if each is not None):
+            wanted.add(node)
+    steps = dict.fromkeys(edge for edge in targets if edge._order)
+    engine = Engine(False, True, wanted, steps)
+    pairs = [(e, p) for e, p in zip(edges, partials, strict=True) if e in wanted]
+    if pairs:
+        engine.run(tuple(e for e, _ in pairs), [p for _, p in pairs])
+    found: dict[Any, Any] = dict(engine.captured)
+    for leaf in engine.leaves:
+        found[leaf] = engine.waiting.pop(leaf)
+    return {
+        edge: None if g is None else (conjugated(g, False) if edge._order else g)
+        for edge, g in found.items()
+    }
+
+
+def split(
+    capturing: Capturing, results: list[Node], boundary: Node, back: BackwardNodes
+) -> tuple[Graph, Backward]:
+    """Part the one graph into that of the function and that of the gradients."""
+    whole = capturing.tracer.graph
+    before = up_to(whole, boundary) | ancestors(results)
+    gradients = [node for _, node in back.found if node is not None]
+    needed = ancestors(gradients)
+    starts = set(back.starts)
+    own = needed - before - starts
+    later = [node for node in whole.nodes if node in own]
+    inside = starts | set(later)
+    used = [each for node in later for each in node.all_input_nodes]
+    saved = dict.fromkeys(each for each in [*used, *gradients] if each not in inside)
+    forward, copies = Graph(), {}
+    for node in whole.nodes:
+        if node in before and node not in inside:
+            copies[node] = forward.node_copy(node, copies.__getitem__)
+    result = Backward(Graph(), roots=back.roots)
+    ends = [copies[each] for each in results]
+    places = save(capturing, result, forward, copies, list(saved), ends)
+    forward.output(tuple(ends))
+    forward.writes = dict(whole.writes)
+    for node in [*back.starts, *later]:
+        places[node] = result.graph.node_copy(node, places.__getitem__)
+    order = {node: i for i, (node, _) in enumerate(capturing.tracer.inputs)}
+    result.targets = [order[node] for node, g in back.found if g is not None]
+    result.graph.output(tuple(places[g] for _, g in back.found if g is not None))
+    forward.lint()
+    result.graph.lint()
+    return forward, result
+
+
+def save(
+    capturing: Capturing, result: Backward, forward: Graph, copies: dict[Node, Node],
+    saved: list[Node], ends: list[Node],
+) -> dict[Node, Node]:  # fmt: skip
+    """Make what backward needs its inputs, and outputs of the forward graph where it is not
+    an input of that too; return the backward graph's node for each."""
+    whole, outputs = capturing.tracer.graph, capturing.captured.outputs
+    written = {capturing.tracer.inputs[number][0] for number in whole.writes.values()}
+    numbers = {node: i for i, node in enumerate(n for n in forward.nodes if n.op == "placeholder")}
+    places: dict[Node, Node] = {}
+    for node in saved:
+        if node.op == "get_attr":
+            places[node] = result.graph.node_copy(node)
+            continue
+        places[node] = result.graph.placeholder(node.name)
+        places[node].meta = dict(node.meta)
+        if node.op == "placeholder" and node not in written:
+            result.saved.append(("input", numbers[copies[node]]))
+            continue
+        result.saved.append(("output", len(ends)))
+        outputs.append(capturing.output("saved"))
+        value = copies[node]
+        if node.op == "placeholder":  # it is written, and backward needs what it was
+            value = forward.call_function(primitives.copied, (value,))
+            value.meta = dict(node.meta)
+        ends.append(value)
+    return places
+
+
+def up_to(graph: Graph, boundary: Node) -> set[Node]:
+    """Return the nodes up to one of them."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        found.add(node)
+        if node is boundary:
+            break
+    return found
+
+
+def ancestors(nodes: list[Node]) -> set[Node]:
+    """Return the nodes and everything they are computed from."""
+    seen: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.all_input_nodes
+    return seen
+
+
+def let_go(results: list[Tensor], start: int) -> None:
+    """Put ordinary arrays in the place of traced ones in what the result's past has saved."""
+    for tensor in results:
+        if tensor._node is None or tensor._node is LEAF:
+            continue
+        for node in behind(tensor._node, start, {}):
+            saved = node.saved
+            if type(saved) is tuple and any(isinstance(each, TracedArray) for each in saved):
+                node.saved = tuple(
+                    each.held if isinstance(each, TracedArray) else each for each in saved
+                )

@@ -1,0 +1,386 @@
+"""A computation as a list of steps that can be read, changed, drawn and run."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .node import Node, map_arg, qualified
+from .writing import PythonCode, write_function
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """What a function computes, as a list of `Node`s in order.
+
+    A captured graph (`fx.capture`) is flat: its functions are ops, nothing is written in
+    place, and what changes from outside comes in and goes out by name: `constants` holds
+    arrays that never change, `writes` says which output belongs into which input's memory.
+
+    >>> graph = fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> _ = graph.output(graph.call_function(mul, (x, 2)))
+    >>> print(graph)
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %mul : [num_users=1] = call_function[target=torch.mul](args = (%x, 2), kwargs = {})
+        return %mul
+    """
+
+    def __init__(self, owning_module: Any = None, tracer_cls: Any = None) -> None:
+        self.owning_module, self._tracer_cls = owning_module, tracer_cls
+        self.constants: dict[str, np.ndarray] = {}
+        self.writes: dict[int, int] = {}
+        self._root = Node(self, "", "output", "output")
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._insert: Callable[[Node], None] = self._root.prepend
+
+    # Its nodes --------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes in order: a list that may change while one walks along it."""
+        return Nodes(self)
+
+    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
+        """Return the nodes of one kind (with one target)."""
+        return [
+            node for node in self.nodes
+            if node.op == op and (target is None or node.target == target)
+        ]  # fmt: skip
+
+    def output_node(self) -> Node:
+        """Return the node that says what is returned.
+
+        Raises: RuntimeError: there is none yet.
+        """
+        last = self._root.prev
+        if last is self._root or last.op != "output":
+            raise RuntimeError("Graph: it has no output node; end it with graph.output(value)")
+        return last
+
+    # Adding ------------------------------------------------------------------------------
+
+    def create_node(
+        self, op: str, target: Any, args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None, name: str | None = None, type_expr: Any = None,
+    ) -> Node:  # fmt: skip
+        """Add a node where the next one belongs (see `inserting_before`).
+
+        Raises: ValueError: an argument is a node of another graph.
+        """
+        wanted = name or (target if isinstance(target, str) else getattr(target, "__name__", "v"))
+        node = Node(self, "", op, target, args or (), kwargs, type_expr)
+        for each in node.all_input_nodes:
+            if each.graph is not self:
+                node._update((), {})
+                raise ValueError(f"Graph: the argument {each.name} belongs to another graph")
+        node.name = self._free_name(wanted)
+        self._insert(node)
+        return node
+
+    def _free_name(self, wanted: str) -> str:
+        """Return a name that no other node has and that is none of Python's own."""
+        name = re.sub(r"[^0-9a-zA-Z_]+", "_", snake_case(wanted)) or "v"
+        if name[0].isdigit():
+            name = f"_{name}"
+        stem, _, number = name.rpartition("_")
+        if stem and number.isdigit():
+            base, count = stem, int(number)
+        else:
+            base, count = name, self._counts.get(name, 0)
+        candidate = name
+        while candidate in self._names or taken(candidate):
+            count += 1
+            candidate = f"{base}_{count}"
+        self._counts[base] = max(count, self._counts.get(base, 0))
+        self._names.add(candidate)
+        return candidate
+
+    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+        """Add an argument."""
+        args = () if default_value is ... else (default_value,)
+        return self.create_node("placeholder", name, args, name=name, type_expr=type_expr)
+
+    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+        """Add a parameter, buffer or constant, by its path."""
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_function(
+        self, the_function: Callable[..., Any], args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None, type_expr: Any = None, name: str | None = None,
+    ) -> Node:  # fmt: skip
+        """Add a call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
+
+    def call_method(
+        self, method_name: str, args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None, type_expr: Any = None,
+    ) -> Node:  # fmt: skip
+        """Add a call of a method of the first argument."""
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_module(
+        self, module_name: str, args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None, type_expr: Any = None,
+    ) -> Node:  # fmt: skip
+        """Add a call of a module, by its path."""
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Node:
+        """Add an array that never changes."""
+        node = self.create_node("get_attr", "", name=name)
+        node.target = node.name
+        self.constants[node.name] = array
+        node.meta.update(described(array))
+        return node
+
+    def output(self, result: Any, type_expr: Any = None) -> Node:
+        """Say what is returned: the last node."""
+        return self.create_node("output", "output", (result,), type_expr=type_expr)
+
+    def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
+        """Add a copy of a node of any graph; `arg_transform` says what its inputs are here."""
+        args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
+        copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+        copied.meta = dict(node.meta)
+        name = str(node.target)
+        if node.op == "get_attr" and name in node.graph.constants:
+            array = node.graph.constants[name]
+            if self.constants.get(name, array) is not array:
+                copied.target = name = copied.name
+            self.constants[name] = array
+        return copied
+
+    def graph_copy(
+        self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
+    ) -> Any:
+        """Add copies of all nodes of `g` that `val_map` lacks; return what `g` returns."""
+        for node in g.nodes:
+            if node in val_map:
+                continue
+            if node.op == "output":
+                result = map_arg(node.args[0], val_map.__getitem__)
+                return (result, node) if return_output_node else result
+            val_map[node] = self.node_copy(node, val_map.__getitem__)
+        return None
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Graph:
+        copied = Graph(self.owning_module, self._tracer_cls)
+        found: dict[Node, Node] = {}
+        for node in self.nodes:
+            found[node] = copied.node_copy(node, found.__getitem__)
+            found[node].name = node.name
+        copied._names, copied._counts = set(self._names), dict(self._counts)
+        copied.writes = dict(self.writes)
+        return copied
+
+    def __reduce__(self) -> Any:
+        rows = [
+            (node.op, node.name, node.target, map_arg(node.args, Name), map_arg(node.kwargs, Name))
+            for node in self.nodes
+        ]
+        return from_rows, (rows, self.constants, self.writes)
+
+    @contextmanager
+    def inserting_before(self, n: Node | None = None) -> Iterator[None]:
+        """Inside the block new nodes come before `n` (None: at the very beginning)."""
+        before = self._insert
+        self._insert = (self._root.next if n is None else n).prepend
+        try:
+            yield
+        finally:
+            self._insert = before
+
+    @contextmanager
+    def inserting_after(self, n: Node | None = None) -> Iterator[None]:
+        """Inside the block new nodes come behind `n`, one after the other."""
+        before, behind = self._insert, n or self._root
+        last = [behind]
+
+        def insert(node: Node) -> None:
+            last[0].append(node)
+            last[0] = node
+
+        self._insert = insert
+        try:
+            yield
+        finally:
+            self._insert = before
+
+    # Removing -----------------------------------------------------------------------------
+
+    def erase_node(self, to_erase: Node) -> None:
+        """Remove a node.
+
+        Raises: RuntimeError: another node uses it.
+        """
+        if to_erase.users:
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in "
+                f"the graph: {', '.join(map(str, to_erase.users))}; "
+                "let them use another node first: replace_all_uses_with"
+            )
+        if to_erase._erased:
+            return
+        to_erase._update((), {})
+        to_erase._unlink()
+        to_erase._erased = True
+        self._names.discard(to_erase.name)
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
+        """Remove what nobody uses, from the end on; say whether anything went."""
+        keep = is_impure_node or Node.is_impure
+        changed = False
+        for node in reversed(self.nodes):
+            if not node.users and not keep(node) and node.op not in ("placeholder", "output"):
+                self.erase_node(node)
+                changed = True
+        return changed
+
+    # Checking and reading --------------------------------------------------------------------
+
+    def lint(self) -> None:
+        """Check that the graph is well formed.
+
+        Raises: RuntimeError: a node is used before it is made, two have one name, …
+        """
+        seen: set[Node] = set()
+        names: set[str] = set()
+        for node in self.nodes:
+            if node.graph is not self:
+                raise RuntimeError(f"Node {node} does not belong to this Graph")
+            if node.name in names:
+                raise RuntimeError(f"Node redefined name {node.name}")
+            for each in node.all_input_nodes:
+                if each not in seen:
+                    raise RuntimeError(
+                        f"Argument '{each}' of Node '{node}' was used before it has been defined"
+                    )
+                if node not in each.users:
+                    raise RuntimeError(f"Node '{each}' does not know its user '{node}'")
+            if node.op == "output" and node.next is not self._root:
+                raise RuntimeError(f"output node {node} is not the last one")
+            flat = self.owning_module is None and bool(self.constants)
+            if node.op == "get_attr" and flat and node.target not in self.constants:
+                raise RuntimeError(f"Node {node} names no constant: {node.target}")
+            seen.add(node)
+            names.add(node.name)
+
+    def python_code(self, root_module: str = "self") -> PythonCode:
+        """Return the graph as Python: the text of a function `forward`, and what it refers to."""
+        return write_function(self, root_module)
+
+    def print_tabular(self) -> None:
+        """Print the nodes as a table, with shapes and types where they are known."""
+        print(self.table())
+
+    def table(self) -> str:
+        """Return the text that `print_tabular` prints."""
+        shaped = any("shape" in node.meta for node in self.nodes)
+        head = ["opcode", "name", "target", "args", "kwargs"] + ["value"] * shaped
+        rows = [head]
+        for node in self.nodes:
+            kwargs = dict(node.kwargs)
+            rows.append([
+                node.op, node.name, qualified(node.target), shortened(node.args), shortened(kwargs),
+                *([value_text(node)] if shaped else []),
+            ])  # fmt: skip
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        rows.insert(1, ["-" * width for width in widths])
+        lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __str__(self) -> str:
+        lines = [f"    {node.format_node()}" for node in self.nodes]
+        return "\n".join(["graph():", *lines])
+
+
+class Nodes:
+    """The nodes of a graph in order, also backwards: `reversed(graph.nodes)`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def __iter__(self) -> Iterator[Node]:
+        node = self.graph._root._next
+        while node is not self.graph._root:
+            following = node._next
+            yield node
+            node = following if node._erased else node._next
+
+    def __reversed__(self) -> Iterator[Node]:
+        node = self.graph._root._prev
+        while node is not self.graph._root:
+            following = node._prev
+            yield node
+            node = following if node._erased else node._prev
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Name(str):
+    """The name of a node, where the node itself cannot be saved."""
+
+    def __new__(cls, node: Any) -> Name:
+        return str.__new__(cls, getattr(node, "name", node))
+
+
+def from_rows(rows: Any, constants: dict[str, np.ndarray], writes: dict[int, int]) -> Graph:
+    """Make a graph again of what pickling wrote of its nodes."""
+    from .node import map_aggregate
+
+    graph, found = Graph(), {}
+
+    def node_again(value: Any) -> Any:
+        return found[str(value)] if isinstance(value, Name) else value
+
+    for op, name, target, args, kwargs in rows:
+        args, kwargs = map_aggregate(args, node_again), map_aggregate(kwargs, node_again)
+        node = found[name] = graph.create_node(op, target, args, kwargs, name)
+        node.name = name
+    graph.constants, graph.writes = constants, writes
+    return graph
+
+
+def snake_case(name: str) -> str:
+    """Write a name in lower case: LayerNorm becomes layer_norm."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def taken(name: str) -> bool:
+    """Say whether Python uses the name itself."""
+    return keyword.iskeyword(name) or name in vars(builtins) or name in ("self", "torch")
+
+
+def described(array: Any) -> dict[str, Any]:
+    """Return what a node notes of an array: its shape, type, steps in memory and device."""
+    return {
+        "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
+        "device": "cpu",
+    }  # fmt: skip
+
+
+def value_text(node: Node) -> str:
+    """Return type and shape of a node's value as text, such as float32[3, 4]."""
+    if "shape" in node.meta:
+        return f"{node.meta['dtype']}{list(node.meta['shape'])}"
+    return "number" if node.meta.get("number") else ""
+
+
+def shortened(value: Any, longest: int = 60) -> str:
+    """Return the text of arguments, cut where it is too long for a table."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

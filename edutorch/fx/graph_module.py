@@ -1,0 +1,164 @@
+"""A module whose `forward` is a graph."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+from typing import Any
+
+from ..core.tensor import Tensor, wrap
+from ..nn import Buffer, Module, Parameter
+from .graph import Graph
+
+__all__ = ["GraphModule"]
+
+
+class GraphModule(Module):
+    """Runs a graph. Change `graph`, call `recompile`, and the new graph runs.
+
+    Args:
+        root: the module (or a dict by path) that parameters and modules are taken from.
+        graph: what to compute.
+        class_name: how the module calls itself.
+
+    >>> traced = fx.symbolic_trace(lambda x: relu(x) + 1)
+    >>> print(traced.code.strip())
+    def forward(self, x):
+        relu = torch.relu(x);  x = None
+        add = relu + 1;  relu = None
+        return add
+    >>> traced(tensor([-1.0, 2.0]))
+    tensor([1., 3.])
+    """
+
+    def __init__(
+        self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
+    ) -> None:
+        super().__init__()
+        self.__dict__["_name"] = class_name
+        if isinstance(root, Module):
+            self.training = root.training
+        for path in wanted_paths(graph):
+            value = find(root, path) if isinstance(root, Module) else root.get(path)
+            if value is not None:
+                place(self, path, value)
+        for name, array in graph.constants.items():
+            place(self, name, Buffer(wrap(array), persistent=False))
+        self.graph = graph
+
+    def _get_name(self) -> str:
+        return self.__dict__.get("_name", "GraphModule")
+
+    @property
+    def graph(self) -> Graph:
+        """What is computed. Setting it recompiles."""
+        return self.__dict__["_graph"]
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self.__dict__["_graph"] = graph
+        graph.owning_module = self
+        self.recompile()
+
+    @property
+    def code(self) -> str:
+        """The Python text that runs."""
+        return self.__dict__["_code"]
+
+    def recompile(self) -> Any:
+        """Write the graph as Python again; returns the text and what it refers to."""
+        written = self.graph.python_code()
+        self.__dict__["_code"] = written.src
+        file = f"<graph {id(self)}>"
+        # Tracebacks show the lines of the text.
+        linecache.cache[file] = (len(written.src), None, written.src.splitlines(True), file)
+        scope = dict(written.globals)
+        exec(compile(written.src, file, "exec"), scope)
+        self.__dict__["_run"] = scope["forward"]
+        return written
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph."""
+        return self.__dict__["_run"](self, *args, **kwargs)
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """Print the class as Python, and return the text."""
+        body = "".join(f"    {line}\n" for line in self.code.splitlines())
+        text = f"class {self._get_name()}(torch.nn.Module):\n{body}"
+        if print_output:
+            print(text)
+        return text
+
+    def add_submodule(self, target: str, m: Module) -> bool:
+        """Put a module at a path; say whether the path can be used."""
+        if not target or not isinstance(m, Module):
+            return False
+        place(self, target, m)
+        return True
+
+    def delete_submodule(self, target: str) -> bool:
+        """Remove the module at a path; say whether there was one."""
+        *path, name = target.split(".")
+        holder = find(self, ".".join(path)) if path else self
+        if not isinstance(holder, Module) or name not in holder._modules:
+            return False
+        del holder._modules[name]
+        return True
+
+    def delete_all_unused_submodules(self) -> None:
+        """Remove every module that the graph does not reach."""
+        used = set()
+        for path in wanted_paths(self.graph):
+            parts = path.split(".")
+            used |= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+        called = [str(node.target) for node in self.graph.nodes if node.op == "call_module"]
+        for name, _ in list(self.named_modules()):
+            inside = any(name.startswith(f"{path}.") for path in called)
+            if name and name not in used and not inside:
+                self.delete_submodule(name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        root = {path: copy.deepcopy(find(self, path), memo) for path in wanted_paths(self.graph)}
+        copied = GraphModule(root, copy.deepcopy(self.graph), self._get_name())
+        copied.training = self.training
+        return copied
+
+    def __reduce__(self) -> Any:
+        root = {path: find(self, path) for path in wanted_paths(self.graph)}
+        return GraphModule, (root, self.graph, self._get_name())
+
+    def __str__(self) -> str:
+        return f"{super().__repr__()}\n\n{self.code}\n# more with print_readable()"
+
+
+def wanted_paths(graph: Graph) -> list[str]:
+    """Return the paths of the modules, parameters and buffers that a graph names."""
+    paths = [str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")]
+    return list(dict.fromkeys(path for path in paths if path not in graph.constants))
+
+
+def find(root: Any, path: str) -> Any:
+    """Return what lies at a path below a module.
+
+    Raises: AttributeError: there is nothing.
+    """
+    for part in path.split("."):
+        root = getattr(root, part)
+    return root
+
+
+def place(root: Module, path: str, value: Any) -> None:
+    """Put a value at a path below a module, making empty modules on the way."""
+    *path_parts, name = path.split(".")
+    for part in path_parts:
+        if part not in root._modules:
+            root.add_module(part, Module())
+        root = getattr(root, part)
+    if isinstance(value, Module):
+        root.add_module(name, value)
+    elif isinstance(value, Parameter):
+        root.register_parameter(name, value)
+    elif isinstance(value, Tensor):
+        root.register_buffer(name, value)
+    else:
+        setattr(root, name, value)

@@ -1,0 +1,281 @@
+"""One step of a captured computation."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+__all__ = ["Node", "map_aggregate", "map_arg"]
+
+OPCODES = ("placeholder", "get_attr", "call_function", "call_module", "call_method", "output")
+
+
+class Node:
+    """One step of a `Graph`: where a value comes from.
+
+    What `target` is depends on `op`:
+
+        placeholder     the name of an argument
+        get_attr        the path of a parameter, buffer or constant
+        call_function   the function itself
+        call_module     the path of a module
+        call_method     the name of a method of the first argument
+        output          "output"; args[0] is what the function returns
+
+    `args` and `kwargs` hold other nodes (also within tuples, lists, dicts and slices)
+    and plain Python values. `meta` is what is known of the value: "shape", "dtype", …
+
+    >>> graph = fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> y = graph.call_function(relu, (x,))
+    >>> y.all_input_nodes, list(x.users)
+    ([x], [relu])
+    """
+
+    def __init__(
+        self, graph: Graph, name: str, op: str, target: str | Callable[..., Any],
+        args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, return_type: Any = None,
+    ) -> None:  # fmt: skip
+        if op not in OPCODES:
+            raise ValueError(f"Node: op must be one of {', '.join(OPCODES)}, got {op!r}")
+        if op == "call_function" and not callable(target):
+            raise ValueError(f"Node: the target of call_function must be callable, got {target!r}")
+        self.graph, self.name, self.op, self.target = graph, name, op, target
+        self.type = return_type
+        self.users: dict[Node, None] = {}
+        self.meta: dict[str, Any] = {}
+        self._prev = self._next = self
+        self._erased = False
+        self._args: tuple[Any, ...] = ()
+        self._kwargs: dict[str, Any] = {}
+        self._inputs: dict[Node, None] = {}
+        self._update(tuple(args), dict(kwargs or {}))
+
+    # Its place ------------------------------------------------------------------------
+
+    @property
+    def next(self) -> Node:
+        """The step after this one."""
+        return self._next
+
+    @property
+    def prev(self) -> Node:
+        """The step before this one."""
+        return self._prev
+
+    def prepend(self, x: Node) -> None:
+        """Move node `x` right before this one."""
+        if x is self:
+            return
+        x._unlink()
+        before = self._prev
+        before._next, x._prev = x, before
+        x._next, self._prev = self, x
+
+    def append(self, x: Node) -> None:
+        """Move node `x` right behind this one."""
+        self._next.prepend(x)
+
+    def _unlink(self) -> None:
+        self._prev._next, self._next._prev = self._next, self._prev
+        self._prev = self._next = self
+
+    # What it is computed from -----------------------------------------------------------
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments."""
+        return self._args
+
+    @args.setter
+    def args(self, args: tuple[Any, ...]) -> None:
+        self._update(tuple(args), self._kwargs)
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments by name."""
+        return self._kwargs
+
+    @kwargs.setter
+    def kwargs(self, kwargs: dict[str, Any]) -> None:
+        self._update(self._args, dict(kwargs))
+
+    def _update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Set the arguments, and tell the nodes among them who uses them."""
+        for node in self._inputs:
+            node.users.pop(self, None)
+        self._args, self._kwargs = args, kwargs
+        self._inputs = dict.fromkeys((*nodes_in(args), *nodes_in(kwargs)))
+        for node in self._inputs:
+            node.users[self] = None
+
+    @property
+    def all_input_nodes(self) -> list[Node]:
+        """The nodes among the arguments, each once."""
+        return list(self._inputs)
+
+    def update_arg(self, idx: int, arg: Any) -> None:
+        """Replace one positional argument."""
+        args = list(self._args)
+        args[idx] = arg
+        self.args = tuple(args)
+
+    def update_kwarg(self, key: str, arg: Any) -> None:
+        """Replace one named argument."""
+        self.kwargs = {**self._kwargs, key: arg}
+
+    def insert_arg(self, idx: int, arg: Any) -> None:
+        """Put one more positional argument before number `idx`."""
+        self.args = (*self._args[:idx], arg, *self._args[idx:])
+
+    def replace_input_with(self, old_input: Node, new_input: Node) -> None:
+        """Let this node use `new_input` wherever it used `old_input`."""
+
+        def changed(node: Node) -> Node:
+            return new_input if node is old_input else node
+
+        self._update(map_arg(self._args, changed), map_arg(self._kwargs, changed))
+
+    def replace_all_uses_with(
+        self,
+        replace_with: Node,
+        delete_user_cb: Callable[[Node], bool] = lambda user: True,
+        *,
+        propagate_meta: bool = False,
+    ) -> list[Node]:
+        """Let every user of this node use another one instead; returns the users changed.
+
+        Args:
+            delete_user_cb: says of a user whether it shall change.
+            propagate_meta: give the other node this one's `meta` as well.
+        """
+        changed = [user for user in tuple(self.users) if delete_user_cb(user)]
+        for user in changed:
+            user.replace_input_with(self, replace_with)
+        if propagate_meta:
+            replace_with.meta.update(self.meta)
+        return changed
+
+    def is_impure(self) -> bool:
+        """Say whether the node must stay even if nobody uses its value."""
+        if self.op in ("placeholder", "output"):
+            return True
+        return bool(self.meta.get("random")) or self.target in IMPURE
+
+    # How it reads -------------------------------------------------------------------------
+
+    @property
+    def stack_trace(self) -> str | None:
+        """The line of the user's code that it comes from, if it was noted."""
+        return self.meta.get("line")
+
+    def format_node(self) -> str:
+        """Return the node as one line of the graph's text."""
+        if self.op == "placeholder":
+            default = f"(default={self._args[0]!r})" if self._args else ""
+            head = f"%{self.name} : [num_users={len(self.users)}] = placeholder"
+            return f"{head}[target={self.target}]{default}"
+        if self.op == "output":
+            return f"return {text_of(self._args[0])}"
+        head = f"%{self.name} : [num_users={len(self.users)}] = {self.op}"
+        target = qualified(self.target)
+        if self.op == "get_attr":
+            return f"{head}[target={target}]"
+        args = ", ".join(text_of(each) for each in self._args)
+        comma = "," if len(self._args) == 1 else ""
+        kwargs = ", ".join(f"{key}: {text_of(value)}" for key, value in self._kwargs.items())
+        return f"{head}[target={target}](args = ({args}{comma}), kwargs = {{{kwargs}}})"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+IMPURE: set[Any] = set()
+"""Functions that do something beyond returning a value (see `fx.has_side_effect`)."""
+
+
+def qualified(target: Any) -> str:
+    """Return a target as text: the path of an op from the library, a function's module and name."""
+    if isinstance(target, str):
+        return target
+    name = getattr(target, "__name__", repr(target))
+    if hasattr(target, "op"):
+        return f"torch.{name}"
+    module = getattr(target, "__module__", None) or ""
+    if module in ("_operator", "operator"):
+        return f"operator.{name}"
+    return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+def text_of(value: Any) -> str:
+    """Return an argument as text, with % before each node."""
+    if isinstance(value, Node):
+        return f"%{value.name}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(text_of, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(text_of, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {text_of(each)}' for key, each in value.items())}}}"
+    if isinstance(value, slice):
+        return f"slice({text_of(value.start)}, {text_of(value.stop)}, {text_of(value.step)})"
+    return repr(value)
+
+
+def nodes_in(value: Any) -> Iterator[Node]:
+    """Yield every node inside an argument."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from nodes_in(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from nodes_in(each)
+    elif isinstance(value, slice):
+        for each in (value.start, value.stop, value.step):
+            yield from nodes_in(each)
+
+
+def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply `fn` to everything in nested tuples, lists, dicts and slices.
+
+    >>> fx.map_aggregate((1, [2, {"a": 3}]), lambda value: value * 10)
+    (10, [20, {'a': 30}])
+    """
+    if isinstance(a, tuple):
+        parts = [map_aggregate(each, fn) for each in a]
+        kind: Any = type(a)
+        return kind(*parts) if hasattr(a, "_fields") else tuple(parts)
+    if isinstance(a, list):
+        return [map_aggregate(each, fn) for each in a]
+    if isinstance(a, dict):
+        return {key: map_aggregate(each, fn) for key, each in a.items()}
+    if isinstance(a, slice):
+        return slice(*(map_aggregate(each, fn) for each in (a.start, a.stop, a.step)))
+    return fn(a)
+
+
+def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
+    """Apply `fn` to every node in nested tuples, lists, dicts and slices; the rest stays.
+
+    >>> x = fx.Graph().placeholder("x")
+    >>> fx.map_arg((x, 1), lambda node: node.name)
+    ('x', 1)
+    """
+    return map_aggregate(a, lambda each: fn(each) if isinstance(each, Node) else each)
+
+
+INFIX = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
+    operator.floordiv: "//", operator.mod: "%", operator.pow: "**", operator.matmul: "@",
+    operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
+    operator.ge: ">=", operator.and_: "&", operator.or_: "|", operator.xor: "^",
+    operator.lshift: "<<", operator.rshift: ">>",
+}  # fmt: skip
+PREFIX = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
+"""Operators of Python, as code shows them."""

@@ -1,0 +1,127 @@
+"""Nodes that need not run: unused ones, constant ones, and the same one twice."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph
+from ..interpreter import run_node
+from ..node import Node, map_arg
+
+__all__ = ["drop_unused", "fold_constants", "handed_out", "merge_equal"]
+
+LARGEST = 2**16
+"""Numbers; a larger constant costs more memory than computing it saves time."""
+
+
+def handed_out(graph: Graph) -> set[Node]:
+    """Return the nodes whose memory leaves the graph, as a result or below a view that does.
+
+    Each result is memory of its own: users may write into it.
+    """
+    waiting = graph.output_node().all_input_nodes
+    found: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in found or node.op != "call_function":
+            continue
+        found.add(node)
+        op = getattr(node.target, "op", None)
+        if op is None or op.family == "movement":
+            waiting += node.all_input_nodes
+    return found
+
+
+def drop_unused(graph: Graph) -> Graph:
+    """Drop every node whose value nobody uses (dead code)."""
+    graph = copy.deepcopy(graph)
+    # Random numbers that nobody uses are drawn all the same: later ones would be others.
+    graph.eliminate_dead_code()
+    used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
+    graph.constants = {name: each for name, each in graph.constants.items() if name in used}
+    return graph
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute what depends on nothing but constants once, now."""
+    graph = copy.deepcopy(graph)
+    kept = handed_out(graph)
+    for node in graph.nodes:
+        if node.op != "call_function" or node.is_impure() or node in kept:
+            continue
+        if node.meta.get("tuple") or node.meta.get("number") or not node.all_input_nodes:
+            continue
+        if any(each.op != "get_attr" for each in node.all_input_nodes):
+            continue
+        if np.prod(node.meta.get("shape", ()), dtype=int) > LARGEST:
+            continue
+        value = constant_value(graph, node)
+        if not isinstance(value, np.ndarray):
+            continue
+        with graph.inserting_before(node):
+            folded = graph.constant(np.array(value, order="K"), node.name)
+        folded.meta = {**node.meta, **folded.meta}
+        node.replace_all_uses_with(folded)
+        graph.erase_node(node)
+    return drop_unused(graph)
+
+
+def constant_value(graph: Graph, node: Node) -> Any:
+    """Return the value of a node of which all inputs are constants."""
+
+    def known(each: Node) -> Any:
+        return graph.constants[str(each.target)]
+
+    return run_node(node, map_arg(node.args, known), map_arg(node.kwargs, known))
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Compute the same function of the same values only once (common subexpressions)."""
+    graph = copy.deepcopy(graph)
+    known: dict[Any, Node] = {}
+    kept = handed_out(graph)
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            key: Any = ("constant", constant_key(graph, node))
+        elif node.op == "call_function" and not node.is_impure():
+            key = (node.target, key_of(node.args), key_of(node.kwargs))
+        else:
+            continue
+        if node in kept:
+            continue
+        try:
+            first = known.setdefault(key, node)
+        except TypeError:  # an argument that cannot be compared
+            continue
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
+    return drop_unused(graph)
+
+
+def constant_key(graph: Graph, node: Node) -> Any:
+    array = graph.constants[str(node.target)]
+    if array.size > LARGEST or array.dtype.hasobject:
+        return id(node)
+    return array.dtype.str, array.shape, array.strides, array.tobytes()
+
+
+def key_of(value: Any) -> Any:
+    """Return something that is equal for equal arguments, and can be looked up.
+
+    1, 1.0 and True are equal in Python but not here, and neither are 0.0 and -0.0.
+    """
+    if isinstance(value, tuple | list):
+        return type(value), tuple(map(key_of, value))
+    if isinstance(value, dict):
+        return tuple((key, key_of(each)) for key, each in value.items())
+    if isinstance(value, slice):
+        return slice, key_of(value.start), key_of(value.stop), key_of(value.step)
+    if isinstance(value, float | complex):
+        return type(value), repr(value)
+    if isinstance(value, Node):
+        return value
+    return type(value), value

@@ -1,0 +1,117 @@
+"""The stand-in for a value that symbolic tracing hands around."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EdutorchError
+from .node import INFIX, PREFIX, Node, map_aggregate
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+__all__ = ["Proxy", "TraceError"]
+
+
+class TraceError(ValueError):
+    """What the function does cannot be traced symbolically."""
+
+
+class NoLengthError(EdutorchError, RuntimeError):
+    """A stand-in was asked for a number that only a real value has."""
+
+
+class Proxy:
+    """Stands for the value of `node`: whatever is done to it becomes another node."""
+
+    def __init__(self, node: Node, tracer: Tracer | None = None) -> None:
+        if tracer is None:
+            from .tracer import Tracer
+
+            tracer = Tracer()
+            tracer.graph = node.graph
+        self.tracer, self.node = tracer, node
+
+    def __getattr__(self, name: str) -> Attribute:
+        if name.startswith("__") or name == "_array":
+            raise AttributeError(f"a traced value has no {name!r}: it stands for any tensor")
+        return Attribute(self, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.tracer.iter(self)
+
+    def __bool__(self) -> bool:
+        return self.tracer.to_bool(self)
+
+    def __len__(self) -> int:
+        raise NoLengthError(
+            "len", "'len' is not supported in symbolic tracing by default: a traced value has no "
+            "length", hint="to record the call, put fx.wrap('len') at the top of the module; or "
+            "use fx.capture, which runs the function",
+        )  # fmt: skip
+
+    def keys(self) -> Any:
+        """Trace the call."""
+        return self.tracer.keys(self)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Become a node where an op is called."""
+        found: list[Proxy] = []
+        map_aggregate((args, kwargs), lambda x: found.append(x) if isinstance(x, Proxy) else None)
+        return found[0].tracer.create_proxy("call_function", function, tuple(args), kwargs or {})
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.node.name})"
+
+
+class Attribute(Proxy):
+    """An attribute of a traced value: a method if it is called, a value if it is used."""
+
+    def __init__(self, root: Proxy, attr: str) -> None:
+        self.root, self.attr, self.tracer = root, attr, root.tracer
+        self._node: Node | None = None
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        """The node of the value, made when it is first used."""
+        if self._node is None:
+            self._node = self.tracer.create_proxy(
+                "call_function", getattr, (self.root, self.attr), {}
+            ).node
+        return self._node
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+def _add_operators() -> None:
+    def infix(function: Any, turned: bool) -> Any:
+        def method(self: Proxy, other: Any) -> Proxy:
+            args = (other, self) if turned else (self, other)
+            return self.tracer.create_proxy("call_function", function, args, {})
+
+        return method
+
+    def prefix(function: Any) -> Any:
+        return lambda self: self.tracer.create_proxy("call_function", function, (self,), {})
+
+    for function in INFIX:
+        name = function.__name__.strip("_")
+        setattr(Proxy, f"__{name}__", infix(function, turned=False))
+        if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+            setattr(Proxy, f"__r{name}__", infix(function, turned=True))
+    for function in (*PREFIX, operator.abs):
+        setattr(Proxy, f"__{function.__name__.strip('_')}__", prefix(function))
+    Proxy.__getitem__ = infix(operator.getitem, turned=False)  # type: ignore[attr-defined]
+    Proxy.__hash__ = object.__hash__  # type: ignore[assignment]
+
+
+_add_operators()

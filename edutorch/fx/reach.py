@@ -1,0 +1,324 @@
+"""What a function can reach beside its arguments, and whether it is still the same.
+
+A captured graph stands for a function as long as everything that Python looked at on the
+way is unchanged: global names and closures, the settings of modules, which parameters they
+own. `Reach` walks along all that once; `changed` compares it with what is there now.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import random
+import types
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dtypes import dtype
+from ..nn import Module
+from ..optim.optimizer import Optimizer
+
+__all__ = ["Reach"]
+
+SIMPLE = {int, float, bool, str, bytes, complex, type(None), dtype}
+MOST = 50_000
+"""How many things may be reached; beyond that a function is not compiled."""
+
+QUIET = {"lr", "initial_lr"}
+"""Settings of optimizers that may change from call to call."""
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+
+class Reach:
+    """Everything that a function can reach.
+
+    `tensors` has a path for each tensor, `modules` one for each module, `optimizers` lists
+    those found. `places` holds what must stay as it is: (holder, key, value, path).
+    """
+
+    def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
+        self.tensors: dict[int, tuple[str, Tensor]] = {}
+        self.modules: dict[int, str] = {}
+        self.optimizers: list[Optimizer] = []
+        self.places: list[tuple[Any, Any, Any, str]] = []
+        self.sizes: list[tuple[Any, int, str]] = []
+        self.cells: list[tuple[Any, Any, str]] = []
+        self.arrays: list[tuple[np.ndarray, int, str]] = []
+        self.scopes: dict[int, dict[str, Any]] = {}  # the global names of the user's functions
+        self.states: list[tuple[Callable[[], Any], Any, str]] = []  # of generators
+        self.iterators: list[str] = []
+        self.too_much = False
+        self._seen: set[int] = set()
+        self._keep: list[Any] = []
+        waiting: list[tuple[Any, str]] = [*((each, "") for each in others), (function, "")]
+        while waiting and not self.too_much:
+            value, path = waiting.pop()
+            waiting += reversed(list(self.visit(value, path)))
+            self.too_much = len(self._seen) > MOST
+
+    def visit(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+        """Note what matters of a value; yield what it leads to."""
+        if type(value) in SIMPLE or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self._keep.append(value)
+        if hasattr(type(value), "__next__"):
+            self.iterators.append(path)
+        elif isinstance(value, Tensor):
+            self.tensors[id(value)] = (path or "tensor", value)
+        elif isinstance(value, types.MethodType):
+            yield value.__self__, "" if isinstance(value.__self__, Module) else "self"
+            yield value.__func__, path
+        elif isinstance(value, types.FunctionType):
+            yield from self.visit_function(value)
+        elif isinstance(value, partial):
+            yield value.func, path
+            yield value.args, path
+            yield value.keywords, path
+        elif isinstance(value, Module):
+            yield from self.visit_module(value, path)
+        elif isinstance(value, Optimizer):
+            yield from self.visit_optimizer(value, path)
+        elif isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
+            ask = state_of(value)
+            self.states.append((ask, ask(), path))
+        elif isinstance(value, np.ndarray):
+            self.arrays.append((value, checksum(value), path))
+        elif isinstance(value, list | tuple):
+            if isinstance(value, list):
+                self.sizes.append((value, len(value), path))
+            for index, each in enumerate(value):
+                yield from self.held(value, index, each, f"{path}[{index}]")
+        elif isinstance(value, dict):
+            self.sizes.append((value, len(value), path))
+            for key, each in value.items():
+                yield from self.held(value, key, each, f"{path}[{key!r}]")
+        elif is_users(type(value)) and hasattr(value, "__dict__"):
+            yield from self.visit_object(value, path)
+
+    def held(self, holder: Any, key: Any, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+        """Note that `holder[key]` has to stay this value, and go on to it."""
+        if not isinstance(holder, tuple):
+            self.places.append((holder, key, value, path))
+        yield value, path
+
+    def visit_function(self, function: types.FunctionType) -> Iterator[tuple[Any, str]]:
+        """Go on to what a user's function names: closure, global names, defaults."""
+        if function.__module__ and function.__module__.split(".")[0] == "edutorch":
+            return
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                continue
+            self.cells.append((cell, value, name))
+            yield value, name
+        scope = self.scopes[id(function.__globals__)] = function.__globals__
+        for name in global_names(function.__code__):
+            if name not in scope:
+                continue
+            value = scope[name]
+            if isinstance(value, types.ModuleType):
+                yield from self.visit_attributes(value, function.__code__, name)
+            elif not name.startswith("__"):
+                yield from self.held(scope, name, value, name)
+        for name, value in (function.__kwdefaults__ or {}).items():
+            yield value, name
+        for value in function.__defaults__ or ():
+            yield value, "default"
+
+    def visit_attributes(
+        self, module: types.ModuleType, code: types.CodeType, path: str
+    ) -> Iterator[tuple[Any, str]]:
+        """Go on to what a function names of another file of the user's: settings.RATE."""
+        if module.__name__.split(".")[0] in ("edutorch", "numpy", "torch"):
+            return
+        for name in attribute_names(code):
+            value = vars(module).get(name, MISSING)
+            if value is not MISSING and not isinstance(value, types.ModuleType):
+                yield from self.held(vars(module), name, value, f"{path}.{name}")
+
+    def visit_class(self, kind: type) -> Iterator[tuple[Any, str]]:
+        """Go on to the functions and settings in a user's class and its bases."""
+        for base in kind.__mro__:
+            if (base.__module__ or "").split(".")[0] in ("edutorch", "builtins", "typing", "abc"):
+                continue
+            for name, value in list(vars(base).items()):
+                value_inside = getattr(value, "__func__", value)
+                if isinstance(value, property):
+                    yield from ((each, "") for each in (value.fget, value.fset) if each)
+                elif not name.startswith("__") or inspect.isfunction(value_inside):
+                    path = f"{base.__name__}.{name}"
+                    self.places.append((vars(base), name, value, path))
+                    yield value_inside, path
+
+    def visit_module(self, module: Module, path: str) -> Iterator[tuple[Any, str]]:
+        """Go on to a module's settings, parameters, parts, and the functions of its class."""
+        self.modules[id(module)] = path
+        self.sizes.append((vars(module), len(vars(module)), path or type(module).__name__))
+        below = f"{path}." if path else ""
+        for name, value in vars(module).items():
+            if name in ("_parameters", "_buffers", "_modules"):
+                self.sizes.append((value, len(value), f"{below}{name}"))
+                for key, each in value.items():
+                    yield from self.held(value, key, each, f"{below}{key}")
+            elif name.endswith("_hooks") or "hooks_" in name:
+                self.sizes.append((value, len(value), f"{below}{name}"))
+                for hook in value.values():
+                    yield getattr(hook, "function", hook), f"{below}{name}"
+            elif not name.startswith("_edutorch"):
+                yield from self.held(vars(module), name, value, f"{below}{name}")
+        yield from self.visit_class(type(module))
+
+    def visit_optimizer(self, optimizer: Optimizer, path: str) -> Iterator[tuple[Any, str]]:
+        """Go on to an optimizer's settings, parameters and state."""
+        self.optimizers.append(optimizer)
+        places = self.places
+        places.append((vars(optimizer), "state", optimizer.state, f"{path}.state"))
+        places.append(
+            (vars(optimizer), "param_groups", optimizer.param_groups, f"{path}.param_groups")
+        )
+        self.sizes.append((optimizer.state, len(optimizer.state), f"{path}.state"))
+        for number, group in enumerate(optimizer.param_groups):
+            for key, value in group.items():
+                name = f"{path}.param_groups[{number}][{key!r}]"
+                if key == "params":
+                    self.sizes.append((value, len(value), name))
+                    for index, each in enumerate(value):
+                        yield each, f"{path}.params[{number}][{index}]"
+                elif key not in QUIET or isinstance(value, Tensor):
+                    yield from self.held(group, key, value, name)
+        names = {
+            id(p): n for n, p in enumerate(p for g in optimizer.param_groups for p in g["params"])
+        }
+        for param, state in optimizer.state.items():
+            number = names.get(id(param), "?")
+            for key, value in state.items():
+                yield from self.held(state, key, value, f"{path}.state[{number}][{key!r}]")
+        yield from self.visit_class(type(optimizer))
+
+    def visit_object(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+        """Go on to the attributes of an object, and the functions of its class."""
+        below = f"{path}." if path else ""
+        self.sizes.append((vars(value), len(vars(value)), path))
+        for name, each in vars(value).items():
+            yield from self.held(vars(value), name, each, f"{below}{name}")
+        yield from self.visit_class(type(value))
+
+    # Later -------------------------------------------------------------------------------
+
+    def changed(self) -> str | None:
+        """Return what is no longer as it was, None if all is."""
+        for holder, key, value, path in self.places:
+            try:
+                now = holder[key]
+            except (KeyError, IndexError):
+                return f"{path}: {shown(value)} before, now gone"
+            if now is not value and not same(now, value):
+                return f"{path}: {shown(value)} before, now {shown(now)}"
+        for holder, size, path in self.sizes:
+            if len(holder) != size:
+                return f"{path or 'something'} had {size} entries before, now {len(holder)}"
+        for cell, value, name in self.cells:
+            try:
+                now = cell.cell_contents
+            except ValueError:
+                return f"{name}: {shown(value)} before, now gone"
+            if now is not value and not same(now, value):
+                return f"{name}: {shown(value)} before, now {shown(now)}"
+        for ask, state, path in self.states:
+            if ask() != state:
+                return f"random numbers were drawn from {path}"
+        for array, number, path in self.arrays:
+            if checksum(array) != number:
+                return f"the numbers of the NumPy array {path} have changed"
+        return None
+
+
+def same(now: Any, before: Any) -> bool:
+    """Say whether a simple value is what it was."""
+    kind = type(before)
+    if type(now) is not kind:
+        return False
+    if kind in SIMPLE:
+        return now == before or now != now
+    if kind is tuple:
+        return len(now) == len(before) and all(map(alike, now, before))
+    if kind is types.MethodType:
+        return now.__self__ is before.__self__ and now.__func__ is before.__func__
+    return False
+
+
+def alike(now: Any, before: Any) -> bool:
+    return now is before or same(now, before)
+
+
+def shown(value: Any) -> str:
+    """Return a value as short text."""
+    if type(value) in SIMPLE or isinstance(value, tuple | list):
+        text = repr(value)
+        return text if len(text) < 60 else f"{text[:57]}…"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def state_of(generator: Any) -> Callable[[], Any]:
+    """Return a function that tells the state of a generator of Python or NumPy."""
+    if isinstance(generator, random.Random):
+        return generator.getstate
+    if isinstance(generator, np.random.RandomState):
+        return lambda: repr(generator.get_state())
+    return lambda: repr(generator.bit_generator.state)
+
+
+def checksum(array: np.ndarray) -> int:
+    """Return a number that changes when the numbers of an array do."""
+    if array.dtype.hasobject:
+        return id(array)
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+
+
+def is_users(kind: type) -> bool:
+    """Say whether a class is one of the user's, whose objects may hold anything."""
+    home = (kind.__module__ or "").split(".")[0]
+    if home == "edutorch":
+        return kind.__module__.startswith(("edutorch.optim", "edutorch.amp"))
+    return home not in (
+        "builtins",
+        "numpy",
+        "collections",
+        "types",
+        "functools",
+        "threading",
+        "_thread",
+    )
+
+
+def global_names(code: types.CodeType) -> list[str]:
+    """Return the global names that code refers to, also inside its inner functions."""
+    names = [
+        each.argval for each in dis.get_instructions(code)
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    ]  # fmt: skip
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += global_names(constant)
+    return list(dict.fromkeys(names))
+
+
+def attribute_names(code: types.CodeType) -> set[str]:
+    """Return the names of attributes that code asks for, also inside its inner functions."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= attribute_names(constant)
+    return names

@@ -1,0 +1,364 @@
+"""The device on which a function runs while it is captured.
+
+It computes with NumPy, on the arrays of `traced.py`. An op enters the graph as one node;
+so does what runs on arrays outside of ops, as in optimizers: as the op that means the same
+where there is one, else as the function of NumPy.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..backends import Backend
+from ..backends.batched import BatchedBackend
+from ..backends.shared import plain
+from ..core.registry import REGISTRY
+from . import primitives
+from .graph import described
+from .node import Node
+from .traced import TracedArray, TracedNumber
+from .traced_module import TracedModule
+from .values import as_array, bare, flat, same_view, whole_of
+
+if TYPE_CHECKING:
+    from .tracing import Tracer
+
+__all__ = ["TracedBackend"]
+
+SAME_AS_OP = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
+    "sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "absolute": "abs",
+    "maximum": "maximum", "minimum": "minimum", "where": "where", "less": "lt",
+    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""Functions of NumPy, and the op whose forward is that function."""
+
+ASKING = {
+    "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "isscalar",
+    "may_share_memory", "shares_memory", "promote_types", "dtype", "finfo", "iinfo", "errstate",
+}  # fmt: skip
+"""Functions whose answer does not depend on the numbers."""
+
+MAKING = {
+    "empty", "zeros", "ones", "full", "arange", "eye", "identity", "linspace", "tri",
+    "empty_like", "zeros_like", "ones_like", "indices", "tril_indices", "triu_indices",
+}  # fmt: skip
+"""Functions that make arrays out of nothing but sizes and numbers."""
+
+SIZED_BY_NUMBERS = {
+    "nonzero", "argwhere", "flatnonzero", "unique", "unique_consecutive", "masked_select",
+    "bincount", "repeat_interleave", "extract", "compress", "union1d", "intersect1d", "setdiff1d",
+    "unique_values", "unique_counts", "histogram_bin_edges",
+}  # fmt: skip
+"""Ops and functions whose result has as many numbers as the numbers say."""
+
+WRITING = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
+"""Functions that write into their first argument."""
+
+
+class TracedBackend(Backend):
+    """The device of one capture."""
+
+    name = "cpu"
+    array_type = TracedArray
+    depth = 0
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.level = next(BatchedBackend._numbers)
+        self.inner = self.device = backends.CPU
+        self.xp = TracedModule(self)
+
+    # Computing ---------------------------------------------------------------------------
+
+    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+        """Run the forward of an op, and enter it into the graph."""
+        tracer = self.tracer
+        held = {name: bare(each) for name, each in inputs.items()}
+        fixed = {name: bare(each) for name, each in settings.items()}
+        if tracer.running():
+            self.sizes_depend(forward.__name__, inputs, fixed)
+        drawn, tracer.inside = tracer.drawn, tracer.inside + 1
+        try:
+            result = forward(np, **held, **fixed)
+        finally:
+            tracer.inside -= 1
+        if not tracer.running():
+            return result
+        op = REGISTRY.get(forward.__name__)
+        if op is None or op.forward is not forward:
+            self.tracer.poison(f"{forward.__name__} is no op that is known by its name")
+            return result
+        meta = {"random": True} if tracer.drawn != drawn else {}
+        return self.noted(op.function, tuple(inputs.values()), settings, result, **meta)
+
+    def sizes_depend(self, name: str, inputs: dict[str, Any], settings: dict[str, Any]) -> None:
+        """Poison the capture where numbers decide on a shape, or on what a view shows."""
+        if name in SIZED_BY_NUMBERS:
+            self.tracer.poison(f"the size of what {name} returns depends on the numbers")
+        if name != "getitem":
+            return
+        index = settings["index"]
+        parts = list(index) if isinstance(index, tuple) else [index]
+        if any(hasattr(each, "dtype") and each.dtype.kind == "b" and each.ndim for each in parts):
+            self.tracer.poison("x[mask] has a size that depends on the numbers")
+        for position, each in enumerate(parts):
+            if getattr(each, "ndim", None) == 0 and each.dtype.kind in "iu":
+                parts[position] = int(each)  # a view, whose place depends on a number
+                inputs["input"].memory.moving = True
+        settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
+
+    def known(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
+        """Enter what was computed as the op of that name."""
+        return self.noted(REGISTRY[name].function, args, settings, result)
+
+    def computed(self, target: Any, args: Any, kwargs: Any, result: Any) -> Any:
+        """Enter what was computed as a call of any function of arrays."""
+        return self.noted(target, args, kwargs, result)
+
+    def noted(self, target: Any, args: Any, kwargs: Any, result: Any, **meta: Any) -> Any:
+        """Add a node for a call, and return its result as a traced array (or a tuple of them)."""
+        if not self.tracer.running():
+            return result
+        node = self.tracer.record(target, args, kwargs, **meta)
+        sources = [each for each in flat((args, kwargs)) if isinstance(each, TracedArray)]
+        if not isinstance(result, tuple | list):
+            return self.tracer.array(as_array(result), node, sources)
+        node.meta["tuple"] = True
+        parts = [
+            self.tracer.array(
+                as_array(each), self.tracer.record(operator.getitem, (node, i), {}), sources
+            )
+            for i, each in enumerate(result)
+        ]
+        return tuple(parts) if isinstance(result, tuple) else parts
+
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Run a function of NumPy on traced arrays."""
+        name = getattr(function, "__name__", "")
+        if not self.tracer.running():
+            return function(*bare(tuple(args)), **bare(dict(kwargs)))
+        if name in WRITING:
+            return self.call_writing(function, args, kwargs)
+        out = kwargs.get("out")
+        given = {key: value for key, value in kwargs.items() if key != "out"}
+        if name in SIZED_BY_NUMBERS or (name == "where" and len(args) == 1):
+            self.tracer.poison(f"the size of what {name} returns depends on the numbers")
+        result = function(*bare(tuple(args)), **bare(given))
+        if name in ASKING:
+            return result
+        if name in MAKING:
+            return self.fresh(result)
+        if not isinstance(result, np.ndarray | np.generic | tuple | list):
+            self.tracer.poison(f"{name} of arrays gives a value of Python")
+            return result
+        made = self.noted(*self.as_op(function, name, args, given), result)
+        if out is None:
+            return made
+        target = out[0] if isinstance(out, tuple) else out
+        if not isinstance(target, TracedArray):
+            self.tracer.poison("a result is written into an array from outside")
+            target[...] = bare(made)
+            return target
+        if not np.can_cast(made.dtype, target.dtype, "same_kind"):
+            raise TypeError(f"{name}: cannot write {made.dtype} into {target.dtype}")
+        self.setitem(target, ..., made)
+        return target
+
+    def as_op(self, function: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        """Return the op that does the same, if there is one, with its arguments."""
+        same = SAME_AS_OP.get(name)
+        if same is None or kwargs or len(args) < len(REGISTRY[same].inputs):
+            return function, args, kwargs
+        op = REGISTRY[same]
+        if not any(isinstance(each, TracedArray) for each in args):
+            return function, args, kwargs
+        if op.family == "elementwise" and any(isinstance(each, np.generic) for each in args):
+            return function, args, kwargs
+        settings = {each: op.signature.parameters[each].default for each in op.settings}
+        return op.function, args, settings
+
+    def call_writing(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Run a function of NumPy that writes into its first argument."""
+        target, *others = args
+        if not isinstance(target, TracedArray):
+            self.tracer.poison("an array from outside is written")
+            return function(*bare(tuple(args)), **bare(dict(kwargs)))
+        self.tracer.before_write(target)
+        value = self.tracer.record(
+            primitives.changed, (function, target, *others), kwargs
+        )  # fmt: skip
+        value.meta.update(described(target.held))
+        function(target.held, *bare(tuple(others)), **bare(dict(kwargs)))
+        self.tracer.write(target, value)
+        return None
+
+    def method(self, name: str, array: TracedArray, args: Any, kwargs: Any) -> Any:
+        """Run a method of an array."""
+        out = kwargs.get("out")
+        if name in ("sort", "partition", "put", "resize", "itemset", "setflags", "byteswap"):
+            self.tracer.poison(f"an array is changed by its method {name!r}")
+            return getattr(array.held, name)(*bare(tuple(args)), **bare(dict(kwargs)))
+        if name in ("tobytes", "tofile", "dump", "dumps", "data"):
+            self.tracer.poison(f"the numbers of a tensor are taken with {name!r}")
+            return getattr(array.held, name)(*args, **kwargs)
+        if out is not None:
+            self.tracer.poison(f"a method writes into an array: {name!r}")
+        result = getattr(array.held, name)(*bare(tuple(args)), **bare(dict(kwargs)))
+        if not isinstance(result, np.ndarray | np.generic | tuple):
+            return result
+        if name in ("sum", "mean") and not set(kwargs) - {"axis", "keepdims"} and len(args) < 2:
+            axis = args[0] if args else kwargs.get("axis")
+            if axis is None:
+                axis = tuple(range(array.ndim))
+            if name == "sum" and array.dtype.char in "fd":
+                op = REGISTRY["sum"]
+                same = op.forward(np, array.held, axis, kwargs.get("keepdims", False))
+                if np.array_equal(same, result, equal_nan=True):
+                    settings = {
+                        "dim": axis,
+                        "keepdim": kwargs.get("keepdims", False),
+                        "dtype": None,
+                    }
+                    return self.known("sum", (array,), settings, result)
+        return self.noted(primitives.called, (name, array, *args), kwargs, result)
+
+    def cast(self, array: TracedArray, dtype: Any) -> TracedArray:
+        """Convert to another type."""
+        result = array.held.astype(dtype)
+        kind = next((each for each in dtypes.ALL if each.numpy == dtype), None)
+        if kind is None:
+            return self.noted(primitives.converted, (array, dtype), {}, result)
+        return self.known("as_type", (array,), {"dtype": kind}, result)
+
+    def number(self, function: Any, given: Any) -> Any:
+        """Compute with Python numbers, some of them traced."""
+        value = function(*(getattr(each, "value", each) for each in given))
+        if not self.tracer.running():
+            return value
+        return TracedNumber(self, value, self.tracer.record(function, given, {}, number=True))
+
+    # Reading and writing parts --------------------------------------------------------------
+
+    def getitem(self, array: TracedArray, index: Any) -> Any:
+        """Return a part of an array."""
+        result = as_array(array.held[bare(index)])
+        return self.noted(primitives.take, (array, index), {}, result)
+
+    def setitem(self, array: TracedArray, index: Any, values: Any) -> None:
+        """Write into a part of an array."""
+        tracer = self.tracer
+        if not tracer.running():
+            array.held[bare(index)] = bare(values)
+            return
+        tracer.before_write(array)
+        if index is ... or index == () or (index.__class__ is slice and index == slice(None)):
+            value = self.whole(array, values)
+        else:
+            value = tracer.record(primitives.written, (array, index, values), {})
+            value.meta.update(described(array.held))
+        array.held[bare(index)] = bare(values)
+        tracer.write(array, value)
+
+    def whole(self, array: TracedArray, values: Any) -> Node:
+        """Return a node for `values` written over all of an array."""
+        alike = isinstance(values, TracedArray) and values.shape == array.shape
+        if alike and values.dtype == array.dtype:
+            return values.node
+        node = self.tracer.record(primitives.filled, (array, values), {})
+        node.meta.update(described(array.held))
+        return node
+
+    # Arrays from elsewhere ---------------------------------------------------------------------
+
+    def fresh(self, result: Any) -> Any:
+        """Return arrays that depend on nothing as traced ones."""
+        if isinstance(result, tuple):
+            return tuple(map(self.fresh, result))
+        return self.tracer.array(as_array(result), None)
+
+    def lifted(self, array: Any) -> TracedArray:
+        """Return an array that was made in the captured function as a constant."""
+        if isinstance(array, TracedArray):
+            return array
+        held = plain(array)
+        known = self.tracer.memories.get(id(whole_of(held)))
+        if known is not None:
+            for entry in known.entries:
+                if same_view(entry.held, held):
+                    return entry
+            self.tracer.poison("an array is used that shows the memory of a tensor")
+        traced = self.tracer.array(held, None)
+        self.tracer.memories.setdefault(id(whole_of(held)), traced.memory)
+        self.tracer.keep.append(whole_of(held))
+        return traced
+
+    def enter(self, array: Any, dim: int | None) -> TracedArray:
+        """Bring an array from outside in."""
+        return self.lifted(array)
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        """Make an array of this device."""
+        if isinstance(values, TracedArray):
+            return values if dtype is None else values.astype(dtype, copy=False)
+        if isinstance(values, TracedNumber):
+            held = np.asarray(values.value, dtype)
+            return self.noted(primitives.as_array, (values, held.dtype), {}, held)
+        return self.lifted(np.asarray(values, dtype))
+
+    def from_numpy(self, array: np.ndarray) -> TracedArray:
+        return self.lifted(array)
+
+    def to_numpy(self, array: TracedArray) -> np.ndarray:
+        self.tracer.poison("the numbers of a tensor are read (printed, or taken by NumPy)")
+        return array.held
+
+    # What every backend offers -------------------------------------------------------------------
+
+    def scatter_add(self, target: TracedArray, index: Any, values: Any) -> None:
+        self.tracer.before_write(target)
+        value = self.tracer.record(primitives.added_at, (target, index, values), {})
+        value.meta.update(described(target.held))
+        np.add.at(target.held, bare(index), bare(values))
+        self.tracer.write(target, value)
+
+    def as_strided(self, array: TracedArray, shape: Any, strides: Any, offset: int) -> TracedArray:
+        held = backends.CPU.as_strided(array.held, shape, strides, offset)
+        root = array.memory.root
+        whole = self.tracer.array(held, None, [array])
+        whole.memory, whole.seen = root.memory, -1
+        return whole
+
+    def storage(self, array: TracedArray) -> tuple[int, int]:
+        return backends.CPU.storage(array.held)
+
+    def memory(self, array: TracedArray) -> Any:
+        self.tracer.poison("the bytes of a tensor are read")
+        return backends.CPU.memory(array.held)
+
+    def shares_memory(self, view: Any, of: Any) -> bool:
+        return isinstance(view, TracedArray) and view is not of and view.memory is of.memory
+
+    def broadcast_to(self, array: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+        held = backends.CPU.broadcast_to(array.held, shape)
+        return self.known("expand", (array,), {"size": tuple(shape)}, held)
+
+    def diagonal(self, array: TracedArray, offset: int, axis1: int, axis2: int) -> TracedArray:
+        return self.call(np.diagonal, (array, offset, axis1, axis2), {})
+
+    def address(self, array: TracedArray) -> int:
+        return backends.CPU.address(array.held)
+
+    def generator(self, seed: int) -> Any:
+        return self.inner.generator(seed)
+
+    def synchronize(self) -> None:
+        """Do nothing: NumPy is done when it returns."""
+
+
+backends.register_type(TracedArray)

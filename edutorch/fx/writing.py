@@ -1,0 +1,162 @@
+"""Writes a graph as the Python function that it stands for."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .node import INFIX, PREFIX, Node
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+__all__ = ["PythonCode"]
+
+
+@dataclass
+class PythonCode:
+    """`src`: the text of a function `forward`; `globals`: what its free names mean."""
+
+    src: str
+    globals: dict[str, Any] = field(default_factory=dict)
+
+
+class Writer:
+    """Turns nodes into statements, and collects what they refer to."""
+
+    def __init__(self, root_module: str) -> None:
+        self.root = root_module
+        self.globals: dict[str, Any] = {}
+
+    def known(self, name: str, value: Any) -> str:
+        """Return a global name for a value: `name`, or with a number where that is taken."""
+        name = re.sub(r"\W", "_", name) or "value"
+        candidate, count = name, 0
+        while self.globals.get(candidate, value) is not value:
+            count += 1
+            candidate = f"{name}_{count}"
+        self.globals[candidate] = value
+        return candidate
+
+    def function(self, target: Any) -> str:
+        """Return how a function is called by name: torch.relu, torch.nn.functional.gelu, …"""
+        name = getattr(target, "__name__", type(target).__name__)
+        if getattr(builtins, name, None) is target:
+            return name
+        import edutorch
+
+        functional: Any = edutorch.nn.functional
+        for path, holder in (("torch", edutorch), ("torch.nn.functional", functional)):
+            if getattr(holder, name, None) is target:
+                self.globals["torch"] = edutorch
+                return f"{path}.{name}"
+        module = getattr(target, "__module__", "") or ""
+        return self.known(f"{module.rpartition('.')[2]}_{name}".strip("_"), target)
+
+    def text(self, value: Any) -> str:
+        """Return an argument as an expression."""
+        if isinstance(value, Node):
+            return value.name
+        if isinstance(value, tuple):
+            inside = ", ".join(map(self.text, value)) + ("," if len(value) == 1 else "")
+            if hasattr(value, "_fields"):
+                return f"{self.known(type(value).__name__, type(value))}({inside})"
+            return f"({inside})"
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.text, value))}]"
+        if isinstance(value, dict):
+            pairs = (f"{key!r}: {self.text(each)}" for key, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, slice):
+            return f"slice({', '.join(map(self.text, (value.start, value.stop, value.step)))})"
+        if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
+            return f"float('{value}')"
+        if (
+            value is None
+            or value is Ellipsis
+            or isinstance(value, bool | int | float | complex | str)
+        ):
+            return repr(value)
+        return self.known(getattr(value, "__name__", type(value).__name__), value)
+
+    def attribute(self, path: str) -> str:
+        """Return how a parameter or module is reached: self.layers, getattr(self.s, "0")."""
+        text = self.root
+        for part in path.split("."):
+            text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
+        return text
+
+    def arguments(self, node: Node, first: int = 0) -> str:
+        """Return the arguments of a call."""
+        named = [f"{key} = {self.text(value)}" for key, value in node.kwargs.items()]
+        return ", ".join([*map(self.text, node.args[first:]), *named])
+
+    def expression(self, node: Node) -> str:
+        """Return what a node computes."""
+        target: Any = node.target
+        if node.op == "get_attr":
+            return self.attribute(target)
+        if node.op == "call_module":
+            return f"{self.attribute(target)}({self.arguments(node)})"
+        if node.op == "call_method":
+            return f"{self.text(node.args[0])}.{target}({self.arguments(node, 1)})"
+        if not node.kwargs:
+            parts = [self.text(each) for each in node.args]
+            if target in INFIX and len(parts) == 2:
+                return f"{parts[0]} {INFIX[target]} {parts[1]}"
+            if target in PREFIX and len(parts) == 1:
+                return f"{PREFIX[target]}{parts[0]}"
+            if getattr(target, "__module__", "") == "_operator" and target.__name__ == "getitem":
+                return f"{parts[0]}[{parts[1]}]"
+            if target is getattr and isinstance(node.args[1], str) and len(parts) == 2:
+                return f"{parts[0]}.{node.args[1]}"
+        return f"{self.function(target)}({self.arguments(node)})"
+
+
+def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
+    """Return the function that a graph stands for. Values are dropped after their last use."""
+    writer = Writer(root_module)
+    dying = last_uses(graph)
+    parameters, lines = [root_module], []
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            name = f"*{node.name}" if str(node.target).startswith("*") else node.name
+            if str(node.target).startswith("**"):
+                name = f"**{node.name}"
+            default = f" = {writer.text(node.args[0])}" if node.args else ""
+            given = str(node.target)
+            if given != node.name and given.isidentifier() and not keyword.iskeyword(given):
+                lines.append(f"{node.name} = {given}")  # callers may pass it by that name
+                name = given
+            parameters.append(f"{name}{default}")
+            continue
+        if node.op == "output":
+            line = f"return {writer.text(node.args[0])}"
+        else:
+            line = f"{node.name} = {writer.expression(node)}"
+            gone = [each.name for each in dying.get(node, ())]
+            if not node.users:
+                gone.append(node.name)
+            line += f";  {' = '.join(gone)} = None" if gone else ""
+        if node.meta.get("line"):
+            previous = node.prev.meta.get("line")
+            if node.meta["line"] != previous:
+                lines.append(f"# {node.meta['line']}")
+        lines.append(line)
+    body = "\n".join(f"    {line}" for line in lines or ["pass"])
+    return PythonCode(f"def forward({', '.join(parameters)}):\n{body}\n", writer.globals)
+
+
+def last_uses(graph: Graph) -> dict[Node, list[Node]]:
+    """Return, for each node, the values that nobody needs after it."""
+    seen: set[Node] = set()
+    dying: dict[Node, list[Node]] = {}
+    for node in reversed(graph.nodes):
+        for each in node.all_input_nodes:
+            if each not in seen:
+                seen.add(each)
+                dying.setdefault(node, []).append(each)
+    return dying

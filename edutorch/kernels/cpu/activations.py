@@ -1,0 +1,147 @@
+"""Functions of one number, and their derivatives, in one pass over the memory.
+
+A definition like that of gelu goes through the memory once for each of its operations, with an
+array for each in between. Here all of them are done to a number while it is in a register, and
+the exponentials in them are computed for several numbers at a time (`mathematics.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import curves, mathematics
+from .common import ROW, alike, compiled, filled, wide
+from .parts import in_parts
+
+Run = Callable[..., Any]
+
+
+def curve_of(formula: Callable[..., Any]) -> Run:
+    """Make y = f(x)."""
+
+    def curve(start, stop, x, y):
+        wide()
+        for i in range(start, stop):
+            y[i] = formula(x[i])
+
+    kernel = compiled(curve, ROW, ROW)
+
+    def run(input: Any) -> np.ndarray | None:
+        if not alike((input,)):
+            return None
+        y = np.empty_like(input)
+        in_parts(kernel, y.size, input.reshape(-1), y.reshape(-1))
+        return y
+
+    return run
+
+
+def slope_of(formula: Callable[..., Any]) -> Run:
+    """Make g · f'(x), with f' by the input or by the result of f."""
+
+    def slope(start, stop, g, x, y):
+        wide()
+        for i in range(start, stop):
+            y[i] = g[i] * formula(x[i])
+
+    kernel = compiled(slope, ROW, ROW, ROW)
+
+    def run(g: Any, x: Any) -> np.ndarray | None:
+        if not alike((x, g := filled(g, x))):
+            return None
+        y = np.empty_like(x)
+        in_parts(kernel, y.size, g.reshape(-1), x.reshape(-1), y.reshape(-1))
+        return y
+
+    return run
+
+
+def exp() -> Run:
+    """Make the forward of `exp`."""
+    return curve_of(mathematics.exp)
+
+
+def exp_input() -> Run:
+    """Make g · y."""
+    return slope_of(curves.itself)
+
+
+def log() -> Run:
+    """Make the forward of `log`."""
+    return curve_of(mathematics.log)
+
+
+def erf() -> Run:
+    """Make the forward of `erf`."""
+    return curve_of(mathematics.erf)
+
+
+def tanh() -> Run:
+    """Make the forward of `tanh`."""
+    return curve_of(mathematics.tanh)
+
+
+def tanh_input() -> Run:
+    """Make g · (1 - y²)."""
+    return slope_of(curves.tanh_slope)
+
+
+def sigmoid() -> Run:
+    """Make the forward of `sigmoid`."""
+    return curve_of(curves.sigmoid)
+
+
+def sigmoid_input() -> Run:
+    """Make g · (y - y²)."""
+    return slope_of(curves.sigmoid_slope)
+
+
+def relu() -> Run:
+    """Make the forward of `relu`."""
+    return curve_of(curves.relu)
+
+
+def relu_input() -> Run:
+    """Make g · [y > 0]."""
+    return slope_of(curves.relu_slope)
+
+
+def silu_of() -> Run:
+    """Make the forward of `silu`."""
+    return curve_of(curves.silu)
+
+
+def silu_of_input() -> Run:
+    """Make the derivative of `silu`."""
+    return slope_of(curves.silu_slope)
+
+
+def softplus() -> Run:
+    """Make the forward of `softplus` with its usual settings."""
+    usual = curve_of(curves.softplus)
+    return lambda input, beta, threshold: usual(input) if beta == 1 and threshold >= 20 else None
+
+
+def softplus_input() -> Run:
+    """Make the derivative of `softplus` with its usual settings."""
+    usual = slope_of(curves.sigmoid)
+
+    def run(g: Any, input: Any, beta: float, threshold: float) -> np.ndarray | None:
+        return usual(g, input) if beta == 1 and threshold >= 20 else None
+
+    return run
+
+
+def gelu() -> Run:
+    """Make the forward of `gelu`, in both forms."""
+    forms = {"none": curve_of(curves.gelu), "tanh": curve_of(curves.gelu_tanh)}
+    return lambda input, approximate: forms[approximate](input) if approximate in forms else None
+
+
+def gelu_input() -> Run:
+    """Make the derivative of `gelu`, in both forms."""
+    forms = {"none": slope_of(curves.gelu_slope), "tanh": slope_of(curves.gelu_tanh_slope)}
+    return lambda g, input, approximate: forms[approximate](g, input)

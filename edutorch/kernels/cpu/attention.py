@@ -1,0 +1,208 @@
+"""Attention, tile by tile: the weights of a few queries at a time never leave the cache.
+
+With NumPy the scores of all heads, (batch, heads, l, s), go through memory seven times: product,
+mask, peak, difference, exp, sum, quotient. Here a head is taken in tiles of `TILE` queries. Their
+scores are computed, turned into weights and used up while they are in the cache; with a causal
+mask the part that is hidden anyway is not computed at all. The gradients compute the weights of
+a tile again: cheaper than to have kept them.
+
+BLAS reads q, k and v where they lie, also as heads of one wide matrix, and each result lies in
+memory as its operand does: putting the heads side by side again then costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .batches import INTEGERS, WHOLE, unbroken
+from .blas import address, gemm
+from .common import ROW, compiled, wide
+from .mathematics import CONTRACTED, exp_below
+from .parts import in_parts
+from .products import PRODUCTS_A_NUMBER
+from .sums import dot, largest, total
+
+__all__ = ["attend", "attend_together"]
+
+TILE, LEAST_TILE = 64, 16
+SMALL = 1_000_000
+"""OpenBLAS multiplies matrices as they lie if that takes fewer products than this. Else it first
+copies them to where it can read them faster, which for a few rows takes longer than it saves."""
+
+
+@njit(**CONTRACTED)
+def to_weights(scores, rows, columns, first, is_causal):
+    """Turn scores into weights, row by row: softmax, and 0 for what comes later than the query."""
+    number = scores.dtype.type
+    for r in range(rows):
+        seen = min(columns, first + r + 1) if is_causal else columns
+        row = scores[r * columns : r * columns + seen]
+        peak = largest(row)
+        for j in range(seen):
+            row[j] = exp_below(row[j] - peak)
+        share = number(1 / total(row))
+        for j in range(seen):
+            row[j] *= share
+        scores[r * columns + seen : (r + 1) * columns] = number(0)
+
+
+def forward(start, stop, at, scale, q, k, v, y, sizes):
+    """Attend: some of the heads.
+
+    Args:
+        q, k, v, y: the addresses of each head's matrix.
+        sizes: l, s, d, e, is_causal, how many queries at a time, and how far it is from row to
+            row of q, k, v and y.
+    """
+    wide()
+    length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
+    tile = sizes[5]
+    one, zero = scale.dtype.type(1), scale.dtype.type(0)
+    size = scale.itemsize
+    scores = np.empty(min(tile, length) * keys, scale.dtype)
+    for head in range(np.int64(start), np.int64(stop)):
+        for first in range(0, length, tile):
+            rows = min(tile, length - first)
+            columns = min(keys, first + rows) if is_causal else keys
+            queries = q[head] + first * sizes[6] * size
+            gemm(
+                at, False, True, rows, columns, d, scale[0], queries, sizes[6], k[head], sizes[7],
+                zero, scores, columns,
+            )  # fmt: skip
+            to_weights(scores, rows, columns, first, is_causal)
+            gemm(
+                at, False, False, rows, e, columns, one, scores, columns, v[head], sizes[8],
+                zero, y[head] + first * sizes[9] * size, sizes[9],
+            )  # fmt: skip
+
+
+@njit(**CONTRACTED)
+def to_scores(weights, flow, rows, columns, scale):
+    """Turn gradients of weights into those of scores: each loses what all of them share."""
+    for r in range(rows):
+        share, g = weights[r * columns : (r + 1) * columns], flow[r * columns : (r + 1) * columns]
+        taken = weights.dtype.type(dot(share, g))
+        for j in range(columns):
+            g[j] = share[j] * (g[j] - taken) * scale
+
+
+def backward(start, stop, at, scale, g, q, k, v, at_q, at_k, at_v, sizes):
+    """The gradients of some of the heads. Arguments as above; the rows' steps are of all seven."""
+    wide()
+    length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
+    tile = sizes[5]
+    one, zero = scale.dtype.type(1), scale.dtype.type(0)
+    size = scale.itemsize
+    weights = np.empty(min(tile, length) * keys, scale.dtype)
+    flow = np.empty_like(weights)
+    last = (length - 1) // tile * tile
+    for head in range(np.int64(start), np.int64(stop)):
+        for first in range(last, -1, -tile):  # from the last: with a mask it alone sees all keys
+            rows = min(tile, length - first)
+            columns = min(keys, first + rows) if is_causal else keys
+            queries = q[head] + first * sizes[7] * size
+            given = g[head] + first * sizes[6] * size
+            more = zero if first == last else one
+            gemm(
+                at, False, True, rows, columns, d, scale[0], queries, sizes[7], k[head], sizes[8],
+                zero, weights, columns,
+            )  # fmt: skip
+            to_weights(weights, rows, columns, first, is_causal)
+            gemm(
+                at, True, False, columns, e, rows, one, weights, columns, given, sizes[6],
+                more, at_v[head], sizes[12],
+            )  # fmt: skip
+            gemm(
+                at, False, True, rows, columns, e, one, given, sizes[6], v[head], sizes[9],
+                zero, flow, columns,
+            )  # fmt: skip
+            to_scores(weights, flow, rows, columns, scale[0])
+            gemm(
+                at, False, False, rows, d, columns, one, flow, columns, k[head], sizes[8],
+                zero, at_q[head] + first * sizes[10] * size, sizes[10],
+            )  # fmt: skip
+            gemm(
+                at, True, False, columns, d, rows, one, flow, columns, queries, sizes[7],
+                more, at_k[head], sizes[11],
+            )  # fmt: skip
+
+
+def places(x: Any) -> Any:
+    """Return the address of each matrix of a batch."""
+    found = np.array(x.__array_interface__["data"][0])
+    for size, step in zip(x.shape[:-2], x.strides[:-2], strict=True):
+        found = found[..., None] + np.arange(size) * step
+    return found.reshape(-1)
+
+
+def shaped_like(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return a new array whose axes lie in memory in the order in which those of `x` do."""
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    y = np.empty([shape[axis] for axis in order], x.dtype)
+    return y.transpose([order.index(axis) for axis in range(x.ndim)])
+
+
+def ready(*arrays: Any) -> list[Any] | None:
+    """Return operands whose rows BLAS can read, or None for what the definition does."""
+    kind = arrays[0].dtype
+    if kind not in (np.float32, np.float64) or any(each.dtype != kind for each in arrays):
+        return None
+    if not all(each.size for each in arrays):
+        return None
+    return [each if unbroken(each) else np.ascontiguousarray(each) for each in arrays]
+
+
+def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
+    """Let a kernel go through all heads; `arrays` are g (if there is one), q, k, v and results."""
+    q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
+    kind, keys = q.dtype, v.shape[-2]
+    steps = (each.strides[-2] // each.itemsize for each in arrays)
+    d, e = q.shape[-1], v.shape[-1]
+    tile = max(LEAST_TILE, min(TILE, SMALL // (keys * max(d, e)) // LEAST_TILE * LEAST_TILE))
+    sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
+    heads = q.size // (q.shape[-2] * d)
+    work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_A_NUMBER
+    found = (places(each) for each in arrays)
+    in_parts(
+        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work
+    )  # fmt: skip
+
+
+def attend() -> Callable[..., Any]:
+    """Make `attend`: softmax(scale · q kᵀ) v."""
+    kernel = compiled(forward, WHOLE, ROW, *[INTEGERS] * 5)
+
+    def run(query: Any, key: Any, value: Any, scale: float, is_causal: bool = False) -> Any:
+        arrays = ready(query, key, value)
+        batches = {each.shape[:-2] for each in (query, key, value)}
+        if arrays is None or len(batches) > 1 or address(query.dtype) is None:
+            return None
+        shape = (*query.shape[:-1], value.shape[-1])
+        y = np.empty(shape, query.dtype)
+        run_by(kernel, 1, scale, is_causal, [*arrays, y])
+        return y
+
+    return run
+
+
+def attend_together() -> Callable[..., Any]:
+    """Make the rule of `attend`: the gradients of query, key and value."""
+    kernel = compiled(backward, WHOLE, ROW, *[INTEGERS] * 8)
+
+    def run(g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool) -> Any:
+        arrays = ready(g, query, key, value)
+        batches = {each.shape[:-2] for each in (g, query, key, value)}
+        if arrays is None or len(batches) > 1 or address(query.dtype) is None:
+            return None
+        found = [shaped_like(each, each.shape) for each in arrays[1:]]
+        if is_causal and key.shape[-2] > query.shape[-2]:  # keys that nobody sees
+            for each in found[1:]:
+                each[..., query.shape[-2] :, :] = 0
+        run_by(kernel, 3, scale, is_causal, [*arrays, *found])
+        return tuple(found)
+
+    return run

@@ -1,0 +1,124 @@
+"""Products of matrices inside kernels: NumPy's own BLAS, called by its address.
+
+A kernel that multiplies in a loop would go back to Python for each product. Here it calls the
+C function itself. The address is an argument of the kernel: it differs from process to process,
+and a kernel that had it inside could not be kept on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ...backends.blas import blas
+
+__all__ = ["Addresses", "address", "addresses", "dgemm", "gemm", "sgemm"]
+
+ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112
+INTEGER, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
+
+
+class Addresses(NamedTuple):
+    """Where the products of matrices of float32 and of float64 are in memory."""
+
+    sgemm: int
+    dgemm: int
+
+
+def addresses() -> Addresses | None:
+    """Return the addresses for `sgemm` and `dgemm`; None if NumPy's library has none of these."""
+    found = blas()
+    return Addresses(found.sgemm, found.dgemm) if found is not None else None
+
+
+def address(dtype: Any) -> int | None:
+    """Return the address for `gemm` on arrays of a dtype; None if there is none."""
+    found = addresses()
+    if found is None or dtype not in (np.float32, np.float64):
+        return None
+    return found.sgemm if dtype == np.float32 else found.dgemm
+
+
+def product(number: types.Float | None) -> Callable[..., Any]:
+    """Make the function below for one kind of numbers; None takes it from `c`, or `alpha`."""
+
+    @intrinsic
+    def gemm(typing, address, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        """c ← alpha · op(a) op(b) + beta · c, of row-major matrices; op(x) is x or xᵀ.
+
+        Args:
+            address: of the C function: `address(dtype)` or a field of `addresses()`.
+            trans_a, trans_b: True where the matrix in memory is to be transposed.
+            m, n, k: op(a) has the shape (m, k), op(b) (k, n), and c (m, n).
+            alpha, beta: numbers; with beta 0, what c holds is not read.
+            a, b, c: arrays (from their first number on: `x[i:, j:]` begins elsewhere), or the
+                addresses of the first numbers as integers.
+            lda, ldb, ldc: how many numbers lie from one row in memory to the next.
+        """
+        kind = number
+        if kind is None:
+            kind = c.dtype if isinstance(c, types.Array) else alpha
+        if kind not in (types.float32, types.float64):
+            return None
+        matrices = (a, b, c)
+        for each in matrices:
+            if isinstance(each, types.Array) and each.dtype != kind:
+                return None
+        size = types.int64
+        signature = types.void(
+            types.int64, types.boolean, types.boolean, size, size, size, kind,
+            *matrix(a), size, *matrix(b), size, kind, *matrix(c), size,
+        )  # fmt: skip
+        return signature, lower
+
+    return gemm
+
+
+def matrix(given: Any) -> tuple[Any]:
+    """Return how a matrix is passed: as the array that it is, or as an address."""
+    return (given if isinstance(given, types.Array) else types.int64,)
+
+
+def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Write the call of the C function.
+
+    Some libraries count in 32 bits. They get 64 all the same: in a register, as in a place of
+    eight bytes on the stack, a little-endian machine has the lower half where it is looked for.
+    """
+    at, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = arguments
+    number = alpha.type
+    flags = ir.IntType(32)
+
+    def side(flag: Any) -> Any:
+        turned = cgutils.is_true(builder, flag)
+        return builder.select(turned, flags(TRANSPOSED), flags(AS_IT_IS))
+
+    def start(index: int, value: Any) -> Any:
+        kind = signature.args[index]
+        if isinstance(kind, types.Array):
+            data = context.make_array(kind)(context, builder, value).data
+            return builder.bitcast(data, POINTER)
+        return builder.inttoptr(value, POINTER)
+
+    function = ir.FunctionType(
+        ir.VoidType(),
+        [flags, flags, flags, INTEGER, INTEGER, INTEGER, number,
+         POINTER, INTEGER, POINTER, INTEGER, number, POINTER, INTEGER],
+    )  # fmt: skip
+    builder.call(
+        builder.inttoptr(at, function.as_pointer()),
+        [flags(ROW_MAJOR), side(trans_a), side(trans_b), m, n, k, alpha,
+         start(7, a), lda, start(9, b), ldb, beta, start(12, c), ldc],
+    )  # fmt: skip
+    return context.get_dummy_value()
+
+
+gemm = product(None)
+sgemm = product(types.float32)
+dgemm = product(types.float64)

@@ -1,0 +1,209 @@
+"""The gradients of a convolution's filters and bias.
+
+For the filters it is the same product as for the response, its two lists exchanged:
+
+    gradient[tap m] = Σₚ x[offsets[m] + positions[p]] · g[place p]
+
+Each part of the images is summed up by itself and these sums are added in order, so that for
+equal settings the result is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from . import common
+from .conv_parts import (
+    A_WORK,
+    LIST,
+    SIZE,
+    SIZES,
+    STEP,
+    alike,
+    compiled,
+    product,
+    put_into_frame,
+    read,
+    turned,
+    width_at,
+)  # fmt: skip
+from .conv_plan import Plan, plan_of_response
+from .conv_strips import Dots, dots_are_less
+from .gathered import SIX, lanes
+from .parts import in_parts, parts_for
+from .sums import total
+
+__all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight"]
+
+AT_HAND = 512
+"""So many places of the response are transposed at a time."""
+
+
+def tally(
+    start, stop, x, n, channels, sizes, outer, before, bare, images, places, positions, offsets,
+    taps, g, count, groups, wide, lane, parts, sums,
+):  # fmt: skip
+    """Add up some parts of the images, each in a place of its own.
+
+    Args:
+        x: n images, `channels` of them each, `images` handled together; g: the response's gradient.
+        count: how many channels of the response belong to a group, `wide` with those that only
+            fill up a vector.
+        sums: for each part, group and block of channels that are summed up together, a row for
+            each tap, rounded up to SIX taps.
+    """
+    plane = outer[0] * outer[1] * outer[2]
+    framed = np.zeros(1 if bare else images * channels * plane, g.dtype)
+    answer = np.zeros(AT_HAND * wide, g.dtype)
+    square = np.empty(lane * lane, g.dtype)
+    rows = (taps + SIX - 1) // SIX * SIX
+    for each in range(start, stop):
+        for image in range(n * each // parts, n * (each + 1) // parts, images):
+            here = min(images, n * (each + 1) // parts - image)
+            if not bare:
+                put_into_frame(x, image, here, channels, sizes, outer, before, framed)
+            source, begin = (x, image * channels * plane) if bare else (framed, 0)
+            for part in range(groups):
+                x_at = begin + part * (channels // groups) * plane
+                for first in range(0, here * places, AT_HAND):
+                    some = min(AT_HAND, here * places - first)
+                    at = 0
+                    while at < wide:
+                        width = width_at(at, wide, lane)
+                        p = first
+                        while p < first + some:  # image by image
+                            end = min(first + some, (p // places + 1) * places)
+                            g_at = ((image + p // places) * groups + part) * count + at
+                            turned(g, g_at * places + p % places, places, min(width, count - at),
+                                   end - p, answer, (p - first) * width, width, lane,
+                                   square)  # fmt: skip
+                            p = end
+                        for m in range(0, some, STEP):
+                            for k in range(0, taps, SIX):
+                                y_at = ((each * groups + part) * wide + at) * rows + k * width
+                                product(width // lane, source, x_at, offsets, k, positions,
+                                        first + m, min(STEP, some - m), answer, m * width, sums,
+                                        y_at, width, sums, y_at, width)  # fmt: skip
+                        at += width
+
+
+def finish(start, stop, sums, parts, groups, taps, count, wide, lane, y):
+    """Add the parts and transpose: y is (o, taps). Rows are blocks of a vector's length of taps."""
+    rows = (taps + SIX - 1) // SIX * SIX
+    square = np.empty(lane * lane, y.dtype)
+    for block in range(start, stop):
+        first = block * lane
+        last = min(first + lane, taps)
+        for part in range(groups):
+            at = 0
+            while at < count:
+                width = width_at(at, wide, lane)
+                begin = (part * wide + at) * rows + first * width
+                whole = sums[begin : begin + (last - first) * width]
+                for each in range(1, parts):
+                    more = sums[begin + each * groups * rows * wide :]
+                    for i in range(len(whole)):
+                        whole[i] += more[i]
+                turned(sums, begin, width, last - first, min(width, count - at), y,
+                       (part * count + at) * taps + first, taps, lane, square)  # fmt: skip
+                at += width
+
+
+class Tallier:
+    """Computes gradients of filters."""
+
+    def __init__(self) -> None:
+        self.tally = compiled(tally, lambda number: types.void(
+            SIZE, SIZE, read(number), SIZE, SIZE, SIZES, SIZES, SIZES, types.boolean, SIZE, SIZE,
+            LIST, LIST, SIZE, read(number), *[SIZE] * 5, number[::1],
+        ))  # fmt: skip
+        self.finish = compiled(finish, lambda number: types.void(
+            SIZE, SIZE, number[::1], *[SIZE] * 6, number[::1],
+        ))  # fmt: skip
+
+    def __call__(
+        self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
+    ) -> None:
+        """Fill y, (o, c / groups, …)."""
+        frame, n, lane = plan.frame, len(x), lanes(y.itemsize)
+        count = len(y) // groups
+        wide = -(-count // lane) * lane
+        work = n * plan.places * groups * wide * plan.taps // A_WORK
+        parts = parts_for(n, work)
+        rows = -(-plan.taps // SIX) * SIX
+        sums = np.zeros(parts * groups * rows * wide, y.dtype)
+        in_parts(
+            self.tally, parts, x.reshape(-1), n, frame.sizes[0], frame.sizes[1:], frame.outer,
+            frame.before, frame.bare, plan.images, plan.places, plan.positions, plan.offsets,
+            plan.taps, g.reshape(-1), count, groups, wide, lane, parts, sums, work=work,
+        )  # fmt: skip
+        in_parts(
+            self.finish, -(-plan.taps // lane), sums, parts, groups, plan.taps, count, wide, lane,
+            y.reshape(-1), work=sums.size,
+        )  # fmt: skip
+
+
+def conv_weight() -> Callable[..., Any]:
+    """Make the gradient of filters."""
+    tally, dots = Tallier(), Dots()
+
+    def run(
+        input: Any, response: Any, kernel: Any, stride: Any, pads: Any, dilation: Any, groups: int
+    ) -> Any:
+        if not alike(input, response) or input.ndim != response.ndim or not 3 <= input.ndim <= 5:
+            return None
+        channels, o = input.shape[1], response.shape[1]
+        if groups < 1 or channels % groups or o % groups:
+            return None
+        filters = (o, channels // groups, *kernel)
+        plan, count = plan_of_response("conv", input.shape, filters, stride, pads, dilation)
+        if count != response.shape[2:] or len(input) != len(response):
+            return None
+        y = np.empty(filters, input.dtype)
+        x, g = np.ascontiguousarray(input), np.ascontiguousarray(response)
+        if not dots_are_less(plan, o // groups, lanes(y.itemsize)) or not dots(
+            plan, x, g, groups, y
+        ):
+            tally(plan, x, g, groups, y)
+        return y
+
+    return run
+
+
+# The bias -------------------------------------------------------------------------------------
+
+
+def channel_totals(start, stop, g, n, places, y):
+    """y = the sum over images and places for some channels; g is (n, len(y), places)."""
+    common.wide()
+    for channel in range(start, stop):
+        sum = 0.0
+        for image in range(n):
+            at = (image * len(y) + channel) * places
+            sum += total(g[at : at + places])
+        y[channel] = sum
+
+
+def conv2d_bias() -> Callable[..., Any]:
+    """Make the gradient of a bias, which every place has a part in."""
+    kernel = compiled(channel_totals, lambda number: types.void(
+        SIZE, SIZE, read(number), SIZE, SIZE, number[::1],
+    ))  # fmt: skip
+
+    def run(g: Any) -> Any:
+        if not alike(g):
+            return None
+        n, o = g.shape[:2]
+        y = np.empty(o, g.dtype)
+        flat = np.ascontiguousarray(g).reshape(-1)
+        in_parts(kernel, o, flat, n, g.size // (n * o), y, work=g.size)
+        return y
+
+    return run
+
+
+conv_nd_bias = conv2d_bias

@@ -1,0 +1,233 @@
+"""One product of small matrices that is all of convolution, and two moves to go with it.
+
+The rows of the one factor need not lie in memory as a matrix. Row t begins anywhere, at
+`first[t]`, and its numbers stand `second[m]` further on:
+
+    y[t, :] = s[t, :] + Σₘ x[first[t] + second[m]] · b[m, :]
+
+For a convolution x is the image, `first` the places of the window and `second` its taps, and b
+holds the filters. For the gradient of the filters the two lists change their roles, and b is the
+gradient of the response. So what a window sees is never copied out into columns.
+
+`SIX` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide. These sums stay
+in its registers until the end; per step a vector of b is read once for six products. That is
+what makes a product of matrices fast. numba has no vectors, so it is written down here in
+LLVM's own language, in which `builder` appends one instruction after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+__all__ = [
+    "SIX",
+    "WIDEST",
+    "copy",
+    "four_wide",
+    "inside",
+    "lanes",
+    "listed",
+    "one_wide",
+    "turn",
+    "two_wide",
+]
+
+FEATURES = binding.get_host_cpu_features()
+BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx") else 16
+"""The size of a vector: 16 numbers of float32, or 8, or 4."""
+
+SIX = 6
+"""How many rows are summed up at once."""
+
+WIDEST = 2 if BYTES == 32 else 4
+"""How many vectors wide, at most: six times as many sums have to fit into the registers. There
+are 32 of them, and 16 in processors whose vectors have 32 bytes."""
+
+INDEX, LANE = ir.IntType(64), ir.IntType(32)
+
+
+def inside(writing: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function for use inside kernels out of one that returns its signature and writer."""
+    return intrinsic(writing)
+
+
+def lanes(itemsize: int) -> int:
+    """Return how many numbers of so many bytes are in a vector."""
+    return BYTES // itemsize
+
+
+def vector_of(array: types.Array) -> tuple[ir.VectorType, int]:
+    """Return the vector of an array's numbers, and how many bytes one of them has."""
+    size = 4 if array.dtype == types.float32 else 8
+    number = ir.FloatType() if size == 4 else ir.DoubleType()
+    return ir.VectorType(number, lanes(size)), size
+
+
+class Writer:
+    """Writes the instructions of one function.
+
+    Attributes:
+        vector: the type of a vector.
+    """
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        self.context, self.builder, self.arguments = context, builder, arguments
+        self.types = signature.args
+        self.vector, self.size = vector_of(self.types[0])
+
+    def pointer(self, array: int, *steps: Any) -> Any:
+        """Return where the numbers of an argument begin, and go on so many."""
+        made = arrayobj.make_array(self.types[array])
+        return self.ahead(made(self.context, self.builder, self.arguments[array]).data, *steps)
+
+    def ahead(self, pointer: Any, *steps: Any) -> Any:
+        for each in steps:
+            step = INDEX(each) if isinstance(each, int) else each
+            pointer = self.builder.gep(pointer, [step])
+        return pointer
+
+    def times(self, value: Any, factor: int) -> Any:
+        return self.builder.mul(value, INDEX(factor))
+
+    def load(self, pointer: Any) -> Any:
+        """Read a vector, wherever it begins."""
+        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
+        return self.builder.load(wide, align=self.size)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
+        self.builder.store(value, wide, align=self.size)
+
+    def everywhere(self, number: Any) -> Any:
+        """Return a vector full of one number."""
+        nothing = ir.Constant(self.vector, ir.Undefined)
+        one = self.builder.insert_element(nothing, number, LANE(0))
+        return self.pick(one, nothing, [0] * self.vector.count)
+
+    def pick(self, a: Any, b: Any, from_where: list[int]) -> Any:
+        """Return a vector of numbers of two others, counted through both."""
+        mask = ir.Constant(ir.VectorType(LANE, len(from_where)), from_where)
+        return self.builder.shuffle_vector(a, b, mask)
+
+
+def write_product(w: Writer, width: int, listed: bool) -> Any:
+    """Write the product down: the sums in registers, the loop over m, and what becomes of them."""
+    builder, arguments, lane = w.builder, w.arguments, w.vector.count
+    x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = (
+        arguments[each] for each in (1, 3, 5, 6, 8, 10, 11, 13, 14)
+    )
+    sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(SIX)]
+    for row in sums:
+        for each in row:
+            builder.store(ir.Constant(w.vector, [0.0] * lane), each)
+    starts = [builder.load(w.pointer(2, first_at, t)) for t in range(SIX)]
+    rows = [w.pointer(0, x_at, start) for start in starts]
+    with cgutils.for_range(builder, count) as loop:
+        further = builder.load(w.pointer(4, second_at, loop.index))
+        if listed:
+            row = builder.load(w.pointer(15, arguments[16], loop.index))
+        else:
+            row = w.times(loop.index, width * lane)
+        b = w.pointer(7, b_at, row)
+        vectors = [w.load(w.ahead(b, v * lane)) for v in range(width)]
+        for row, held in zip(rows, sums, strict=True):
+            number = w.everywhere(builder.load(w.ahead(row, further)))
+            for vector, each in zip(vectors, held, strict=True):
+                term = builder.fmul(number, vector, flags=("contract",))
+                builder.store(builder.fadd(builder.load(each), term, flags=("contract",)), each)
+    for t, held in enumerate(sums):
+        for v, each in enumerate(held):
+            begin = w.load(w.pointer(9, s_at, w.times(s_step, t), v * lane))
+            place = w.pointer(12, y_at, w.times(y_step, t), v * lane)
+            w.store(builder.fadd(begin, builder.load(each)), place)
+    return w.context.get_dummy_value()
+
+
+def product(width: int, listed: bool = False) -> Callable[..., None]:
+    """Make the product above for six rows, `width` vectors wide.
+
+    Args:
+        listed: the rows of b are given by a third list too, from which two more arguments come:
+            row m begins at `third[third_at + m]`, and b may be an image, x the filters.
+    """
+
+    @inside
+    def gathered(
+        typing, x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step,
+        y, y_at, y_step, third=None, third_at=None,
+    ):  # fmt: skip
+        """y[t, v] = s[t, v] + Σₘ x[first[t] + second[m]] · b[m, v].
+
+        Args:
+            x, b, s, y: arrays of one type, read and written from `…_at` on. b lies row by row.
+            count: how many m there are.
+            s_step, y_step: from one row to the next.
+        """
+        numbers = (x, b, s, y)
+        if any(not isinstance(each, types.Array) or each.dtype != x.dtype for each in numbers):
+            return None
+        size = types.int64
+        lists = (first, size, second, size)
+        more: Any = (third, size) if listed else (types.none, types.none)
+        signature = types.void(x, size, *lists, size, b, size, s, size, size, y, size, size, *more)
+        return signature, write
+
+    def write(*given: Any) -> Any:
+        return write_product(Writer(*given), width, listed)
+
+    return gathered
+
+
+one_wide, two_wide, four_wide = product(1), product(2), product(4)
+listed = product(WIDEST, listed=True)
+
+
+@inside
+def turn(typing, x, x_at, x_step, y, y_at, y_step):
+    """Transpose a square as long and wide as a vector: y[j, i] = x[i, j].
+
+    Args:
+        x_step, y_step: from one row to the next.
+    """
+    size = types.int64
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Writer(context, builder, signature, arguments)
+        _, x_at, x_step, _, y_at, y_step = arguments
+        lane = w.vector.count
+        rows = [w.load(w.pointer(0, x_at, w.times(x_step, i))) for i in range(lane)]
+        # A square of four squares is transposed by exchanging two of them, then each of the four.
+        half = lane // 2
+        while half:
+            for i in (i for i in range(lane) if not i & half):
+                a, b = rows[i], rows[i + half]
+                upper = [j + lane - half if j & half else j for j in range(lane)]
+                lower = [j + lane if j & half else j + half for j in range(lane)]
+                rows[i], rows[i + half] = w.pick(a, b, upper), w.pick(a, b, lower)
+            half //= 2
+        for j, row in enumerate(rows):
+            w.store(row, w.pointer(3, y_at, w.times(y_step, j)))
+        return context.get_dummy_value()
+
+    return types.void(x, size, size, y, size, size), write
+
+
+@inside
+def copy(typing, x, x_at, y, y_at, count):
+    """y[i] = x[i] for `count` numbers: the C library's own way to copy memory."""
+    size = types.int64
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Writer(context, builder, signature, arguments)
+        _, x_at, _, y_at, count = arguments
+        cgutils.raw_memcpy(builder, w.pointer(2, y_at), w.pointer(0, x_at), count, w.size)
+        return context.get_dummy_value()
+
+    return types.void(x, size, y, size, size), write

@@ -1,0 +1,136 @@
+"""Sums, means, variances and peaks along the last axes, or over everything.
+
+NumPy adds up a row with few numbers at a time, by one thread, and makes an array of all squared
+distances for a variance. Here a row is read once by wide registers, and a long one is cut into
+pieces that several threads take. What the pieces give is added up in float64, in their order:
+the result does not depend on how many threads there are.
+
+Along the other axes NumPy adds whole rows to each other, as fast as the memory allows; they are
+left to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .common import DOUBLES, FLAG, ROW, TABLE, alike, compiled, wide
+from .parts import in_parts
+from .sums import highest, spread, total
+
+Run = Callable[..., Any]
+PIECE = 65_536
+"""So many numbers of a row are one piece."""
+
+
+def pieces(start, stop, x, centres, distances, found):
+    """Σ x or Σ (x - centre)² of each piece; `found` has a row for each row of x."""
+    wide()
+    count = found.shape[1]
+    for each in range(start, stop):
+        r, piece = np.int64(each) // count, np.int64(each) % count
+        part = x[r, piece * PIECE : (piece + 1) * PIECE]
+        found[r, piece] = spread(part, centres[r]) if distances else total(part)
+
+
+def peaks(start, stop, x, y):
+    """The largest number of each row, NaN if there is one."""
+    wide()
+    for r in range(start, stop):
+        y[r] = highest(x[r])
+
+
+@functools.cache
+def pieces_kernel() -> Any:
+    """Compile what sums and variances use."""
+    return compiled(pieces, TABLE, ROW, FLAG, DOUBLES)
+
+
+def by_pieces(table: np.ndarray, centres: np.ndarray | None = None) -> np.ndarray:
+    """Return Σ x of each row, or Σ (x - centre)², as float64."""
+    rows, n = table.shape
+    found = np.empty((rows, -(-n // PIECE)))
+    distances, centres = centres is not None, table[:, 0] if centres is None else centres
+    centres = np.ascontiguousarray(centres)
+    in_parts(pieces_kernel(), found.size, table, centres, distances, found, work=table.size)
+    return found[:, 0] if found.shape[1] == 1 else found.sum(1)
+
+
+def as_rows(input: Any, dim: Any) -> np.ndarray | None:
+    """Return an array as rows that are to be reduced; None unless these are the last axes."""
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if dim.__class__ is int else dim
+    kept = input.ndim - len(dims)
+    last = tuple(range(kept, input.ndim))
+    if not input.size or not dims or tuple(sorted(dims)) != last or not alike((input,)):
+        return None
+    return input.reshape(-1, math.prod(input.shape[kept:]))
+
+
+def shaped(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
+    """Return a number for each row in the type of the input, and in the shape that is due."""
+    dims = range(input.ndim) if dim is None else (dim,) if dim.__class__ is int else dim
+    kept = tuple(1 if axis in dims else size for axis, size in enumerate(input.shape))
+    if not keepdim:
+        kept = input.shape[: input.ndim - len(dims)]
+    with np.errstate(over="ignore"):  # the sum of numbers of float32 may be none of these
+        return values.astype(input.dtype, copy=False).reshape(kept)
+
+
+def sum() -> Run:
+    """Make the forward of `sum`."""
+    pieces_kernel()
+
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
+        rows = as_rows(input, dim) if dtype is None else None
+        return None if rows is None else shaped(by_pieces(rows), input, dim, keepdim)
+
+    return run
+
+
+def mean() -> Run:
+    """Make the forward of `mean`."""
+    pieces_kernel()
+
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
+        rows = as_rows(input, dim) if dtype is None else None
+        if rows is None:
+            return None
+        return shaped(by_pieces(rows) / rows.shape[1], input, dim, keepdim)
+
+    return run
+
+
+def var() -> Run:
+    """Make the forward of `var`."""
+    pieces_kernel()
+
+    def run(input: Any, dim: Any, keepdim: bool, correction: float) -> np.ndarray | None:
+        rows = as_rows(input, dim)
+        if rows is None or rows.shape[1] <= correction:
+            return None
+        n = rows.shape[1]
+        with np.errstate(over="ignore"):
+            centres = (by_pieces(rows) / n).astype(rows.dtype)
+        squares = by_pieces(rows, centres) / (n - correction)
+        return shaped(squares, input, dim, keepdim)
+
+    return run
+
+
+def amax() -> Run:
+    """Make the forward of `amax`."""
+    kernel = compiled(peaks, TABLE, ROW)
+
+    def run(input: Any, dim: Any, keepdim: bool) -> np.ndarray | None:
+        rows = as_rows(input, dim)
+        if rows is None:
+            return None
+        y = np.empty(len(rows), rows.dtype)
+        in_parts(kernel, len(rows), rows, y, work=rows.size)
+        return shaped(y, input, dim, keepdim)
+
+    return run

@@ -1,0 +1,176 @@
+"""What all norms do, as one op each: standardise, then scale and shift.
+
+    y = (x - mean) / √(variance + ε) · weight + bias
+
+They differ in the axes over which mean and variance are taken: the features of a sample (layer),
+all samples of a channel (batch), a group of channels of a sample (group). The rule is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...backends.numpy import Array
+from ...ops import mean, reshape, rsqrt, sum
+from ...ops.conversion import widened
+from .layer import layer
+
+__all__ = ["fused_rms_norm", "native_batch_norm", "native_group_norm", "native_layer_norm"]
+
+Dims = tuple[int, ...]
+GRADIENTS = {
+    "input": r"\tfrac{1}{\sigma}\,(wg - \overline{wg} - \hat x\,\overline{wg\,\hat x})",
+    "weight": r"\textstyle\sum g\,\hat x",
+    "bias": r"\textstyle\sum g",
+}
+
+
+@layer(promotion="float", takes="f", public="layer_norm")
+def native_layer_norm(
+    xp: Any, input: Array, weight: Array | None, bias: Array | None, axes: int, eps: float
+) -> Array:
+    """Layer norm: mean and variance over the last `axes` axes, whose shape the weight has."""
+    dims = tuple(range(input.ndim - axes, input.ndim))
+    y, _, _ = standardized(xp, input, dims, eps)
+    return scaled(y, weight, bias).astype(input.dtype)
+
+
+@layer(
+    promotion="float", outputs=("y", "mean", "variance"), takes="f",
+    public="batch_norm",
+)  # fmt: skip
+def native_batch_norm(
+    xp: Any, input: Array, weight: Array | None, bias: Array | None, eps: float
+) -> tuple[Array, Array, Array]:
+    """Batch norm of (n, c, …): over all but the channels. Also returns mean and variance, (c)."""
+    y, centre, variance = standardized(xp, input, (0, *range(2, input.ndim)), eps)
+    shape = channels(input.ndim)
+    weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
+    y = scaled(y, weight, bias).astype(input.dtype)
+    return y, centre.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
+
+
+@layer(promotion="float", takes="f", public="group_norm instance_norm")
+def native_group_norm(
+    xp: Any, input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
+) -> Array:
+    """Group norm of (n, c, …): over the channels of a group. With c groups, instance norm."""
+    y, _, _ = standardized(xp, input.reshape(grouped(input.shape, num_groups)), (2,), eps)
+    shape = channels(input.ndim)
+    weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
+    return scaled(y.reshape(input.shape), weight, bias).astype(input.dtype)
+
+
+@layer(promotion="float", takes="f", public="rms_norm")
+def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: float) -> Array:
+    """RMS norm over the last `axes` axes: nothing is subtracted, and there is no bias."""
+    x = input.astype("float32") if input.dtype.itemsize == 2 else input
+    dims = tuple(range(input.ndim - axes, input.ndim))
+    y = x / xp.sqrt(xp.mean(x * x, axis=dims, keepdims=True) + eps)
+    return scaled(y, weight, None).astype(input.dtype)
+
+
+def standardized(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
+    """Return (x - mean) / √(variance + ε), both over `dims`, and the two."""
+    if input.dtype.itemsize == 2:  # its squares would overflow
+        input = input.astype("float32")
+    centre = xp.mean(input, axis=dims, keepdims=True)
+    y = input - centre
+    variance = xp.mean(y * y, axis=dims, keepdims=True)
+    y /= xp.sqrt(variance + eps)
+    return y, centre, variance
+
+
+def scaled(y: Any, weight: Any, bias: Any) -> Any:
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def channels(ndim: int) -> Dims:
+    """Return the shape in which one number for each channel fits to (n, c, …)."""
+    return (1, -1, *(1,) * (ndim - 2))
+
+
+def grouped(shape: Dims, groups: int) -> Dims:
+    return (shape[0], groups, math.prod(shape[1:]) // max(groups, 1))
+
+
+# The rule ----------------------------------------------------------------------------------
+
+
+def again(x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+    """Return x standardised, and 1 / √(variance + ε): to keep them would take memory for long."""
+    x = x - mean(x, dims, True)
+    scale = rsqrt(mean(x * x, dims, True) + eps)
+    return x * scale, scale
+
+
+def pulled(g: Any, x: Any, scale: Any, dims: Dims) -> Any:
+    """A push that all share, or that only stretches, changes nothing: both are taken out."""
+    return scale * (g - mean(g, dims, True) - x * mean(g * x, dims, True))
+
+
+def layer_norm_back(
+    g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """The gradients of input, weight and bias."""
+    dims = tuple(range(g.ndim - axes, g.ndim))
+    x, scale = again(widened(input), dims, eps)
+    by_weight, by_bias = summed(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    return pulled(g if weight is None else g * weight, x, scale, dims), by_weight, by_bias
+
+
+def rms_norm_back(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
+    """The gradients of input and weight. Only what stretches is taken out."""
+    dims = tuple(range(g.ndim - axes, g.ndim))
+    x = widened(input)
+    scale = rsqrt(mean(x * x, dims, True) + eps)
+    x = x * scale
+    by_weight, _ = summed(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    g = g if weight is None else g * weight
+    return scale * (g - x * mean(g * x, dims, True)), by_weight
+
+
+def batch_norm_back(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The gradients of input, weight and bias."""
+    dims = (0, *range(2, g.ndim))
+    x, scale = again(widened(input), dims, eps)
+    by_weight, by_bias = summed(g, x, weight, bias, dims, (-1,))
+    g = g if weight is None else g * reshape(weight, channels(g.ndim))
+    return pulled(g, x, scale, dims), by_weight, by_bias
+
+
+def group_norm_back(
+    g: Any, input: Any, weight: Any, bias: Any, num_groups: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """The gradients of input, weight and bias."""
+    groups = grouped(g.shape, num_groups)
+    x, scale = again(reshape(widened(input), groups), (2,), eps)
+    dims = (0, *range(2, g.ndim))
+    by_weight, by_bias = summed(g, reshape(x, g.shape), weight, bias, dims, (-1,))
+    given = g if weight is None else g * reshape(weight, channels(g.ndim))
+    return reshape(pulled(reshape(given, groups), x, scale, (2,)), g.shape), by_weight, by_bias
+
+
+def summed(g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims) -> tuple[Any, Any]:
+    """The gradients of weight and bias, where there are such."""
+    by_weight = None if weight is None else reshape(total(g * x, dims), shape)
+    return by_weight, None if bias is None else reshape(total(g, dims), shape)
+
+
+def total(x: Any, dims: Dims) -> Any:
+    """Σ x over dims, of which there may be none (a sum over nothing named is one over all)."""
+    return sum(x, dims) if dims else x
+
+
+native_layer_norm.vjp(together=layer_norm_back, latex=GRADIENTS)
+native_batch_norm.vjp(together=batch_norm_back, latex=GRADIENTS)
+native_group_norm.vjp(together=group_norm_back, latex=GRADIENTS)
+fused_rms_norm.vjp(
+    together=rms_norm_back,
+    latex={
+        "input": r"\tfrac{1}{\sigma}\,(wg - \hat x\,\overline{wg\,\hat x})",
+        "weight": r"\textstyle\sum g\,\hat x",
+    },
+)

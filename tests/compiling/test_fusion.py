@@ -1,0 +1,169 @@
+"""Fused is unfused is the definitions, whatever the graph, the shapes and the numbers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import edutorch
+from edutorch.compiling.lower import lower
+from edutorch.fx.interpreter import run_on_arrays
+from edutorch.ops.reduction import logsumexp
+from tests.compiling.graphs import Random, graph_of
+
+pytest.importorskip("numba")
+
+SHAPES = [(), (5,), (3, 4), (2, 3, 4), (70, 6), (9000,), (0, 3), (1, 1)]
+
+
+def inputs_for(seed: int, dtype: str) -> tuple[list, list]:
+    choose, draw = random.Random(seed), np.random.default_rng(seed)
+    base = choose.choice(SHAPES)
+    shapes = [base]
+    for _ in range(2):
+        ones = (1,) * len(base)
+        shapes.append(choose.choice([base, base[-1:], ones, (*base[:-1], 1) if base else (), ()]))
+    arrays = []
+    for shape in shapes:
+        array = draw.normal(size=shape).astype(dtype)
+        if len(shape) > 1 and choose.random() < 0.3:
+            array = np.asfortranarray(array)
+        arrays.append(array)
+    return [(shape, dtype) for shape in shapes], arrays
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
+    wanted = np.asarray(wanted)
+    assert isinstance(found, np.ndarray)
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    if wanted.dtype.kind in "bi":
+        assert np.mean(found != wanted) <= 0.02 or wanted.size < 50  # next to a border
+        return
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    digits = 3e-4 if wanted.dtype == np.float32 else 1e-6
+    scale = max(1.0, float(finite.max(initial=0)))
+    np.testing.assert_allclose(found, wanted, rtol=digits, atol=digits * scale)
+
+
+@settings(max_examples=14, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]))
+def test_random_graphs(seed, dtype):
+    specs, arrays = inputs_for(seed, dtype)
+    try:
+        graph = graph_of(Random(seed).build, specs)
+    except ValueError:  # an extreme of nothing: no graph
+        return
+    before = [each.copy() for each in arrays]
+    with np.errstate(all="ignore"):
+        wanted = run_on_arrays(graph)(arrays)
+        plain = lower(graph, fuse=False)(arrays)
+        lowered = lower(graph, wait=True, fuse=True)
+        once, again = lowered(arrays), lowered(arrays)
+    assert not [each.failed for each in lowered._kernels.values() if each.failed]
+    for one, other, third, right in zip(plain, once, again, wanted, strict=True):
+        assert_close(one, right)
+        assert_close(other, right)
+        np.testing.assert_array_equal(other, third)
+        mine = any(np.shares_memory(other, each) for each in arrays)
+        assert mine or not np.shares_memory(other, third)
+    for array, kept in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, kept)
+
+
+def chain(call, x, y):
+    z = call(edutorch.maximum, call(edutorch.mul, x, y), call(edutorch.exp, x))
+    s = call(edutorch.softmax, z, dim=1)
+    return [z, s, call(edutorch.sum, s, dim=(0,)), call(logsumexp, z, dim=(1,))]
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
+def test_strange_numbers_come_out_as_in_the_definitions(strange):
+    graph = graph_of(chain, [((4, 130), "float32"), ((130,), "float32")])
+    x = np.random.default_rng(0).normal(size=(4, 130)).astype("float32")
+    x[1, 77] = strange
+    y = np.ones(130, "float32")
+    with np.errstate(all="ignore"):
+        wanted = run_on_arrays(graph)([x, y])
+        found = lower(graph, wait=True, fuse=True)([x, y])
+    for one, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_fused_is_one_kernel_and_says_so():
+    graph = graph_of(chain, [((4, 130), "float32"), ((130,), "float32")])
+    lowered = lower(graph, wait=True, fuse=True)
+    assert len(lowered.fused) == 1
+    (kernel,) = lowered.fused
+    assert {each.node.name for each in kernel.results} == {
+        "maximum",
+        "softmax",
+        "sum_1",
+        "logsumexp",
+    }
+    text = str(lowered.explain())
+    assert "1 fused kernels" in text
+    assert "mul" in text and "softmax" in text and "compiled" in text
+    before, after = lowered.explain().moved
+    assert after < before / 3
+    assert "<table>" in lowered.explain()._repr_html_()
+    assert "def fused_0(start, stop" in lowered.code
+    assert "exp(" in lowered.code
+
+
+def test_what_is_not_fused_has_a_reason():
+    def build(call, x, n):
+        return [call(edutorch.sin, x), call(edutorch.cumsum, x, dim=0), call(edutorch.add, n, n)]
+
+    graph = graph_of(build, [((1000,), "float32"), ((1000,), "int32")])
+    reasons = dict(lower(graph, wait=True, fuse=True).explain().alone)
+    assert "one number at a time" in reasons["sin"]
+    assert "cumsum" in reasons
+    assert "int32" in reasons["add"]
+
+
+def test_equal_kernels_are_compiled_once():
+    def build(call, x, y):
+        return [
+            call(edutorch.mul, call(edutorch.add, each, 1.0), 2.0) for each in (x, y)
+        ]  # fmt: skip
+
+    graph = graph_of(build, [((300,), "float32"), ((20, 40), "float32")])
+    first, second = lower(graph, wait=True, fuse=True)._kernels.values()
+    other = graph_of(build, [((500,), "float32"), ((7, 9), "float32")])
+    third, _ = lower(other, wait=True, fuse=True)._kernels.values()
+    assert first is third
+    assert first is not second  # one and two axes are two types of array
+
+
+def test_integers_and_bools():
+    def build(call, n, x):
+        odd = call(edutorch.eq, n, 3)
+        return [
+            call(edutorch.where, odd, x, 0.0), call(edutorch.add, n, n),
+            call(edutorch.logical_and, odd, odd),
+        ]  # fmt: skip
+
+    graph = graph_of(build, [((6,), "int64"), ((6,), "float64")])
+    arrays = [np.arange(6), np.linspace(-1, 1, 6)]
+    found = lower(graph, wait=True, fuse=True)(arrays)
+    for one, right in zip(found, run_on_arrays(graph)(arrays), strict=True):
+        np.testing.assert_array_equal(one, right)
+        assert one.dtype == right.dtype
+
+
+def test_float32_is_rounded_after_each_step():
+    def build(call, x):
+        y = x
+        for factor in (3.3, 1e30, 1e30, 1e-30):
+            y = call(edutorch.mul, y, factor)
+        return [y]
+
+    graph = graph_of(build, [((), "float32")])
+    (found,) = lower(graph, wait=True, fuse=True)([np.array(1.1, "float32")])
+    assert found.dtype == np.float32
+    assert np.isinf(found)  # as float64 it would be 3.6e30

@@ -1,0 +1,66 @@
+"""`backend="jax"`: the same graphs by XLA."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.compiling.xla import XlaError, lower_jax
+from edutorch.errors import MissingExtraError
+from edutorch.fx.interpreter import run_on_arrays
+from tests.compiling.graphs import Random, graph_of
+from tests.compiling.test_lower import losses
+
+
+def test_without_jax_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    graph = graph_of(lambda call, x: [call(edutorch.exp, x)], [((3,), "float32")])
+    with pytest.raises(MissingExtraError, match=r'pip install "edutorch\[jax\]"'):
+        lower_jax(graph)
+
+
+@pytest.fixture
+def jax():
+    return pytest.importorskip("jax")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_random_graphs(jax, seed, dtype):
+    specs = [((4, 6), dtype), ((6,), dtype), ((4, 1), dtype)]
+    graph = graph_of(Random(seed).build, specs)
+    draw = np.random.default_rng(seed)
+    arrays = [draw.normal(size=shape).astype(dtype) for shape, _ in specs]
+    with np.errstate(all="ignore"):
+        wanted = run_on_arrays(graph)(arrays)
+    for found, right in zip(lower_jax(graph)(arrays), wanted, strict=True):
+        assert found.dtype == np.asarray(right).dtype
+        assert found.flags.writeable
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+
+
+def test_definitions_that_write_into_what_they_made(jax):
+    graph = graph_of(losses, [((6, 4), "float32"), ((6,), "int64")])
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
+    arrays = [x, np.array([0, 2, 3, 1, 1, 0])]
+    lowered = lower_jax(graph)
+    for found, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert "lambda" in lowered.code  # JAX's own text
+
+
+def test_float64_stays_float64(jax):
+    compiled = edutorch.compile(lambda x: (x * 1.1).cumsum(0), backend="jax")
+    y = compiled(edutorch.ones(3, dtype=edutorch.float64))
+    assert y.dtype == edutorch.float64
+    assert y.tolist() == pytest.approx([1.1, 2.2, 3.3], rel=1e-15)
+
+
+def test_random_ops_are_refused_with_a_word(jax):
+    compiled = edutorch.compile(lambda x: edutorch.nn.functional.dropout(x, 0.5), backend="jax")
+    with pytest.raises(XlaError, match="draws random numbers") as caught:
+        compiled(edutorch.ones(4))
+    assert 'backend="edutorch"' in str(caught.value)

@@ -1,0 +1,101 @@
+"""Attention tile by tile is attention."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import edutorch
+from edutorch.backends import reference_only
+from edutorch.backends.blas import blas
+from edutorch.backends.stand_in import slot_of
+from edutorch.kernels.cpu import attention
+from edutorch.nn.functional import attention as definitions
+from edutorch.nn.functional import scaled_dot_product_attention
+
+pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
+
+
+@pytest.fixture(scope="module")
+def attend():
+    return attention.attend(), attention.attend_together()
+
+
+def defined(g, q, k, v, scale, is_causal):
+    with reference_only():
+        y = definitions.attend.op.forward(np, q, k, v, scale, is_causal)
+        return y, *definitions.attend_back(g, q, k, v, scale, is_causal)
+
+
+def close(found, exact, dtype):
+    for one, other in zip(found, exact, strict=True):
+        assert one.dtype == dtype and one.shape == other.shape
+        tolerance = (2e-5 if dtype == np.float32 else 1e-13) * max(1, abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+def heads(x):
+    """Return (…, l, h · d) as (…, h, l, d), the way it lies in memory."""
+    return x.reshape(*x.shape[:-1], 2, -1).swapaxes(-2, -3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    batch=st.sampled_from([(), (2,), (2, 2), (3, 1, 2)]), is_causal=st.booleans(),
+    sizes=st.tuples(*[st.sampled_from([1, 2, 16, 17, 65, 130])] * 2, *[st.integers(1, 5)] * 2),
+    dtype=st.sampled_from([np.float32, np.float64]), in_place=st.booleans(),
+)  # fmt: skip
+def test_as_the_definition(attend, batch, is_causal, sizes, dtype, in_place):
+    queries, keys, d, e = sizes
+    generator = np.random.default_rng(0)
+
+    def numbers(length, width):
+        if in_place and batch and batch[-1] == 2:
+            return heads(generator.normal(size=(*batch[:-1], length, 2 * width)).astype(dtype))
+        return generator.normal(size=(*batch, length, width)).astype(dtype)
+
+    q, k, v, g = numbers(queries, d), numbers(keys, d), numbers(keys, e), numbers(queries, e)
+    exact = defined(*(each.astype(float) for each in (g, q, k, v)), 0.5, is_causal)
+    y = attend[0](q, k, v, 0.5, is_causal)
+    close((y, *attend[1](g, q, k, v, 0.5, is_causal)), exact, dtype)
+    assert y.flags.c_contiguous
+
+
+def test_other_operands_are_copied_or_left(attend):
+    q = np.random.default_rng(0).normal(size=(2, 3, 8))
+    spread = q[..., ::2], q[..., 1::2], np.broadcast_to(q[:, :, :1], (2, 3, 4))
+    g = np.broadcast_to(1.0, (2, 3, 4))
+    found = attend[0](*spread, 1.0), *attend[1](g, *spread, 1.0, False)
+    close(found, defined(g, *spread, 1.0, False), np.float64)
+    assert attend[0](q, q[:1], q, 1.0) is None
+    assert attend[0](q, q[:, :0], q[:, :0], 1.0) is None
+    assert attend[0](q.astype(np.float16), q, q, 1.0) is None
+
+
+def test_a_number_that_is_none_stays_in_its_row(attend):
+    q = np.random.default_rng(0).normal(size=(1, 5, 4)).astype(np.float32)
+    k = q.copy()
+    k[0, 3] = np.nan
+    y = attend[0](q, k, q, 1.0, True)
+    assert np.isnan(y[0, 3:]).all() and np.isfinite(y[0, :3]).all()
+
+
+def test_the_function_with_and_without_kernels(monkeypatch):
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    edutorch.manual_seed(0)
+    wide = edutorch.randn(2, 20, 3 * 64, dtype=edutorch.float64)
+
+    def gradients():
+        x = wide.detach().requires_grad_()
+        q, k, v = (each.view(2, 20, 4, 16).transpose(1, 2) for each in x.split(64, 2))
+        y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        y.transpose(1, 2).reshape(2, 20, 64).cos().sum().backward()
+        return y.detach().numpy(), x.grad.numpy()
+
+    fast = gradients()
+    assert slot_of("attend").run is not None and slot_of("attend/together").run is not None
+    with reference_only():
+        exact = gradients()
+    close(fast, exact, np.float64)

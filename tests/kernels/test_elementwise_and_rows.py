@@ -1,0 +1,327 @@
+"""Kernels of activations, softmax, norms and reductions equal their definitions, on any shape."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+pytest.importorskip("numba", reason="needs numba: the extra `fast`")
+
+import edutorch as torch
+from edutorch.backends import reference_only
+from edutorch.backends.kernel_table import KERNELS
+from edutorch.backends.stand_in import slot_of
+from edutorch.core.registry import REGISTRY
+from edutorch.kernels import make
+from edutorch.kernels.cpu import activations, norms, reductions, softmax
+from edutorch.nn import functional as F
+
+SETTINGS = {
+    "softplus": (1.0, 20.0), "gelu": ("none",), "softmax": (-1, None), "log_softmax": (-1, None),
+}  # fmt: skip
+CURVES = ["exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_of", "softplus", "gelu"]
+BY_RESULT = {"exp", "tanh", "sigmoid", "relu"}
+KINDS = some.sampled_from([np.float32, np.float64])
+_made = {}
+
+
+def kernel(module, name):
+    if name not in _made:
+        _made[name] = getattr(module, name)()
+    return _made[name]
+
+
+def array(shape, kind, seed=0, scale=2.0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape) * scale, kind)
+
+
+def close(found, expected, kind, digits=16):
+    """Compare with what the definition finds for the same numbers in float64."""
+    assert found.dtype == kind
+    assert found.shape == expected.shape
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    tolerance = digits * np.finfo(kind).eps
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+# Functions of one number -------------------------------------------------------------------
+
+
+def curve(name, x, *others):
+    kind = x.dtype
+    y = kernel(activations, name)(x, *others)
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        close(y, np.asarray(REGISTRY[name].forward(np, wide, *others)), kind)
+    if "input" not in REGISTRY[name].rules or not hasattr(activations, f"{name}_input"):
+        return
+    g = array(x.shape, kind, 1)
+    saved = y if name in BY_RESULT else x
+    slope = kernel(activations, f"{name}_input")(g, saved, *others)
+    rule = REGISTRY[name].rules["input"].function
+    close(slope, np.asarray(rule(g.astype(float), saved.astype(float), *others)), kind)
+
+
+@pytest.mark.parametrize("name", CURVES)
+@settings(max_examples=6, deadline=None)
+@given(kind=KINDS, shape=some.lists(some.integers(0, 40), min_size=0, max_size=3))
+def test_curves(name, kind, shape):
+    x = array(shape, kind)
+    curve(name, np.asarray(abs(x) + kind(0.1) if name == "log" else x), *SETTINGS.get(name, ()))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_other_form_of_gelu(kind):
+    curve("gelu", array((7, 33), kind), "tanh")
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_what_is_not_finite_is_as_in_the_definition(name):
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -3e38, 90.0, -90.0], np.float32)
+    others = SETTINGS.get(name, ())
+    with np.errstate(all="ignore"):
+        expected = REGISTRY[name].forward(np, x, *others)
+        np.testing.assert_allclose(
+            kernel(activations, name)(x, *others), expected, rtol=1e-5, atol=1e-37
+        )
+
+
+def test_a_case_that_is_not_its_own_is_left_to_the_definition():
+    run, slope = kernel(activations, "gelu"), kernel(activations, "gelu_input")
+    x = array((6, 8), np.float32)
+    assert run(x.T, "none") is None
+    assert run(x.astype(np.float16), "none") is None
+    assert run(x, "sigmoid") is None
+    assert slope(x.astype(np.float64), x, "none") is None
+    assert slope(x[:1], x, "none") is None
+    assert kernel(activations, "softplus")(x, 2.0, 20.0) is None
+    assert kernel(activations, "softplus")(x, 1.0, 3.0) is None
+    assert kernel(softmax, "softmax")(x, 2, None) is None
+    assert kernel(norms, "native_layer_norm")(x, x[0, :7], None, 1, 1e-5) is None
+
+
+def test_a_gradient_that_is_one_number_for_all():
+    x = array((6, 8), np.float32)
+    g = np.broadcast_to(np.float32(0.5), x.shape)
+    slope = kernel(activations, "gelu_input")
+    np.testing.assert_array_equal(slope(g, x, "none"), slope(g.copy(), x, "none"))
+
+
+# Softmax -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@settings(max_examples=12, deadline=None)
+@given(
+    kind=KINDS,
+    shape=some.lists(some.integers(1, 70), min_size=1, max_size=3),
+    axis=some.integers(0, 2),
+)
+def test_softmax(name, kind, shape, axis):
+    dim = axis % len(shape) - len(shape)
+    x, g = array(shape, kind, scale=9.0), array(shape, kind, 1)
+    y = kernel(softmax, name)(x, dim, None)
+    close(y, REGISTRY[name].forward(np, x.astype(float), dim), kind)
+    back = kernel(softmax, f"{name}_input")(g, y, dim)
+    rule = REGISTRY[name].rules["input"].function
+    close(back, rule(g.astype(float), y.astype(float), dim), kind, digits=64)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_with_what_is_not_finite(name, dim):
+    x = array((12, 12), np.float32)
+    x[0, 3], x[5, 5], x[8, 8], x[10, 2] = -np.inf, np.nan, np.inf, -np.nan
+    x[6, :] = x[:, 6] = -np.inf
+    with np.errstate(all="ignore"):
+        expected = REGISTRY[name].forward(np, x, dim)
+    np.testing.assert_allclose(kernel(softmax, name)(x, dim, None), expected, rtol=1e-5)
+
+
+def test_a_long_row_loses_no_digits():
+    x = array((2, 300_000), np.float32)
+    exact = REGISTRY["softmax"].forward(np, x.astype(float), 1)
+    by_definition = np.abs(REGISTRY["softmax"].forward(np, x, 1) / exact - 1).max()
+    by_kernel = np.abs(kernel(softmax, "softmax")(x, 1, None) / exact - 1).max()
+    assert by_kernel <= max(by_definition, 4e-7)
+
+
+# Norms -------------------------------------------------------------------------------------
+
+
+def norm(name, x, weight, bias, *settings, digits=64):
+    kind, op = x.dtype, REGISTRY[name]
+    g = array(x.shape, kind, 1)
+    wide = [each if each is None else each.astype(float) for each in (x, weight, bias)]
+    found = kernel(norms, name)(x, weight, bias, *settings)
+    expected = op.forward(np, *wide, *settings)
+    found += tuple(kernel(norms, f"{name}_together")(g, x, weight, bias, *settings))
+    expected += tuple(op.together(g.astype(float), *wide, *settings))
+    for one, other in zip(found, expected, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            close(one, np.asarray(other), kind, digits)
+
+
+PRESENT = some.booleans()
+
+
+@settings(max_examples=15, deadline=None)
+@given(KINDS, some.integers(1, 90), some.integers(2, 60), some.integers(1, 3), PRESENT, PRESENT)
+def test_layer_norm(kind, rows, n, m, scaled, shifted):
+    weight = array((n, m), kind, 2) if scaled else None
+    bias = array((n, m), kind, 3) if shifted else None
+    with_tuple("native_layer_norm", array((rows, n, m), kind), weight, bias, 2, 1e-3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(KINDS, some.integers(1, 40), some.integers(2, 60), PRESENT)
+def test_rms_norm(kind, rows, n, scaled):
+    x, g = array((rows, n), kind), array((rows, n), kind, 1)
+    weight = array(n, kind, 2) if scaled else None
+    wide = [each if each is None else each.astype(float) for each in (x, weight)]
+    op = REGISTRY["fused_rms_norm"]
+    close(kernel(norms, "fused_rms_norm")(x, weight, 1, 1e-3), op.forward(np, *wide, 1, 1e-3), kind)
+    found = kernel(norms, "fused_rms_norm_together")(g, x, weight, 1, 1e-3)
+    expected = op.together(g.astype(float), *wide, 1, 1e-3)
+    assert (found[1] is None) == (weight is None)
+    for one, other in zip(found, expected, strict=True):
+        if other is not None:
+            close(one, other, kind, digits=64)
+
+
+@settings(max_examples=10, deadline=None)
+@given(KINDS, some.integers(1, 5), some.integers(1, 9), some.integers(8, 40), PRESENT, PRESENT)
+def test_batch_norm(kind, n, c, size, scaled, shifted):
+    weight = array(c, kind, 2) if scaled else None
+    bias = array(c, kind, 3) if shifted else None
+    norm("native_batch_norm", array((n, c, size), kind), weight, bias, 1e-3)
+
+
+@settings(max_examples=10, deadline=None)
+@given(KINDS, some.integers(2, 40), some.integers(1, 300), PRESENT)
+def test_batch_norm_of_columns(kind, n, c, scaled):
+    weight = array(c, kind, 2) if scaled else None
+    norm("native_batch_norm", array((n, c), kind), weight, array(c, kind, 3), 1e-3)
+
+
+@settings(max_examples=10, deadline=None)
+@given(KINDS, some.integers(1, 5), some.integers(1, 4), some.integers(1, 3), PRESENT, PRESENT)
+def test_group_norm(kind, n, groups, each, scaled, shifted):
+    c = groups * each
+    weight = array(c, kind, 2) if scaled else None
+    bias = array(c, kind, 3) if shifted else None
+    with_tuple("native_group_norm", array((n, c, 3, 4), kind), weight, bias, groups, 1e-3)
+
+
+def with_tuple(name, x, *settings):
+    """The same for a forward with one result."""
+    forward, run = REGISTRY[name].forward, kernel(norms, name)
+    _made[name] = lambda *given: (run(*given),)
+    REGISTRY[name].forward = lambda *given: (forward(*given),)
+    try:
+        norm(name, x, *settings)
+    finally:
+        _made[name], REGISTRY[name].forward = run, forward
+
+
+def test_the_threads_do_not_change_the_sums():
+    x, g = array((3000, 64), np.float32), array((3000, 64), np.float32, 1)
+    back = kernel(norms, "native_layer_norm_together")
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for each in (1, 2, 3):
+            torch.set_num_threads(each)
+            results.append(back(g, x, x[0], x[1], 1, 1e-5))
+    finally:
+        torch.set_num_threads(threads)
+    for one, *others in zip(*results, strict=True):
+        assert all((one == other).all() for other in others)
+
+
+# Reductions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "amax"])
+@settings(max_examples=12, deadline=None)
+@given(
+    kind=KINDS,
+    shape=some.lists(some.integers(1, 40), min_size=1, max_size=3),
+    last=some.integers(0, 3),
+    keepdim=some.booleans(),
+)
+def test_reductions(name, kind, shape, last, keepdim):
+    x = array(shape, kind) + kind(5)
+    kept = max(len(shape) - last, 0)
+    dim = tuple(range(kept, len(shape))) or None
+    dim = dim[0] if dim is not None and len(dim) == 1 else dim
+    others = {"sum": (None,), "mean": (None,), "var": (0,), "amax": ()}[name]
+    named = {"correction": 0} if name == "var" else {}
+    found = kernel(reductions, name)(x, dim, keepdim, *others)
+    expected = REGISTRY[name].forward(np, x.astype(float), dim, keepdim, **named)
+    close(found, np.asarray(expected), kind, digits=8)
+
+
+def test_reductions_with_what_is_not_finite():
+    x = array((4, 9), np.float32)
+    x[0, 1], x[1, 1], x[2, 1], x[2, 5], x[3, 0] = np.inf, np.nan, np.inf, -np.inf, -np.nan
+    with np.errstate(all="ignore"):
+        for name in ("sum", "amax"):
+            others = (None,) if name == "sum" else ()
+            found = kernel(reductions, name)(x, 1, False, *others)
+            np.testing.assert_allclose(found, REGISTRY[name].forward(np, x, 1), rtol=1e-6)
+
+
+def test_axes_that_are_not_the_last_are_left_to_the_definition():
+    x = array((4, 5, 6), np.float32)
+    assert kernel(reductions, "sum")(x, (0, 2), False, None) is None
+    assert kernel(reductions, "sum")(x, 1, False, None) is None
+    assert kernel(reductions, "var")(x, 2, False, 6) is None
+    assert kernel(reductions, "sum")(x[:, :, :0], 2, False, None) is None
+
+
+def test_a_long_sum_by_pieces_is_nearly_exact():
+    x = np.abs(array(1_000_003, np.float32))
+    exact = x.astype(float)
+    assert kernel(reductions, "sum")(x, None, False, None) == np.float32(exact.sum())
+    assert kernel(reductions, "var")(x, None, False, 1) == pytest.approx(
+        exact.var(ddof=1), rel=2e-7
+    )
+
+
+# In use --------------------------------------------------------------------------------------
+
+
+def learned():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(32, 8, 8, 8, generator=generator, requires_grad=True)
+    weight = torch.randn(8, generator=generator, requires_grad=True)
+    y = F.batch_norm(x, None, None, weight, weight, training=True)
+    y = F.gelu(F.group_norm(F.silu(y), 4, weight, weight))
+    y = F.layer_norm(y * x, (8, 8)).reshape(32, -1) + F.softplus(x).reshape(32, -1)
+    loss = F.cross_entropy(y, torch.arange(32)) + (F.softmax(y, 0) ** 2).sum()
+    loss.backward()
+    return loss.item(), x.grad.numpy(), weight.grad.numpy()
+
+
+def test_in_use_forward_and_backward_are_those_of_the_definitions():
+    for key, row in KERNELS.items():
+        if row.file in ("activations", "softmax", "norms", "reductions"):
+            place = slot_of(key)
+            if place.run is None:
+                make(place)
+    fast = learned()
+    with reference_only():
+        slow = learned()
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5 * np.abs(other).max())
+
+
+def test_names_in_the_graph_are_those_of_pytorch():
+    x = torch.randn(4, 6, requires_grad=True)
+    assert F.layer_norm(x, (6,)).grad_fn.name() == "NativeLayerNormBackward0"
+    assert F.batch_norm(x, None, None, training=True).grad_fn.name() == "NativeBatchNormBackward0"
+    assert F.rms_norm(x, (6,)).grad_fn.name() == "FusedRmsNormBackward0"
+    assert F.group_norm(x, 2).grad_fn.name() == "NativeGroupNormBackward0"

@@ -1,0 +1,155 @@
+"""Products of matrices, cut into parts by the pool of the kernels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import edutorch
+from edutorch.backends import reference_only
+from edutorch.backends.blas import blas
+from edutorch.backends.stand_in import slot_of
+from edutorch.nn.functional import linear
+
+pytest.importorskip("numba", reason="needs numba: the extra `fast`")
+products = pytest.importorskip("edutorch.kernels.cpu.products")
+parts = pytest.importorskip("edutorch.kernels.cpu.parts")
+
+pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS is one that cannot be called")
+
+SHAPES = [(220, 200, 210), (40, 800, 300), (600, 129, 131), (8, 600, 2100)]
+NAMES = ["mm", "mm/input", "mm/mat2", "matmul", "matmul/input", "matmul/other",
+         "linear", "linear/input", "linear/weight"]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _threads():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edutorch.settings.Kept, "threads", 3)
+        yield
+
+
+def close(y, exact):
+    assert y.dtype in (np.float32, np.float64)
+    tolerance = 3e-6 if y.dtype == np.float32 else 1e-13
+    assert abs(y - exact).max() <= tolerance * abs(exact).max()
+
+
+def numbers(*shape, dtype="float64"):
+    return np.random.default_rng(0).normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "k", "columns"), SHAPES)
+def test_each_layout(rows, k, columns, dtype):
+    lefts = [numbers(rows, k, dtype=dtype), numbers(k, rows, dtype=dtype).T,
+             numbers(rows, k + 5, dtype=dtype)[:, 2:-3]]  # fmt: skip
+    rights = [numbers(k, columns, dtype=dtype), numbers(columns, k, dtype=dtype).T,
+              numbers(columns, 2 * k, dtype=dtype).T[k:]]  # fmt: skip
+    for a, b in zip(lefts, rights, strict=True):
+        y = products.product()(a, b)
+        close(y, a.astype(float) @ b)
+        assert y.flags.c_contiguous
+
+
+@st.composite
+def matrices(draw, rows, columns, dtype):
+    """A matrix of this shape that lies in memory in one of many ways."""
+    step, turned = draw(st.sampled_from([1, 1, 2])), draw(st.booleans())
+    before, behind = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    height, width = (columns, rows) if turned else (rows, columns)
+    whole = numbers(height, before + width * step + behind, dtype=dtype)
+    part = whole[:, before : before + width * step : step]
+    return part.T if turned else part
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_shape_and_any_layout(data):
+    rows, k, columns = (data.draw(st.integers(8, 70)) for _ in "ikj")
+    dtype = data.draw(st.sampled_from(["float32", "float64"]))
+    a, b = data.draw(matrices(rows, k, dtype)), data.draw(matrices(k, columns, dtype))
+    bias = numbers(columns, dtype=dtype) if data.draw(st.booleans()) else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "LEAST", 0)
+        patch.setattr(parts, "WORTH_A_THREAD", 1)
+        y = products.product()(a, b, bias)
+    if y is None:
+        assert (
+            products.layout(a) is None
+            or products.layout(b) is None
+            or max(rows, columns) <= products.BLOCK
+        )
+    else:
+        close(y, a.astype(float) @ b + (0 if bias is None else bias))
+
+
+def test_a_bias_is_added():
+    a, b, bias = numbers(300, 260), numbers(260, 280), numbers(280)
+    close(products.product()(a, b, bias), a @ b + bias)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (numbers(20, 30), numbers(30, 40)),
+        (numbers(3, 3000), numbers(3000, 3000)),
+        (numbers(600, 300)[:, ::2], numbers(150, 600)),
+        (numbers(300, 300, dtype="float32"), numbers(300, 300)),
+        (numbers(300, 300).astype(int), numbers(300, 300).astype(int)),
+        (numbers(300, 300), numbers(200, 300)),
+        (np.broadcast_to(numbers(300), (300, 300)), numbers(300, 300)),
+    ],
+    ids=["small", "few rows", "gaps", "two types", "whole numbers", "no product", "repeated"],
+)
+def test_other_cases_are_left_to_numpy(case):  # fmt: skip
+    assert products.product()(*case) is None
+
+
+def test_what_is_not_a_number_comes_through():
+    a, b = numbers(300, 300), numbers(300, 300)
+    a[7, 8], b[8, 9] = np.nan, np.inf
+    y = products.product()(a, b)
+    assert np.isnan(y[7]).all() and y[6, 9] in (np.inf, -np.inf)
+    assert np.isnan(y).sum() == 300
+
+
+def gradients(function, *shapes, dtype=edutorch.float64):
+    inputs = [edutorch.tensor(numbers(*shape), dtype=dtype, requires_grad=True) for shape in shapes]
+    y = function(*inputs)
+    y.backward(edutorch.tensor(numbers(*y.shape), dtype=dtype))
+    return [y.detach().numpy(), *(each.grad.numpy() for each in inputs)]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (edutorch.mm, [(300, 260), (260, 280)]),
+        (edutorch.matmul, [(300, 260), (260, 280)]),
+        (linear, [(300, 260), (280, 260), (280,)]),
+        (linear, [(300, 260), (280, 260)]),
+        (linear, [(3, 100, 260), (280, 260), (280,)]),
+    ],
+    ids=["mm", "matmul", "linear", "without bias", "three axes"],
+)
+@pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64])
+def test_ops_and_their_gradients(function, shapes, dtype, monkeypatch):  # fmt: skip
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    fast = gradients(function, *shapes, dtype=dtype)
+    with reference_only():
+        exact = gradients(function, *shapes)
+    for one, other in zip(fast, exact, strict=True):
+        close(one, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_has_a_kernel_for_it(name):
+    slot = slot_of(name)
+    assert slot is not None
+    assert callable(getattr(products, slot.name.partition(".")[2])())
+
+
+def test_the_same_numbers_each_time():
+    a, b = numbers(700, 500, dtype="float32"), numbers(500, 600, dtype="float32")
+    first = products.product()(a, b).tobytes()
+    assert all(products.product()(a, b).tobytes() == first for _ in range(3))

@@ -1,0 +1,156 @@
+"""A step, and a whole sequence, by one kernel: what the definition computes, forward and back."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import edutorch
+from edutorch import nn
+from edutorch.backends import reference_only
+from edutorch.backends.blas import blas
+from edutorch.backends.stand_in import slot_of
+from edutorch.kernels import make
+from edutorch.kernels.cpu import recurrent, sequences
+from edutorch.nn.functional import recurrences as definitions
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+TYPES = st.sampled_from([np.float32, np.float64])
+SIZES = st.sampled_from([1, 2, 7, 31, 32, 33, 70])
+STEPS = [f"{kind}_gates{part}" for kind in ("lstm", "gru") for part in ("", "_together")]
+SEQUENCES = [f"{kind}_sequence{part}" for kind in GATES for part in ("", "_together")]
+needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    made = {name: getattr(recurrent, name)() for name in STEPS}
+    return made | {name: getattr(sequences, name)() for name in SEQUENCES}
+
+
+def numbers(seed, dtype, *shapes):
+    generator = np.random.default_rng(seed)
+    return [generator.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def close(found, exact, dtype):
+    """Compare results, one or several, with those of the definition in float64."""
+    found, exact = (each if isinstance(each, tuple) else (each,) for each in (found, exact))
+    for one, other in zip(found, exact, strict=True):
+        assert one.dtype == dtype and one.shape == other.shape
+        tolerance = (2e-5 if dtype == np.float32 else 1e-13) * max(1, abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+def double(arrays):
+    return [np.asarray(each, float) if isinstance(each, np.ndarray) else each for each in arrays]
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 5), k=SIZES, dtype=TYPES, seed=st.integers(0, 99))
+def test_a_step(kernels, n, k, dtype, seed):
+    x, c, g = numbers(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
+    close(kernels["lstm_gates"](x, c), defined("lstm_gates", x, c), dtype)
+    back = definitions.lstm_gates_back(*double((g, x, c)))
+    close(kernels["lstm_gates_together"](g, x, c), back, dtype)
+    x, hidden, h, g = numbers(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
+    close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
+    back = definitions.gru_gates_back(*double((g, x, hidden, h)))
+    close(kernels["gru_gates_together"](g, x, hidden, h), back, dtype)
+
+
+def defined(name, *arguments):
+    with reference_only():
+        return getattr(definitions, name).op.forward(np, *double(arguments))
+
+
+@needs_blas
+@settings(max_examples=20, deadline=None)
+@given(
+    kind=st.sampled_from(list(GATES)), times=st.integers(1, 4), n=st.integers(1, 14), k=SIZES,
+    dtype=TYPES, reverse=st.booleans(), other=st.booleans(), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_a_sequence(kernels, kind, times, n, k, dtype, reverse, other, seed):
+    rows = GATES[kind] * k
+    x, h, c, weight, bias = numbers(seed, dtype, (times, n, rows), (n, k), (n, k), (rows, k), rows)
+    weight /= k**0.5
+    weight = np.asfortranarray(weight) if other else weight
+    setting = {"lstm": (), "gru": (), "rnn": ("relu" if other else "tanh",)}[kind]
+    given = {"lstm": (x, h, c, weight), "gru": (x, h, weight, None if other else bias)}
+    arguments = (*given.get(kind, (x, h, weight)), *setting, reverse)
+    name = f"{kind}_sequence"
+    found, exact = kernels[name](*arguments), defined(name, *arguments)
+    close(found, exact, dtype)
+    y, *gates = found if kind == "lstm" else (found,)
+    (g,) = numbers(seed + 1, dtype, y.shape)
+    arguments = arguments[1:] if kind == "rnn" else arguments  # its rule does without x
+    back = getattr(definitions, f"{name}_back")
+    with reference_only():
+        exact = back(*double((g, y, *gates, *arguments)))
+    close(kernels[f"{name}_together"](g, y, *gates, *arguments), exact, dtype)
+
+
+def test_what_a_kernel_leaves_to_the_definition(kernels):
+    x, c = numbers(0, np.float32, (2, 12), (2, 3))
+    assert kernels["lstm_gates"](x.astype(np.float16), c.astype(np.float16)) is None
+    assert kernels["lstm_gates"](x, c.astype(float)) is None
+    assert kernels["lstm_gates"](x[:, ::2], c) is None
+    x, h, weight = numbers(0, np.float32, (2, 0, 3), (0, 3), (3, 3))
+    assert kernels["rnn_sequence"](x, h, weight) is None
+
+
+def test_what_is_not_a_number_stays_in_its_sample(kernels):
+    x, h, weight = numbers(0, np.float64, (3, 4, 3), (4, 3), (3, 3))
+    x[1, 2, 0] = np.nan
+    if blas() is not None:
+        y = kernels["rnn_sequence"](x, h, weight)
+        assert np.isnan(y[1, 2, 0]) and np.isnan(y[2, 2]).all()
+        assert np.isfinite(np.delete(y, 2, axis=1)).all()
+    x, c = numbers(0, np.float32, (1, 16), (1, 4))
+    x[0, :4] = np.nan, np.inf, -np.inf, 1000
+    y = kernels["lstm_gates"](x, c)
+    np.testing.assert_allclose(y, defined("lstm_gates", x, c), rtol=1e-5)
+
+
+def trained(layer, x):
+    """Return what a layer gives, and all gradients."""
+    x = x.detach().requires_grad_()
+    y, last = layer(x)
+    last = last if isinstance(last, tuple) else (last,)
+    gradients = edutorch.autograd.grad(
+        sum((each * each.cos()).sum() for each in (y, *last)), [x, *layer.parameters()]
+    )
+    return [each.detach().numpy() for each in (y, *last, *gradients)]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_layer_with_and_without_kernels(kind, monkeypatch):
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    edutorch.manual_seed(0)
+    layer = getattr(nn, kind)(5, 40, 2, bidirectional=True).double()
+    x = edutorch.randn(7, 6, 5, dtype=edutorch.float64)
+    fast = trained(layer, x)
+    for part in ("", "/together"):
+        assert slot_of(f"{kind.lower()}_sequence{part}").run is not None
+    with reference_only():
+        exact = trained(layer, x)
+    for one, other in zip(fast, exact, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_several_threads_give_the_same(kernels, monkeypatch):
+    x, h, weight = numbers(0, np.float32, (3, 30, 210), (30, 70), (210, 70))
+    monkeypatch.setattr(edutorch.settings.Kept, "threads", 1)
+    one = kernels["gru_sequence"](x, h, weight / 8)
+    monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
+    monkeypatch.setattr("edutorch.kernels.cpu.parts.WORTH_A_THREAD", 1)
+    close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
+
+
+@pytest.mark.parametrize("name", [*STEPS, *SEQUENCES])
+def test_the_table_knows_them(name):
+    slot = slot_of(name.replace("_together", "/together"))
+    make(slot)
+    assert slot.run is not None

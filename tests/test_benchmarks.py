@@ -1,0 +1,89 @@
+"""The benchmarks run: each workload takes a step, and tables and charts come out of a contest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import edutorch
+from benchmarks import charts, peers, report, scaling, train
+from benchmarks.timing import contest
+from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
+
+
+@pytest.mark.parametrize("key", [key for key in WORKLOADS if key != "resnet"])
+def test_a_workload_takes_a_step(key):
+    result = WORKLOADS[key].build(edutorch, same)()
+    assert result == 60_000 if key == "loader" else result.isfinite().all()
+
+
+def test_resnet_takes_a_step():
+    from benchmarks.networks import resnet
+    from benchmarks.workloads import classifier
+
+    build = classifier(lambda torch: resnet(torch, (4, 8), 1), 2, 3, 32, 32)
+    assert build(edutorch, same)().isfinite().all()
+
+
+@pytest.mark.oracle
+def test_the_networks_are_the_same_ones(torch):
+    from benchmarks import networks
+
+    makers = [networks.lenet, networks.resnet, networks.vae, networks.word_model]
+    makers += [lambda library: networks.gpt(library, 8)]
+    makers += [lambda library, kind=kind: networks.lstm(library, kind) for kind in ("ops", "cell")]
+    for make in makers:
+        shapes = [
+            [(name, tuple(each.shape)) for name, each in make(library).named_parameters()]
+            for library in (edutorch, torch)
+        ]
+        assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_runs_backward(name):
+    of_size, _ = CHAINS[name]
+    assert of_size(3000)(edutorch, same)().isfinite().all()
+
+
+def test_a_contest_becomes_a_table_and_charts(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "FOLDER", tmp_path / "results")
+    workload = Workload("nothing", lambda torch, change: lambda: None, goal=0.5)
+    result = contest({peers.US: lambda: None, peers.EAGER: lambda: None}, 3, 1e-4, budget=0.01)
+    table = train.table({"nothing": result}, {"nothing": workload})
+    assert "| nothing" in table and "0.50 |" in table
+    charts.ratios("train", "Time", {"nothing": 0.4, "other": 1.2}, {"nothing": 0.5})
+    curve = scaling.Curve("rows", [1, 10, 100], {"edutorch": [1, 10, 100], "PyTorch": [1, 1, 1]})
+    assert curve.exponent("edutorch") == pytest.approx(1)
+    assert curve.exponent("PyTorch") == pytest.approx(0)
+    charts.curves("scaling", {"rows": curve})
+    charts.bars("memory", "Memory", {"mlp": {"edutorch": 1.0, "PyTorch": 2.0}}, "MiB")
+    report.leave("a machine", {"train": table}, 60.0)
+    text = (tmp_path / "results" / "README.md").read_text()
+    assert "a machine; 1.0 minutes" in text and "![train](train.png)" in text
+    assert {each.name for each in (tmp_path / "results").glob("*.png")} == {
+        "train.png", "scaling.png", "memory.png",
+    }  # fmt: skip
+
+
+def test_a_part_by_its_name(monkeypatch):
+    monkeypatch.setenv("EDUTORCH_KERNELS", "off")  # else all of them are made first
+    command = [sys.executable, "-m", "benchmarks", "--quick", "train", "--only", "scalars"]
+    done = subprocess.run([*command, "--peers", peers.US], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| 100 ops on single numbers |" in done.stdout
+
+
+def test_peers_that_cannot_are_left_out():
+    work = Workload("one", lambda torch, change: lambda: torch.ones(1))
+    assert list(peers.rivals("one", work, (peers.US,))) == [peers.US]
+
+
+def test_where_the_time_goes():
+    from benchmarks.spent import spent
+
+    text = spent(WORKLOADS["scalars"])
+    assert "misses its goal" in text
+    assert "TanhBackward0" in text and "`mul`" in text
