@@ -76,7 +76,7 @@ def measured_table(
     options: argparse.Namespace, workloads: dict[str, Workload], name: str, what: str
 ) -> str:
     results, ratios = measure_all(options, workloads)
-    if ratios:
+    if ratios and not options.only:  # a part must not replace the chart of all
         from . import charts
 
         goals = {each.name: each.goal for each in workloads.values()}

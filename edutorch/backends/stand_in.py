@@ -77,8 +77,8 @@ def with_kernel(rule: Callable[..., Any], slot: Slot | None, deciding: int) -> C
 
     def asking(*arguments: Any) -> Any:
         g = arguments[deciding]
-        if g.__class__ is ndarray and g.size >= slot.least and all(map(is_plain, arguments)):
-            result = slot(*arguments)
+        if isinstance(g, ndarray) and g.size >= slot.least:
+            result = slot(*map(without_subclass, arguments))
             if result is not None:
                 return result
         return rule(*arguments)
@@ -86,9 +86,9 @@ def with_kernel(rule: Callable[..., Any], slot: Slot | None, deciding: int) -> C
     return asking
 
 
-def is_plain(value: Any) -> bool:
-    """Say that an array is NumPy's own and no subclass, which numba would not take."""
-    return value.__class__ is ndarray or not isinstance(value, ndarray)
+def without_subclass(value: Any) -> Any:
+    """Return an array as NumPy's own class, which numba knows: the memory is the same."""
+    return value.view(ndarray) if isinstance(value, ndarray) else value
 
 
 def slots() -> tuple[Slot, ...]:

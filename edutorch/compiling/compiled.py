@@ -156,6 +156,16 @@ class Compiled:
                 lines += ["", f"version {number}, {part[0]}:", str(part[1])]
         return "\n".join(lines)
 
+    @property
+    def code(self) -> str:
+        """The Python that runs in the place of the function, and the kernels that it calls."""
+        texts = []
+        for number, entry in enumerate(self.entries):
+            for name, run in (("function", entry.forward), ("gradients", entry.backward)):
+                if hasattr(run, "code"):
+                    texts.append(f"# version {number}, {name}\n\n{run.code}")  # type: ignore[union-attr]
+        return "\n\n".join(texts)
+
     def reset(self) -> None:
         """Forget every compiled version."""
         self.entries, self.retraces, self.broken = [], [], []

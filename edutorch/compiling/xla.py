@@ -245,7 +245,7 @@ class Xla:
         raise XlaError("compile", f"{target.__name__} has no counterpart in JAX")
 
 
-MISTAKES = (TypeError, AttributeError, NotImplementedError)
+MISTAKES = (TypeError, AttributeError, NotImplementedError, LookupError, ValueError)
 MATH = {"pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 SHAPED: dict[str, Callable[..., Any]] = {
     "expand": lambda xp, x, shape: xp.broadcast_to(x, shape),

@@ -207,5 +207,9 @@ def test_a_whole_step_of_training_is_that_of_eager(kind, monkeypatch):
         return step
 
     eager, compiled = stepper(), edutorch.compile(stepper())
+    assert compiled.code == ""
     for _ in range(5):
         assert compiled(x, y).item() == pytest.approx(eager(x, y).item(), rel=1e-4)
+    assert compiled.code.startswith("# version 0, function\n\ndef run(inputs):")
+    assert "fused_0" in compiled.code
+    assert "native_layer_norm" in str(compiled.explain())

@@ -95,8 +95,8 @@ def test_no_name_ends_the_element_it_stands_in(name):
     tags = re.findall(r"<(/?\w+)", re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.S))
     assert tags == [
         "html", "head", "meta", "meta", "meta", "meta", "title", "/title", "/head", "body",
-        "header", "h1", "/h1", "p", "/p", "/header", "main", "/main", "noscript", "pre", "/pre", "/noscript",
-        "script", "/script", "/body", "/html",
+        "header", "h1", "/h1", "p", "/p", "/header", "main", "/main", "noscript", "pre",
+        "/pre", "/noscript", "script", "/script", "/body", "/html",
     ]  # fmt: skip
 
 

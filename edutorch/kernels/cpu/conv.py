@@ -99,8 +99,7 @@ def sweep(
     square = np.empty(lane * lane, y.dtype)
     held = -1
     for unit in range(start, stop):
-        group, first = unit // tiles, unit % tiles * tile
-        image = group * images
+        group, first, image = unit // tiles, unit % tiles * tile, unit // tiles * images
         here = min(images, n - image)
         last = min(first + tile, here * places)
         if not bare and group != held:
@@ -122,8 +121,7 @@ def sweep(
                 at += width
             p = first
             while p < last:  # image by image
-                end = min(last, (p // places + 1) * places)
-                shift = p // places * places
+                end, shift = min(last, (p // places + 1) * places), p // places * places
                 y_at = ((image + p // places) * groups + part) * count * y_plane
                 at = 0
                 while at < count:
