@@ -7,6 +7,7 @@ that wants no numbers leaves the list of listeners, and comes back when the next
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from ..events import Stepped, hearing_milestones
@@ -21,13 +22,16 @@ class Hearing:
         self.recorder = recorder
         self._listening = listening(self.event)
         self._milestones = hearing_milestones(self.milestone)
+        self._paused = False  # the garbage collector, by us
 
     def __enter__(self) -> Hearing:
         self._milestones.__enter__()
         self._listening.__enter__()
+        self._collect(False)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._collect(True)
         self._listening.__exit__(*exception)
         self._milestones.__exit__(*exception)
 
@@ -53,6 +57,7 @@ class Hearing:
                 if not isinstance(event, Stepped):
                     self.recorder.sampled_whole = False  # its forward is over already
                 switch(modes, listeners=(*modes.listeners, self.event))
+                self._collect(False)
         self.follow()
 
     def follow(self) -> None:
@@ -61,7 +66,21 @@ class Hearing:
         if modes.follower is not self.recorder.glance:
             switch(modes, follower=self.recorder.glance)
 
+    def _collect(self, garbage: bool) -> None:
+        """Let the garbage collector run, or not: a third of a look at a large graph would be its.
+
+        What a look makes lives on, and it makes so much that all of it would be searched again
+        and again.
+        """
+        if garbage and self._paused:
+            gc.enable()
+            self._paused = False
+        elif not garbage and gc.isenabled():
+            gc.disable()
+            self._paused = True
+
     def _leave(self) -> None:
+        self._collect(True)
         # A mode of the user's that is left later may bring the listener back: then, once more.
         modes = current()
         others = tuple(each for each in modes.listeners if each != self.event)

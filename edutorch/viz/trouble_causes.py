@@ -28,6 +28,9 @@ def plain(array: Any) -> Any:
 
 def bad_count(array: Any) -> int:
     """Count the numbers that are NaN or infinite, without copying an array to the host."""
+    usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
+    if usual and math.isfinite(np.vdot(array, array)):  # the quickest for the many small ones
+        return 0
     array = plain(array)
     if not backends.is_array(array):
         return int(isinstance(array, float) and not math.isfinite(array))

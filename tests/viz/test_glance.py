@@ -1,5 +1,6 @@
 """A glance gives the numbers that a full look would have given, or nothing."""
 
+import gc
 import time
 
 import numpy as np
@@ -297,6 +298,33 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     assert True in seen[: seen.index("full")]
     assert True in seen[seen.index("full") :]
     assert "nan" in view.trouble.text()
+
+
+def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at():
+    loop = Loop(mlp)
+    inner, seen = loop.loss, []
+
+    def loss():
+        seen.append((current().listeners != (), gc.isenabled()))
+        return inner()
+
+    loop.loss = loss
+    view = live(loop.model)
+
+    def run():
+        with view:
+            for _ in range(3):
+                loop.step()
+            view._throttle._early, view._throttle._next = 0.0, float("inf")
+            for _ in range(3):
+                loop.step()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert gc.isenabled()
+    assert (True, False) in seen
+    assert seen[-1] == (False, True)
 
 
 def test_gauges_hear_of_a_glance():
