@@ -25,6 +25,7 @@ from ..backends.kernel_table import KERNELS
 from ..backends.stand_in import Slot, slot_of, slots
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
+from ..utils.memory import keep_freed_memory
 
 __all__ = ["Made", "available", "warm_up"]
 
@@ -49,6 +50,7 @@ def make_wanted(slot: Slot) -> None:
     if wish == "off" or not available():
         return
     blas.hold()
+    keep_freed_memory()
     if wish == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:

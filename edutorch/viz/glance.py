@@ -8,7 +8,7 @@ looked at in full.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +31,6 @@ SMALL = 2048
 
 MOST_HELD = 1 << 23
 """Bytes of results that may be held until backward is over."""
-
-USUAL = frozenset((np.dtype("float32"), np.dtype("float64")))
 
 
 class Constant(NamedTuple):
@@ -137,7 +135,8 @@ class Glance:
         self.wrong = self.written = False
         self.recorded: list[Any] = []
         self.went_back: list[Any] = []
-        if eager or watched.script.nbytes > MOST_HELD:
+        self._soon = eager or watched.script.nbytes > MOST_HELD  # nothing is kept till the end
+        if self._soon:
             self.recorded = Noted(self.read_forward, 0 if eager else MOST_HELD)
             self.went_back = Noted(self.read_backward, MOST_HELD)
         self._eager = eager
@@ -146,7 +145,8 @@ class Glance:
         self._leaves: dict[int, tuple[int, Tensor]] = {}  # by id: what came from outside
         self._bound: dict[int, Tensor] = {}
         self._ended: list[int] = []
-        self._gathered: dict[int, tuple[list[int], list[Any]]] = {}  # by size: rows, arrays
+        self._rows: list[int] = []  # whose numbers those of the arrays are
+        self._arrays: list[Any] = []
         self._others: dict[int, Stats] = {}
         self._found = np.full((watched.rows, 5), np.nan)
         self._tiny: dict[int, tuple[list[float], int]] = {}  # row -> numbers, dimensions
@@ -166,10 +166,12 @@ class Glance:
         if not self.wrong:
             self._read(noted, calls[begin : self._count])
         noted.clear()
-        self._sum()
+        if self._soon:
+            self._sum()
 
     def _read(self, noted: list[Any], calls: Sequence[Call]) -> None:
-        numbers, shown, take, told = self._numbers, self.watched.at, self._take, self.gauges
+        numbers, shown, told = self._numbers, self.watched.at, self.gauges
+        row, keep = self._rows.append, self._arrays.append
         for (output, given), call in zip(noted, calls, strict=True):
             node, number = output._node, call.number
             if node.__class__ is not call.kind or node.shape != call.shape:
@@ -189,7 +191,8 @@ class Glance:
                 writes = output._writes
                 if writes is not None and writes.time > node._order and not self._eager:
                     self.written = self.wrong = True
-                take(shown[number], output._array)
+                row(shown[number])
+                keep(output._array)
             if told is not None:
                 told.told(call, output)
 
@@ -222,6 +225,7 @@ class Glance:
         if self.recorded:
             self.read_forward()
         numbers, places = self._numbers, self.watched.backward
+        keep_row, keep = self._rows.append, self._arrays.append
         if not self.wrong:
             for node, g, partials in self.went_back:
                 number = numbers.get(node)
@@ -229,13 +233,19 @@ class Glance:
                     continue
                 row, flows = places[number]
                 if row >= 0:
-                    self._take(row, g._array if g.__class__ is Tensor else g)
+                    keep_row(row)
+                    keep(g._array if g.__class__ is Tensor else g)
                 for index, row in flows:
                     partial = partials[index]
                     if partial is not None:
                         self._flowed(row, partial, node.edges[index])
         self.went_back.clear()
-        self._sum()
+        if self._soon:
+            self._sum()
+
+    def _take(self, row: int, array: Any) -> None:
+        self._rows.append(row)
+        self._arrays.append(array)
 
     def _flowed(self, row: int, partial: Any, edge: Any) -> None:
         """Take what an input received, before broadcasting made it larger."""
@@ -257,6 +267,7 @@ class Glance:
             youngest = max(nodes, key=lambda node: node._order)
             self._ended.append(self._numbers.get(youngest, -1))
         if not event.accumulated:
+            self._sum()
             return
         for number in self.watched.script.received:
             leaf = self._bound.get(number)
@@ -268,33 +279,32 @@ class Glance:
                     self.gauges.received(leaf)
         self._sum()
 
-    def _take(self, row: int, array: Any) -> None:
-        """Gather the numbers of an array: small ones of one size are summed all together."""
-        size = array.size
-        if array.__class__ is np.ndarray and 0 < size <= SMALL and array.dtype in USUAL:
-            alike = self._gathered.get(size)
-            if alike is None:
-                alike = self._gathered[size] = [], []
-            alike[0].append(row)
-            alike[1].append(array)
-            if size <= TINY:
-                self._tiny[row] = array.ravel().tolist(), array.ndim
-        else:
-            self._others[row] = summarize(array)
-
     def _sum(self) -> None:
-        """Summarize the arrays that were gathered, and let go of them."""
-        for size, (rows, arrays) in self._gathered.items():
-            flat = [array.ravel() for array in arrays]
-            data = np.concatenate(flat, dtype=np.float64).reshape(-1, size)
+        """Summarize the arrays that were gathered, small ones of one size all together."""
+        alike: defaultdict[int, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
+        for row, array in zip(self._rows, self._arrays):  # noqa: B905 (strict has its price)
+            if array.__class__ is np.ndarray and array.dtype.char in "fd":
+                size = array.size
+                if 0 < size <= SMALL:
+                    rows, arrays = alike[size]
+                    rows.append(row)
+                    arrays.append(array)
+                    if size <= TINY:
+                        self._tiny[row] = array.ravel().tolist(), array.ndim
+                    continue
+            self._others[row] = summarize(array)
+        for size, (rows, arrays) in alike.items():
+            data = np.concatenate(arrays, None, dtype=np.float64).reshape(-1, size)
             self._found[rows] = numbers_of_rows(data)  # of a row twice, the later one
-        self._gathered.clear()
+        self._rows.clear()
+        self._arrays.clear()
 
     # At its end -------------------------------------------------------------------------
 
     def finish(self) -> Packed | None:
         """Return the numbers; None: it was another graph than the one expected."""
         self.read_backward()
+        self._sum()
         script, found = self.watched.script, self._found
         wrong, self.wrong = self.wrong, True
         if wrong or self._count != len(script.calls) or tuple(self._ended) != script.roots:

@@ -324,7 +324,7 @@ class View(LookBack):
     def _choose(self) -> None:
         # Before a pause the page must get the very step at which the loop stands, and all of it.
         full = self._gate.paused or self.history.wants(self._recorder)
-        self._looks.choose(self._throttle.sample(), full)
+        self._looks.choose(self._throttle.sample(), full, self._throttle.early)
 
     @contextmanager
     def _standing(self) -> Iterator[None]:

@@ -86,35 +86,39 @@ class Looks:
             if recorder.full:
                 self.whole = recorder.snapshot, recorder.step
             self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
-            return 0.0 if self._alike > SETTLED and recorder.script is not None else cost
+            return 0.0 if self._alike and recorder.script is not None else cost
         if recorder.glimpse is not None:
             self.glimpse = recorder.glimpse
             bad = recorder.glimpse.broken
             if bad and not self._was_bad:
                 self._full_due = 0.0  # find out where it came from
             self._was_bad = bad
+        elif recorder.glance is not None:
+            self._alike = 0  # the loop does one thing and another: that takes full looks
         return cost
 
-    def choose(self, look: bool, full: bool) -> None:
+    def choose(self, look: bool, full: bool, early: bool = False) -> None:
         """Choose for the step that begins now.
 
         Args:
             look: whether it is to be seen at all.
             full: and everything of it, now.
+            early: the loop has just begun: a few full looks first, for what is wrong with it.
         """
         recorder = self.recorder
         recorder.sampling, recorder.glance = full, None
         if full:
             recorder.watch = None
         elif look:
-            recorder.glance = self._glance()
+            if not early or self._alike >= SETTLED:
+                recorder.glance = self._glance()
             if recorder.glance is None:
                 recorder.sampling = True
                 self._narrow_down()
 
     def _glance(self) -> Glance | None:
         script = self.recorder.script
-        if script is None or self._alike < SETTLED or time.perf_counter() > self._full_due:
+        if script is None or not self._alike or time.perf_counter() > self._full_due:
             return None
         plan = self.stage.plan(script.snapshot.graph)
         known = self._watched

@@ -81,10 +81,14 @@ class Throttle:
         self.share = share
 
     @property
+    def early(self) -> bool:
+        """Whether every step is looked at."""
+        return self._early > 0 and self._clock() < self._start + EARLY
+
+    @property
     def next(self) -> float:
         """When the next message is due; 0 while every step is looked at."""
-        early = self._early > 0 and self._clock() < self._start + EARLY
-        return 0.0 if early else self._next
+        return 0.0 if self.early else self._next
 
     def due(self) -> bool:
         """Say whether a message may be sent now."""
@@ -96,7 +100,7 @@ class Throttle:
         Where several networks take turns, none must be missed for ever: between looks that are
         far apart one or two steps more are let pass, now and then.
         """
-        if self._early > 0 and self._clock() < self._start + EARLY:
+        if self.early:
             return True
         if not self.due():
             self._apart = True

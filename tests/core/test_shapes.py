@@ -82,7 +82,7 @@ def test_every_contract_is_checked(op, device):
     else:
         inputs[first] = ones(*shapes[0], 2, device=device)
     sizes = {"size": (4, 4), "kernel": (2, 2), "stride": (1, 1), "pads": ((0, 0), (0, 0))}
-    sizes |= {"dilation": (1, 1), "groups": 1}
+    sizes |= {"dilation": (1, 1), "groups": 1, "scale": 1.0}
     settings = {name: sizes[name] for name in op.settings if name in sizes}
     with pytest.raises(ShapeError, match=rf"^{op.name}: (axis|`{first}` has)"):
         op.function(**inputs, **settings)
