@@ -69,6 +69,7 @@ class Looks:
         self._narrow: Plan | None = None
         self._full_due = 0.0
         self._was_bad = False
+        self._in_a_row = 0  # full looks at the steps that come next
 
     def took(self, cost: float) -> float:
         """Note what has been seen of the step that has just ended, and what that has cost.
@@ -94,7 +95,8 @@ class Looks:
                 self._full_due = 0.0  # find out where it came from
             self._was_bad = bad
         elif recorder.glance is not None:
-            self._alike = 0  # the loop does one thing and another: that takes full looks
+            # The loop does one thing and another. Of two that take turns, both are looked at.
+            self._alike, self._in_a_row = 0, 2
         return cost
 
     def choose(self, look: bool, full: bool, early: bool = False) -> None:
@@ -107,10 +109,13 @@ class Looks:
         """
         recorder = self.recorder
         recorder.sampling, recorder.glance = full, None
+        again = self._in_a_row > 0
+        self._in_a_row -= again
+        look |= again
         if full:
             recorder.watch = None
         elif look:
-            if not early or self._alike >= SETTLED:
+            if not again and (not early or self._alike >= SETTLED):
                 recorder.glance = self._glance()
             if recorder.glance is None:
                 recorder.sampling = True

@@ -19,16 +19,14 @@ from edutorch.viz.summaries import summarize
 
 
 class Page:
-    """A page that keeps what it is sent."""
+    """A page that keeps the pictures it is sent."""
 
     def __init__(self):
-        self.pictures, self.patches, self.numbers = [], [], []
+        self.pictures = []
 
     def show(self, picture, patch, numbers, curves):
         if picture:
             self.pictures.append(picture)
-        self.patches.append(patch)
-        self.numbers.append(numbers)
 
 
 def mlp():
