@@ -100,6 +100,18 @@ def opened(step: Callable[[], None], shown: bool = True) -> Any:
     return view
 
 
+def waits_for_layout(view: Any) -> list[float]:
+    """Return a list of the seconds that the loop is held for each layout, as it grows."""
+    show, waits = view._stage.show, [0.0]
+
+    def watched(*arguments: Any) -> float:
+        waits.append(show(*arguments))
+        return waits[-1]
+
+    view._stage.show = watched
+    return waits
+
+
 def measured(nodes: int, seconds: float, size: tuple[int, int]) -> dict[str, float]:
     """Measure one graph: alone, watched, and recorded with nothing displayed, in turns."""
     step = deep(nodes, size)
@@ -109,6 +121,7 @@ def measured(nodes: int, seconds: float, size: tuple[int, int]) -> dict[str, flo
     begin = time.perf_counter()
     stalls = []
     # As inside `with view`, but what the throttle knows lasts from one block to the next.
+    waits = waits_for_layout(views["watched"])
     with views["watched"]._hearing:
         while not page.first and time.perf_counter() < begin + 20:
             one = time.perf_counter()
@@ -139,7 +152,8 @@ def measured(nodes: int, seconds: float, size: tuple[int, int]) -> dict[str, flo
         "watched": each["watched"] / each["alone"] - 1,
         "unseen": each["unseen"] / each["alone"] - 1,
         "first": first * 1e3,
-        "stall": (max(stalls) - statistics.median(stalls)) * 1e3,
+        "look": (max(stalls) - statistics.median(stalls)) * 1e3,
+        "stall": max(waits) * 1e3,
     }
 
 
@@ -182,8 +196,9 @@ def run(options: argparse.Namespace) -> str:
         rows.append([
             str(nodes), f"{m['step']:.2f}", f"{m['rate']:.1f}", f"{m['bytes']:.0f}",
             f"{m['own']:.1%}", f"{m['watched']:+.1%}", f"{m['unseen']:+.1%}",
-            f"{m['first']:.0f}", f"{m['stall']:.0f}",
+            f"{m['first']:.0f}", f"{m['look']:.0f}", f"{m['stall']:.0f}",
         ])  # fmt: skip
     header = ["nodes", "ms per step, alone", "updates per s", "bytes per update", "own accounting",
-              "watched", "nothing displayed", "first picture, ms", "longest stall, ms"]  # fmt: skip
+              "watched", "nothing displayed", "first picture, ms", "longest step, ms",
+              "held by layout, ms"]  # fmt: skip
     return report.table(header, rows) + ("\n\n" + large() if options.large else "")

@@ -26,8 +26,8 @@ from .names import Names
 from .part import Part
 
 if TYPE_CHECKING:
-    from .glance import Call
     from .recorder import Recorder
+    from .script import Call
 
 SAMPLE = 1024
 """So many numbers of a parameter are compared before and after an update."""

@@ -1,26 +1,25 @@
 """A glance at a step: its numbers are gathered while its ops run on their fast paths.
 
 Listening to every op makes an op many times slower. But most steps of a loop have the graph of the
-step before. So of such a step that is checked, op by op, and only the numbers of what is on the
-screen are taken. If anything is different, the glance is worth nothing, and the next step is
-looked at in full.
+step before. So of such a step that is checked, for all ops at once, and only the numbers of what
+is on the screen are taken. If anything is different, the glance is worth nothing, and the next
+step is looked at in full.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
-from .fold import Plan
-from .graph import Snapshot
-from .messages import is_real
 from .packing import BAD, LISTED, UNKNOWN, Packed, numbers_of_rows
+from .script import Alike, Watched
 from .summaries import TINY, Stats, summarize
 
 if TYPE_CHECKING:
@@ -29,79 +28,12 @@ if TYPE_CHECKING:
 SMALL = 2048
 """Arrays of at most so many numbers are summed all together."""
 
+node_of, array_of = attrgetter("_node"), attrgetter("_array")
+
+REALS = np.dtype("float32"), np.dtype("float64")
+
 MOST_HELD = 1 << 23
 """Bytes of results that may be held until backward is over."""
-
-
-class Constant(NamedTuple):
-    """The vertex of a Python number: its number may be another one in each step."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One recorded op of a step. `given` says for each operand which vertex it was."""
-
-    kind: type
-    shape: tuple[int, ...]
-    number: int
-    given: tuple[int | Constant | None, ...]
-    names: tuple[str, ...]
-    gathers: bool
-    module: str
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What a step did that was looked at in full.
-
-    `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
-    the number of their vertex.
-    """
-
-    calls: tuple[Call, ...]
-    roots: tuple[int, ...]
-    received: frozenset[int]
-    snapshot: Snapshot
-    nbytes: int = 0  # of all results
-
-
-class Watched:
-    """Where the numbers of each vertex go, if a plan shows it: rows as in `packing.py`."""
-
-    def __init__(self, script: Script, plan: Plan) -> None:
-        graph, order = script.snapshot.graph, script.snapshot.order
-        self.script, self.plan, self.graph = script, plan, graph
-        self.nodes = count = len(graph.nodes)
-        self.rows = 2 * count + len(graph.edges)
-        reals = [is_real(node) for node in graph.nodes]
-        self.reals = reals + reals  # by row; a gradient along an edge is always real
-        self.at = {order[node]: node for node in set(plan.nodes)}
-        numbers = {node.id: number for node, number in zip(graph.nodes, order, strict=True)}
-        uses = Counter(
-            given for call in script.calls for given in call.given if given.__class__ is int
-        )
-        gathers = {call.number: call.gathers for call in script.calls}
-        flows: dict[int, list[tuple[int, int]]] = {}
-        names = {call.number: call.names for call in script.calls}
-        self.same: list[tuple[int, int]] = []  # rows that are those of other rows
-        for edge in plan.edges:
-            if edge < 0:
-                continue
-            each = graph.edges[edge]
-            source, target = numbers[each.source], numbers[each.target]
-            if uses[source] == 1 and source in self.at and gathers.get(source) is False:
-                # The only gradient that reaches a result is its gradient.
-                self.same.append((2 * count + edge, count + self.at[source]))
-            elif target in names:
-                place = names[target].index(each.input), 2 * count + edge
-                flows.setdefault(target, []).append(place)
-        self.backward = {  # by vertex: the row of its gradient, the rows of what leaves it
-            number: (count + self.at[number] if number in self.at and not together else -1,
-                     flows.get(number, ()))
-            for number, together in gathers.items()
-        }  # fmt: skip
 
 
 class Noted(list[Any]):
@@ -140,7 +72,7 @@ class Glance:
             self.recorded = Noted(self.read_forward, 0 if eager else MOST_HELD)
             self.went_back = Noted(self.read_backward, MOST_HELD)
         self._eager = eager
-        self._count = 0
+        self._nodes: list[Any] = []  # of the calls so far
         self._numbers: dict[Any, int] = {}  # node -> number of its vertex
         self._leaves: dict[int, tuple[int, Tensor]] = {}  # by id: what came from outside
         self._bound: dict[int, Tensor] = {}
@@ -159,89 +91,105 @@ class Glance:
 
     def read_forward(self) -> None:
         """Check the ops that were recorded, and take their results."""
-        noted, calls, begin = self.recorded, self.watched.script.calls, self._count
-        self._count = begin + len(noted)
-        if self._count > len(calls):
-            self.wrong = True
+        begin = len(self._nodes)
         if not self.wrong:
-            self._read(noted, calls[begin : self._count])
-        noted.clear()
+            try:
+                self.wrong = not self._read(begin)
+            except AttributeError:  # an operand is no tensor
+                self.wrong = True
+        self.recorded.clear()
         if self._soon:
             self._sum()
 
-    def _read(self, noted: list[Any], calls: Sequence[Call]) -> None:
-        numbers, shown, told = self._numbers, self.watched.at, self.gauges
-        row, keep = self._rows.append, self._arrays.append
-        for (output, given), call in zip(noted, calls, strict=True):
-            node, number = output._node, call.number
-            if node.__class__ is not call.kind or node.shape != call.shape:
-                self.wrong = True
-                return
-            for each, wanted in zip(given, call.given):  # noqa: B905 (strict has its price)
-                if wanted.__class__ is int:
-                    found = numbers.get(getattr(each, "_node", None))
-                    if found is None:
-                        found = self._leaf(each, wanted)
-                    if found != wanted:
-                        self.wrong = True
-                elif wanted is not None:
-                    self._constant(wanted, each)
-            numbers[node] = number
-            if number in shown:
-                writes = output._writes
-                if writes is not None and writes.time > node._order and not self._eager:
-                    self.written = self.wrong = True
-                row(shown[number])
-                keep(output._array)
-            if told is not None:
-                told.told(call, output)
+    def _read(self, begin: int) -> bool:
+        """Take the results of the ops from `begin` on; False: they are others than expected."""
+        expected, watched = self.watched.expected, self.watched
+        if not self.recorded:
+            return True
+        outputs, given = zip(*self.recorded, strict=True)
+        nodes = list(map(node_of, outputs))
+        self._nodes += nodes
+        end = len(self._nodes)
+        if not expected.are(nodes, begin) or not self._operands_are_right(given, begin):
+            return False
+        self._numbers.update(zip(nodes, expected.numbers[begin:end], strict=True))
+        shown, rows = watched.values.of(outputs, begin)
+        self._rows += rows
+        self._arrays += map(array_of, shown)
+        written = [each for each in shown if each._writes is not None]
+        if not self._eager and any(each._writes.time > each._node._order for each in written):
+            self.written = True
+            return False
+        if self.gauges is not None:
+            for call, output in zip(watched.script.calls[begin:end], outputs, strict=True):
+                self.gauges.told(call, output)
+        return True
 
-    def _constant(self, wanted: Any, given: Any) -> None:
-        at = self.watched.at.get(wanted.number)
-        if not isinstance(given, int | float):
-            self.wrong = True
-        elif at is not None:
+    def _operands_are_right(self, given: Sequence[Any], begin: int) -> bool:
+        """Compare from where the operands of the ops came, and take those from outside."""
+        expected, known = self.watched.expected, self._numbers
+        if list(map(len, given)) != expected.counts[begin : begin + len(given)]:
+            return False
+        operands = list(chain.from_iterable(given))
+        first = expected.starts[begin]
+        results, calls = expected.results.of(operands, first)
+        if list(map(node_of, results)) != list(map(self._nodes.__getitem__, calls)):
+            return False
+        for constant, number in zip(*expected.constants.of(operands, first), strict=True):
+            if not isinstance(constant, int | float):
+                return False
+            self._constant(number, constant)
+        leaves = zip(*expected.leaves.of(operands, first), strict=True)
+        return all(each._node not in known and self._is_leaf(each, at) for each, at in leaves)
+
+    def _constant(self, vertex: int, given: float) -> None:
+        at = self.watched.at.get(vertex)
+        if at is not None:
             number = float(given)
             self._others[at] = Stats(
                 1, number, number, number, abs(number), text=f"{given:.4g}", few=(number,)
             )
 
-    def _leaf(self, tensor: Any, wanted: Any) -> int:
-        """Return which vertex a tensor from outside is; on its first use, the one expected."""
+    def _is_leaf(self, tensor: Any, wanted: int) -> bool:
+        """Say whether a tensor from outside is the one expected; on its first use, it is."""
         known = self._leaves.get(id(tensor))
         if known is not None:
-            return known[0]
+            return known[0] == wanted
         if wanted in self._bound or not isinstance(tensor, Tensor):
-            return -1
+            return False
         self._leaves[id(tensor)] = wanted, tensor  # which keeps it: nobody else gets its id
         self._bound[wanted] = tensor
         at = self.watched.at.get(wanted)
         if at is not None:
             self._take(at, tensor._array)
-        return wanted
+        return at is None or tensor._array.shape == self.watched.shapes[at]
 
     def read_backward(self) -> None:
         """Take the gradients at the nodes that backward ran through."""
         if self.recorded:
             self.read_forward()
-        numbers, places = self._numbers, self.watched.backward
-        keep_row, keep = self._rows.append, self._arrays.append
-        if not self.wrong:
-            for node, g, partials in self.went_back:
-                number = numbers.get(node)
-                if number is None:
-                    continue
-                row, flows = places[number]
-                if row >= 0:
-                    keep_row(row)
-                    keep(g._array if g.__class__ is Tensor else g)
-                for index, row in flows:
-                    partial = partials[index]
-                    if partial is not None:
-                        self._flowed(row, partial, node.edges[index])
+        if not self.wrong and self.went_back:
+            nodes, gradients, _ = zip(*self.went_back, strict=True)
+            known, watched = self._numbers, self.watched
+            numbers = [known.get(node, -1) for node in nodes]
+            rows = [watched.gradients.get(number, -1) for number in numbers]
+            shown = [row >= 0 for row in rows]
+            self._rows += compress(rows, shown)
+            self._arrays += compress(gradients, shown)
+            if watched.flows:
+                flows = [watched.flows.get(number, ()) for number in numbers]
+                self._take_flows(zip(self.went_back, flows, strict=True))
         self.went_back.clear()
         if self._soon:
             self._sum()
+
+    def _take_flows(self, steps: Iterable[tuple[Any, Any]]) -> None:
+        """Take what left the nodes along those edges that are shown."""
+        for (node, _, partials), flows in steps:
+            for index, row in flows:
+                partial = partials[index]
+                if partial is not None:
+                    self._flowed(row, partial, node.edges[index])
 
     def _take(self, row: int, array: Any) -> None:
         self._rows.append(row)
@@ -280,24 +228,39 @@ class Glance:
         self._sum()
 
     def _sum(self) -> None:
-        """Summarize the arrays that were gathered, small ones of one size all together."""
-        alike: defaultdict[int, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
-        for row, array in zip(self._rows, self._arrays):  # noqa: B905 (strict has its price)
-            if array.__class__ is np.ndarray and array.dtype.char in "fd":
-                size = array.size
-                if 0 < size <= SMALL:
-                    rows, arrays = alike[size]
-                    rows.append(row)
-                    arrays.append(array)
-                    if size <= TINY:
-                        self._tiny[row] = array.ravel().tolist(), array.ndim
-                    continue
-            self._others[row] = summarize(array)
-        for size, (rows, arrays) in alike.items():
-            data = np.concatenate(arrays, None, dtype=np.float64).reshape(-1, size)
-            self._found[rows] = numbers_of_rows(data)  # of a row twice, the later one
-        self._rows.clear()
-        self._arrays.clear()
+        """Summarize the arrays that were gathered, small ones of one shape all together."""
+        rows, arrays = self._rows, self._arrays
+        kinds = {each.__class__ for each in arrays}
+        if Tensor in kinds:
+            arrays[:] = [getattr(each, "_array", each) for each in arrays]
+            kinds = {each.__class__ for each in arrays}
+        if kinds <= {np.ndarray}:
+            for alike in self.watched.alike(rows):
+                some = [arrays[place] for place in alike.places]
+                if math.prod(alike.shape) > SMALL or not self._sum_together(alike, some):
+                    self._sum_one_by_one(alike.rows.tolist(), some)
+        else:
+            self._sum_one_by_one(rows, arrays)
+        rows.clear()
+        arrays.clear()
+
+    def _sum_one_by_one(self, rows: list[int], arrays: list[Any]) -> None:
+        self._others.update(zip(rows, map(summarize, arrays), strict=True))
+
+    def _sum_together(self, alike: Alike, arrays: list[Any]) -> bool:
+        """Summarize arrays of one shape; False: they are of another, or no ordinary numbers."""
+        shape, count = alike.shape, len(arrays)
+        whole = np.concatenate(arrays) if shape else np.array(arrays)
+        if whole.dtype not in REALS or not whole.size:
+            return False
+        if whole.shape != ((count * shape[0], *shape[1:]) if shape else (count,)):
+            return False
+        data = whole.reshape(count, -1)
+        self._found[alike.rows] = numbers_of_rows(data)  # of a row twice, the later one
+        if data.shape[1] <= TINY:
+            for row, few in zip(alike.rows.tolist(), data.tolist(), strict=True):
+                self._tiny[row] = few, len(shape)
+        return True
 
     # At its end -------------------------------------------------------------------------
 
@@ -307,26 +270,32 @@ class Glance:
         self._sum()
         script, found = self.watched.script, self._found
         wrong, self.wrong = self.wrong, True
-        if wrong or self._count != len(script.calls) or tuple(self._ended) != script.roots:
+        if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
         marks = np.where(np.isnan(found[:, 0]), UNKNOWN, np.where(np.isnan(found[:, 4]), BAD, 0))
         few: dict[int, list[float]] = {}
         for row, (numbers, dimensions) in self._tiny.items():
             marks[row] |= len(numbers) | (LISTED if dimensions else 0)
             few[row] = numbers
-        texts = {}
-        for row, each in self._others.items():
-            found[row] = each.size, each.mean, each.min, each.max, each.norm
-            listed = LISTED if each.text.startswith("[") else 0
-            marks[row] = len(each.few) | (BAD if each.bad else 0) | listed
-            few[row] = list(each.few)
-            real = row >= len(self.watched.reals) or self.watched.reals[row]
-            if each.text and not (real and each.few):
-                texts[row] = each.text
-        for row, other in self.watched.same:
-            found[row], marks[row] = found[other], marks[other]
-            if other in few:
-                few[row] = few[other]
+        texts = self._note_others(marks, few)
+        copies, others = self.watched.same
+        found[copies], marks[copies] = found[others], marks[others]
+        if few:
+            same = zip(copies.tolist(), others.tolist(), strict=True)
+            few |= {row: few[other] for row, other in same if other in few}
         listed = [value for row in sorted(few) for value in few[row]]
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
             return Packed(found.astype("f4"), marks.astype("i1"), np.array(listed, "f4"), texts)
+
+    def _note_others(self, marks: Any, few: dict[int, list[float]]) -> dict[int, str]:
+        """Note the numbers of what was summarized by itself; return what texts say of it."""
+        texts, reals = {}, self.watched.reals
+        for row, each in self._others.items():
+            self._found[row] = each.size, each.mean, each.min, each.max, each.norm
+            listed = LISTED if each.text.startswith("[") else 0
+            marks[row] = len(each.few) | (BAD if each.bad else 0) | listed
+            few[row] = list(each.few)
+            real = row >= len(reals) or reals[row]
+            if each.text and not (real and each.few):
+                texts[row] = each.text
+        return texts

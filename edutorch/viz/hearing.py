@@ -63,8 +63,10 @@ class Hearing:
     def follow(self) -> None:
         """Follow the ops of the step that begins, or none, as the recorder wants."""
         modes = current()
-        if modes.follower is not self.recorder.glance:
-            switch(modes, follower=self.recorder.glance)
+        glance = self.recorder.glance
+        if modes.follower is not glance:
+            switch(modes, follower=glance)
+            self._collect(glance is None)
 
     def _collect(self, garbage: bool) -> None:
         """Let the garbage collector run, or not: a third of a look at a large graph would be its.

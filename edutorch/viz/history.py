@@ -170,7 +170,7 @@ class History(Part):
         """
         if self.every is None:
             return False
-        early = 0 if recorder.optimizer_seen else 1
+        early = 0 if recorder.has_optimizer else 1
         return any((recorder.step + 1 + ahead) % self.every == 0 for ahead in range(early + 1))
 
     # Keeping ----------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from .fold import Plan
 from .gauges import Gauges
-from .glance import Glance, Watched
+from .glance import Glance
 from .graph import Snapshot
 from .packing import Packed, Wire, unpack
 from .recorder import Recorder
+from .script import Watched
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -22,7 +23,7 @@ SETTLED, ALL_AGAIN = 3, 10
 REST = 0.02
 """Seconds after which a loop asks what to do next, at the end of a step."""
 
-FULL_SHARE = 0.005
+FULL_SHARE = 0.003
 """The part of the time that full looks may take, where glances do."""
 
 FULL_AT_LEAST = 1.0

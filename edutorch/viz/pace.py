@@ -17,7 +17,7 @@ from ..errors import EdutorchError
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
 
-SHARE = 0.045
+SHARE = 0.047
 """Watching may take this part of the time; full looks at a settled loop come on top: 5 % in all."""
 
 EARLY = 1.0
@@ -127,9 +127,10 @@ class Throttle:
         first = self._messages <= FIRST and self.share == SHARE
         share = FIRST_SHARE if first else self.share
         # From when it was due, not from when it came: else each step's length would be lost.
-        now = self._clock()
-        late = min(max(0.0, now - self._next), SHORTEST / 11) if self._messages > 1 else 0.0
-        self._next = now + max(SHORTEST - late, seconds / share)
+        now, wait = self._clock(), seconds / share
+        late = max(0.0, now - self._next) if self._messages > 1 else 0.0
+        shortest = SHORTEST - min(late, SHORTEST / 11)
+        self._next = now + max(shortest, wait - min(late, wait / 4))
 
 
 class Meter:

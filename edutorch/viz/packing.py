@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.stand_in import slot
 from .dot import FAINT
 from .fold import Plan
 from .graph import Graph, Snapshot
@@ -22,6 +23,8 @@ STEP_BYTES = 800
 
 UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
 """The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
+
+FAST = slot("summaries.summary_of_rows", least=8192)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,28 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
 
 
 def numbers_of_rows(data: Any) -> Any:
-    """Return [size, mean, min, max, norm] of each row of a matrix of float64 numbers."""
-    count, size = data.shape
-    found = np.empty((count, 5))
-    found[:, 0] = size
+    """Return [size, mean, min, max, norm] of each row of a matrix; the norm of bad ones is NaN."""
+    found = FAST(data) if data.size >= FAST.least else None
+    if found is None:
+        found = summary_of_rows(data)
+    # Squares of very large or small numbers leave the range, and lose digits before.
+    norms, (low, high) = found[:, 4], found[:, 2:4].T
+    odd = (norms < 1e-145) & ((low != 0) | (high != 0)) | ~np.isfinite(norms)
+    for row in np.flatnonzero(odd).tolist():
+        found[row, 4] = scaled_norm(data[row].astype(np.float64))
+    return found
+
+
+def summary_of_rows(data: Any) -> Any:
+    """Return the same, where the numbers have ordinary sizes."""
+    found = np.empty((len(data), 5))
+    found[:, 0] = size = data.shape[1]
     columns = np.ascontiguousarray(data.T)  # NumPy takes extremes of many short rows slowly
-    low, high = np.minimum.reduce(columns, 0), np.maximum.reduce(columns, 0)
-    found[:, 2], found[:, 3] = low, high
+    found[:, 2], found[:, 3] = np.minimum.reduce(columns, 0), np.maximum.reduce(columns, 0)
+    data = data.astype(np.float64, copy=False)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         found[:, 1] = np.add.reduce(data, 1) / size
-        squares = np.einsum("ij,ij->i", data, data)
-        found[:, 4] = np.sqrt(squares)
-        # Squares of very large or small numbers leave the range, and lose digits before.
-        odd = (squares < 1e-290) & ((low != 0) | (high != 0)) | ~np.isfinite(squares)
-        for row in np.flatnonzero(odd).tolist():
-            found[row, 4] = scaled_norm(data[row])
+        found[:, 4] = np.sqrt(np.einsum("ij,ij->i", data, data))
     return found
 
 

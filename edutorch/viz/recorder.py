@@ -25,11 +25,12 @@ from ..events import (
     OpApplied,
     Stepped,
 )
-from .glance import Call, Constant, Glance, Script
+from .glance import Glance
 from .graph import Key, Snapshot, Vertex, ancestors, arrange
 from .names import Names
 from .packing import Packed
 from .part import Part
+from .script import Call, Constant, Script
 from .summaries import Stats, summarize
 from .trace import flow_stats, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
 
@@ -150,11 +151,6 @@ class Recorder:
     def pending(self) -> bool:
         """Whether something was recorded that belongs to no step yet."""
         return bool(self._vertices)
-
-    @property
-    def optimizer_seen(self) -> bool:
-        """Whether it is an optimizer that ends the steps."""
-        return self._optimizer_seen
 
     def _summary(self, array: Any) -> Stats:
         return summarize(array, self.detailed)

@@ -76,7 +76,8 @@ def summarize(array: Any, bars: bool = False) -> Stats:
     flat = array.ravel()
     low, high = flat.min().item(), flat.max().item()
     if not (math.isfinite(low) and math.isfinite(high)):
-        return Stats(size, flat.sum().item() / size, low, high, math.nan, bad=True)
+        with np.errstate(invalid="ignore"):  # ∞ - ∞
+            return Stats(size, flat.sum().item() / size, low, high, math.nan, bad=True)
     # Squares of very large or small numbers leave the range of float32: take the sums
     # of numbers that are at most 1 in size instead.
     peak = max(abs(low), abs(high))

@@ -139,8 +139,15 @@ def glanced(view, loop):
     view._throttle._next = float("inf")  # what the view chooses by itself: nothing
     view._throttle._early = 0.0
     loop.step()  # on whose end a choice is made; here it is made anew
+    return changed(view, loop)
+
+
+def changed(view, loop):
+    """Take a glance at the step that comes now, which may be another one than those before."""
     recorder = view._recorder
-    recorder.rest_until = 0.0
+    view._looks._full_due = time.perf_counter() + 1000
+    view._throttle._next = float("inf")
+    view._throttle._early = recorder.rest_until = 0.0
     view._looks.choose(True, False)
     view._hearing.follow()
     assert recorder.glance is not None
@@ -231,12 +238,7 @@ def test_the_same_ops_on_other_operands_are_noticed():
     loop = Loop(lambda: (model, lambda: a * b + a))
     view = settled(loop)
     loop.loss = lambda: a * a + b
-    view._looks._full_due = time.perf_counter() + 1000
-    view._throttle._early = 0.0
-    view._looks.choose(True, False)
-    view._hearing.follow()
-    loop.step()
-    assert view._recorder.glimpse is None
+    assert changed(view, loop) is None
     view.__exit__(None, None, None)
 
 
@@ -246,14 +248,7 @@ def test_another_graph_is_noticed_and_looked_at(change):
     view = settled(loop)
     before = view._recorder.snapshot.graph.structure
     change(loop)
-    view._looks._full_due = time.perf_counter() + 1000
-    view._throttle._next = float("inf")
-    view._throttle._early = 0.0
-    view._recorder.rest_until = 0.0
-    view._looks.choose(True, False)
-    view._hearing.follow()
-    loop.step()
-    assert view._recorder.glimpse is None
+    assert changed(view, loop) is None
     assert view._recorder.script is None  # so the next one is a full look
     for _ in range(6):
         view._throttle._next = view._recorder.rest_until = 0.0
@@ -382,6 +377,41 @@ def test_a_loss_that_goes_bad_while_resting_is_said():
             (w * float("nan")).backward()
             optimizer.step()
     assert "nan" in view.trouble.text().lower()
+
+
+def test_a_leaf_of_another_shape_is_noticed():
+    """The result has the same shape: only the leaf itself can tell."""
+    model = nn.ParameterList([torch.randn(4, 3)])
+    (weight,) = model
+    bias = torch.randn(4, 3)
+    loop = Loop(lambda: (model, lambda: (weight + bias).sum()))
+    view = settled(loop)
+    bias = torch.randn(1, 3)
+    assert changed(view, loop) is None
+    view.__exit__(None, None, None)
+
+
+def test_a_tensor_where_an_op_was_is_noticed():
+    model = nn.ParameterList([torch.randn(3)])
+    (weight,) = model
+    loop = Loop(lambda: (model, lambda: (weight.exp() * weight.sin()).sum()))
+    view = settled(loop)
+    made = weight.exp()
+    loop.loss = lambda: (made.detach() * weight.sin()).sum() + 0 * weight.exp().sum()
+    assert changed(view, loop) is None
+    view.__exit__(None, None, None)
+
+
+def test_half_precision_is_summed_one_by_one():
+    model = nn.ParameterList([torch.randn(40)])
+    (weight,) = model
+    loop = Loop(lambda: (model, lambda: (weight.half() * 3).float().sum()))
+    view = settled(loop)
+    wanted = pack(view._recorder.snapshot)
+    found = glanced(view, loop)
+    view.__exit__(None, None, None)
+    assert found is not None
+    np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=1e-3)
 
 
 @pytest.mark.parametrize("values", [

@@ -1,0 +1,187 @@
+"""What a step did, op by op, and where the numbers of each op go on a picture of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, compress
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .fold import Plan
+from .graph import Snapshot
+from .messages import is_real
+
+MOST_ORDERS = 8
+"""In so many orders the rows of a step may come before they are forgotten."""
+
+shape_of = attrgetter("shape")
+
+
+class Constant(NamedTuple):
+    """The vertex of a Python number: its number may be another one in each step."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One recorded op of a step. `given` says for each operand which vertex it was."""
+
+    kind: type
+    shape: tuple[int, ...]
+    number: int
+    given: tuple[int | Constant | None, ...]
+    names: tuple[str, ...]
+    gathers: bool
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a step did that was looked at in full.
+
+    `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
+    the number of their vertex.
+    """
+
+    calls: tuple[Call, ...]
+    roots: tuple[int, ...]
+    received: frozenset[int]
+    snapshot: Snapshot
+    nbytes: int = 0  # of all results
+
+
+class Some:
+    """Some of many places, with something known of each: found for a stretch of places at once.
+
+    >>> vowels = Some(5, {1: "the first", 4: "the second"})
+    >>> vowels.of("ell", begin=2), vowels.of("hello")
+    ((['l'], ['the second']), (['e', 'o'], ['the first', 'the second']))
+    """
+
+    def __init__(self, count: int, known: dict[int, Any]) -> None:
+        self._is_one = bytearray(count)
+        for place in known:
+            self._is_one[place] = 1
+        self._known = [known[place] for place in sorted(known)]
+        self._before = [0, *accumulate(self._is_one)]
+
+    def of(self, items: Sequence[Any], begin: int = 0) -> tuple[list[Any], list[Any]]:
+        """Return which of the items are at such places, and what is known of these.
+
+        Args:
+            items: what is at the places from `begin` on.
+        """
+        end = begin + len(items)
+        chosen = list(compress(items, self._is_one[begin:end]))
+        return chosen, self._known[self._before[begin] : self._before[end]]
+
+
+class Expected:
+    """The ops of a script in columns, so that a whole step is compared in a few comparisons."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.kinds = [call.kind for call in calls]
+        self.shapes = [call.shape for call in calls]
+        self.numbers = [call.number for call in calls]
+        self.counts = [len(call.given) for call in calls]
+        self.starts = [0, *accumulate(self.counts)]  # where each op's operands begin
+        made = {number: place for place, number in enumerate(self.numbers)}
+        given = dict(enumerate(chain.from_iterable(call.given for call in calls)))
+        whole = {place: each for place, each in given.items() if isinstance(each, int)}
+        count = len(given)
+        self.results = Some(count, {at: made[each] for at, each in whole.items() if each in made})
+        self.leaves = Some(count, {at: each for at, each in whole.items() if each not in made})
+        constants = {at: each.number for at, each in given.items() if isinstance(each, Constant)}
+        self.constants = Some(count, constants)
+
+    def are(self, nodes: Sequence[Any], begin: int) -> bool:
+        """Say whether these are the nodes of the calls from `begin` on."""
+        end = begin + len(nodes)
+        same_kinds = list(map(type, nodes)) == self.kinds[begin:end]
+        return same_kinds and list(map(shape_of, nodes)) == self.shapes[begin:end]
+
+
+class Alike(NamedTuple):
+    """Arrays of one shape: their places in a list, and their rows."""
+
+    shape: tuple[int, ...]
+    places: list[int]
+    rows: Any
+
+
+class Watched:
+    """Where the numbers of each vertex go, if a plan shows it: rows as in `packing.py`.
+
+    Attributes:
+        at: the row of each vertex's value.
+        values: the rows of the results, by call.
+        gradients: by vertex, the row of the gradient of a result.
+        flows: by vertex, (index, row) of what leaves it along its edges.
+        same: rows, and the rows whose numbers they share.
+        shapes: of the arrays, by row.
+    """
+
+    def __init__(self, script: Script, plan: Plan) -> None:
+        graph, order = script.snapshot.graph, script.snapshot.order
+        self.script, self.plan, self.graph = script, plan, graph
+        self.expected = Expected(script.calls)
+        self.nodes = count = len(graph.nodes)
+        self.rows = 2 * count + len(graph.edges)
+        reals = [is_real(node) for node in graph.nodes]
+        self.reals = reals + reals  # by row; a gradient along an edge is always real
+        self.at = {order[node]: node for node in set(plan.nodes)}
+        calls = enumerate(script.calls)
+        shown = {place: self.at[call.number] for place, call in calls if call.number in self.at}
+        self.values = Some(len(script.calls), shown)
+        self.gradients = {
+            call.number: count + self.at[call.number]
+            for call in script.calls
+            if call.number in self.at and not call.gathers
+        }
+        shapes = [node.shape for node in graph.nodes]
+        by_id = {node.id: node.shape for node in graph.nodes}
+        self.shapes = shapes + shapes + [by_id[edge.source] for edge in graph.edges]
+        self._groups: dict[tuple[int, ...], list[Alike]] = {}
+        self.flows: dict[int, list[tuple[int, int]]] = {}
+        self.same = self._edges(plan.edges)
+
+    def alike(self, rows: Sequence[int]) -> list[Alike]:
+        """Group rows by the shapes of their arrays: in each step they are the same ones."""
+        key = tuple(rows)
+        found = self._groups.get(key)
+        if found is None:
+            places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+            for place, row in enumerate(rows):
+                places[self.shapes[row]].append(place)
+            every = np.array(rows, int)
+            found = [Alike(shape, some, every[some]) for shape, some in places.items()]
+            if len(self._groups) > MOST_ORDERS:
+                self._groups.clear()
+            self._groups[key] = found
+        return found
+
+    def _edges(self, shown: Iterable[int]) -> tuple[Any, Any]:
+        graph, calls = self.graph, self.script.calls
+        order = self.script.snapshot.order
+        numbers = {node.id: number for node, number in zip(graph.nodes, order, strict=True)}
+        uses = Counter(given for call in calls for given in call.given if given.__class__ is int)
+        names = {call.number: call.names for call in calls}
+        same = []
+        for edge in shown:
+            if edge < 0:
+                continue
+            each, row = graph.edges[edge], 2 * self.nodes + edge
+            source, target = numbers[each.source], numbers[each.target]
+            if uses[source] == 1 and source in self.gradients:
+                # The only gradient that reaches a result is its gradient.
+                same.append((row, self.gradients[source]))
+            elif target in names:
+                place = names[target].index(each.input), row
+                self.flows.setdefault(target, []).append(place)
+        pairs = np.array(same, int).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
