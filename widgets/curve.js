@@ -165,8 +165,9 @@ class Chart {
     this.dot.setAttribute("cx", x || "-9");
     this.dot.setAttribute("cy", y || "-9");
     this.value.textContent = shortNumber(lastValue);
-    this.high.textContent = shortNumber(values[1]);
-    this.low.textContent = shortNumber(values[0]);
+    const [low, high] = values.map(shortNumber);
+    this.high.textContent = high;
+    this.low.textContent = low === high ? "" : low; // too near each other to be told apart
     this.first.textContent = `step ${points[0][0]}`;
     this.last.textContent = `${lastStep}`;
     this.svg.setAttribute("aria-label", `${this.name}: ${shortNumber(lastValue)} at step ${lastStep}`);

@@ -133,6 +133,13 @@ describe("curves", () => {
     expect(el.querySelector("figcaption output")?.textContent).toBe("nan");
     expect(el.querySelector("path.raw")?.getAttribute("d")).toMatch(/^M[\d.]+,[\d.]+L[\d.]+,[\d.]+$/);
   });
+  it("say once what is the same at both ends of the axis", () => {
+    const loss = [[1, 0.693147], [2, 0.693146]];
+    const { el } = open({ picture: null, numbers: null, curves: { loss }, patch: samplePatch({ latest: { loss: loss[1] } }) });
+    const labels = [...el.querySelectorAll('.edutorch-curves text[text-anchor="end"]')].map((each) => each.textContent);
+    expect(labels).toEqual(["0.6931", "", "2"]);
+  });
+
   it("grow by the latest point until a whole curve comes", () => {
     const { model, el } = open({ picture: null, numbers: null, curves: { a: [[1, 5]] }, patch: samplePatch({ latest: { a: [1, 5] } }) });
     const points = () => (el.querySelector("path.raw")?.getAttribute("d")?.match(/[ML]/g) ?? []).length;
