@@ -32,6 +32,12 @@ def _extreme(torch: Any) -> Callable[..., Any]:
     return find
 
 
+def _plain_einsum(torch: Any, equation: str, operands: Any) -> Any:
+    """Without the package opt_einsum, which has errors of its own where it is installed."""
+    with torch.backends.opt_einsum.flags(enabled=False):
+        return torch.einsum(equation, *operands)
+
+
 THEIRS: dict[str, Callable[[Any], Callable[..., Any]]] = {}
 """For an op, a function of the module `torch` that returns what does the same there.
 The files `op_cases_<family>.py` add those of their ops."""
@@ -58,7 +64,7 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "extreme_so_far": lambda input, dim, largest: tuple(
             (torch.cummax if largest else torch.cummin)(input, dim)
         ),
-        "einsum_of": lambda operands, equation: torch.einsum(equation, *operands),
+        "einsum_of": lambda operands, equation: _plain_einsum(torch, equation, operands),
         "as_type": lambda input, dtype: input.to(dtype),
         "to_device": torch.clone,
         "scatter": _scatter,

@@ -1,0 +1,90 @@
+"""A step that is not the one expected is noticed by a glance, whatever is different."""
+
+import pytest
+
+import edutorch as torch
+from edutorch import nn
+from edutorch.nn import functional as F
+from tests.viz.test_glance import Loop, changed, mlp, settled
+
+
+def other_op(loop):
+    inner = loop.loss
+    loop.loss = lambda: inner().tanh()
+
+
+def other_operand(loop):
+    first, last = loop.model[0], loop.model[2]
+    y, x = torch.tensor([0, 1, 2, 1]), torch.randn(4, 5)
+    loop.loss = lambda: F.cross_entropy(
+        F.linear(F.relu(F.linear(x, first.weight, last.weight[0])), last.weight, last.bias), y
+    )
+
+
+def fewer_ops(loop):
+    y = torch.tensor([0, 1, 2, 1])
+    x = torch.randn(4, 5)
+    loop.loss = lambda: F.cross_entropy(loop.model[2](F.linear(x, loop.model[0].weight)), y)
+
+
+def other_shape(loop):
+    y, x = torch.tensor([0, 1]), torch.randn(2, 5)
+    loop.loss = lambda: F.cross_entropy(loop.model(x), y)
+
+
+def other_root(loop):
+    inner = loop.loss
+
+    def loss():
+        made = inner()
+        return made.grad_fn and loop.model[0].weight.sum() + 0 * made
+
+    loop.loss = loss
+
+
+def test_the_same_ops_on_other_operands_are_noticed():
+    model = nn.ParameterList([torch.tensor(2.0), torch.tensor(-3.0)])
+    a, b = model
+    loop = Loop(lambda: (model, lambda: a * b + a))
+    view = settled(loop)
+    loop.loss = lambda: a * a + b
+    assert changed(view, loop) is None
+    view.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("change", [other_op, other_operand, fewer_ops, other_shape, other_root])
+def test_another_graph_is_noticed_and_looked_at(change):
+    loop = Loop(mlp)
+    view = settled(loop)
+    before = view._recorder.snapshot.graph.structure
+    change(loop)
+    assert changed(view, loop) is None
+    assert view._recorder.script is None  # so the next one is a full look
+    for _ in range(6):
+        view._throttle._next = view._recorder.rest_until = 0.0
+        loop.step()
+    view.__exit__(None, None, None)
+    assert view._recorder.snapshot.graph.structure != before
+
+
+def test_a_leaf_of_another_shape_is_noticed():
+    """The result has the same shape: only the leaf itself can tell."""
+    model = nn.ParameterList([torch.randn(4, 3)])
+    (weight,) = model
+    bias = torch.randn(4, 3)
+    loop = Loop(lambda: (model, lambda: (weight + bias).sum()))
+    view = settled(loop)
+    bias = torch.randn(1, 3)
+    assert changed(view, loop) is None
+    view.__exit__(None, None, None)
+
+
+def test_a_tensor_where_an_op_was_is_noticed():
+    model = nn.ParameterList([torch.randn(3)])
+    (weight,) = model
+    loop = Loop(lambda: (model, lambda: (weight.exp() * weight.sin()).sum()))
+    view = settled(loop)
+    made = weight.exp()
+    loop.loss = lambda: (made.detach() * weight.sin()).sum() + 0 * weight.exp().sum()
+    assert changed(view, loop) is None
+    view.__exit__(None, None, None)
