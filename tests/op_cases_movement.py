@@ -32,6 +32,20 @@ CASES["index_copy"] += [{"input": some(), "dim": 0, "index": index(0), "source":
 CASES["index_add"] += [{"input": some(), "dim": 0, "index": index(0), "source": some(seed=1)}]
 CASES["index_fill"] += [{"input": some(3), "dim": 0, "index": np.array(-1), "value": 2.5}]
 CASES["clone"] += [{"input": some(2, 3).T}]
+CASES["split"] = [
+    {"input": some(2, 3), "split_size": 2, "dim": 1}, {"input": some(4), "split_size": 2},
+    {"input": some(2, 0, 3), "split_size": 0, "dim": 1}, {"input": some(3, 2), "split_size": 5},
+    {"input": some(2, 3, 2), "split_size": 1, "dim": -2},
+]
+CASES["split_with_sizes"] = [
+    {"input": some(2, 3), "split_sizes": (1, 0, 2), "dim": 1},
+    {"input": some(4), "split_sizes": (1, 3)},
+    {"input": some(3, 2), "split_sizes": (2,), "dim": -1},
+]
+CASES["unbind"] = [
+    {"input": some(2, 3)}, {"input": some(2, 3), "dim": -1}, {"input": some(3)},
+    {"input": some(2, 0, 1), "dim": 2},
+]
 # fmt: on
 
 LAYOUT_MATTERS["view_as_type"] = "reads the bytes as they lie"
@@ -50,3 +64,4 @@ def _as_strided_scatter(
 
 OURS["as_strided"], OURS["as_strided_scatter"] = _as_strided, _as_strided_scatter
 THEIRS["view_as_type"] = lambda torch: lambda input, dtype: input.view(dtype)
+THEIRS["split"] = lambda torch: lambda input, split_size, dim=0: torch.split(input, split_size, dim)

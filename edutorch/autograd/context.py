@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType
 
@@ -13,28 +13,6 @@ from ..core.saving import PackedTensor
 from ..core.sharing import kept_apart
 from ..core.tensor import Tensor, result_again
 from ..modes import current
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What pictures ask of a recorded op, for one call of a `Function`."""
-
-    name: str
-    inputs: tuple[str, ...]
-    doc: str = ""
-    saved: tuple[str, ...] = ()
-    formulas: dict[str, str] = field(default_factory=dict)
-    variadic: bool = False
-
-    @property
-    def title(self) -> str:
-        """The name that users know it by."""
-        return self.name
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        """The functions that users know it by: itself."""
-        return (self.name,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .. import backends, dtypes
-from ..core.autograd import Node, clock
+from ..core.autograd import Description, Node, clock
 from ..core.engine import Parts, conjugated, each_conjugated
 from ..core.methods import set_history
+from ..core.pieces import output_of
 from ..core.tensor import Tensor, wrap
 from ..errors import GradientError
 from ..events import OpApplied, emit
 from ..lines import users_place
 from ..modes import current, enable_grad, is_grad_enabled, no_grad
-from .context import Context, Description, identities
+from .context import Context, identities
 
 if TYPE_CHECKING:
     from .function import Function
@@ -119,26 +120,6 @@ class FunctionNode(Node):
         return results
 
 
-class OutputNode(Node):
-    """One of several outputs of a `FunctionNode`: hands its gradient on to it."""
-
-    __slots__ = ("index", "op")
-    index: int
-
-    def face(self) -> tuple[Node, int]:
-        """Return the node that users see: the function's."""
-        return self.edges[0], self.index  # type: ignore[return-value]
-
-    def name(self) -> str:
-        """Return the function's name."""
-        return self.face()[0].name()
-
-    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Wrap the gradient up with its number."""
-        (edge,) = edges
-        return (None if edge is None else Parts(edge, {self.index: g}),)
-
-
 def sums_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Say whether broadcasting leads from `wanted` to `shape`, so that a sum leads back."""
     added = len(shape) - len(wanted)
@@ -199,13 +180,7 @@ def record(
 
 def output_node(node: FunctionNode, index: int, array: Any) -> Node:
     """Return the node of one output: the function's own, if no other has a gradient."""
-    if not node.gathers:
-        return node
-    each = OutputNode()
-    each._order, each.edges, each.saved, each.index = clock(), (node,), (), index
-    each.shape, each.dtype, each.hooks, each.writes = array.shape, array.dtype, None, None
-    each.op = Description(f"output {index}", ("input",))  # type: ignore[assignment]
-    return each
+    return node if not node.gathers else output_of(node, index, array)
 
 
 def tell(

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from .kernel_table import KERNELS
 
-__all__ = ["Slot", "reference_only", "slot", "slot_of", "slots", "with_kernel"]
+__all__ = ["Slot", "reference_only", "slot", "slot_of", "slots", "without_subclass"]
 
 
 class Slot:
@@ -64,26 +64,6 @@ def slot_of(key: str) -> Slot | None:
     """Return the slot of an op, or of a rule (`op/input`), if the table of kernels has a row."""
     row = KERNELS.get(key)
     return None if row is None else slot(f"{row.file}.{key.replace('/', '_')}", row.least)
-
-
-def with_kernel(rule: Callable[..., Any], slot: Slot | None, deciding: int) -> Callable[..., Any]:
-    """Return a derivative rule that asks its slot first, where it computes with plain arrays.
-
-    Args:
-        deciding: the position of the argument whose size decides.
-    """
-    if slot is None:
-        return rule
-
-    def asking(*arguments: Any) -> Any:
-        g = arguments[deciding]
-        if isinstance(g, ndarray) and g.size >= slot.least:
-            result = slot(*map(without_subclass, arguments))
-            if result is not None:
-                return result
-        return rule(*arguments)
-
-    return asking
 
 
 def without_subclass(value: Any) -> Any:

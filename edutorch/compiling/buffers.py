@@ -35,6 +35,7 @@ class Plan:
         fresh: values that get new memory in each call, because the caller keeps them.
         written: values that are written into an input, by the input.
         shared: by unit, the results that are written over an array that the kernel reads.
+        inside: values that are computed in their place of a stack: which one, and at which byte.
         partial: by sum that ends a kernel, the place and the shape of its sums of parts.
         last: of each value, after which unit it is needed no more.
     """
@@ -44,6 +45,7 @@ class Plan:
     fresh: set[Value] = field(default_factory=set)
     written: dict[Value, Value] = field(default_factory=dict)
     shared: dict[Unit, dict[Value, Value]] = field(default_factory=dict)
+    inside: dict[Value, tuple[Value, int]] = field(default_factory=dict)
     partial: dict[Value, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     last: dict[Value, int] = field(default_factory=dict)
 
@@ -67,9 +69,16 @@ class Planner:
 
     def run(self) -> Plan:
         self.find_written()
+        self.find_stacks()
         for number, unit in enumerate(self.units):
+            for value in self.parts_of_stacks(unit):
+                stack, _ = self.plan.inside[value]
+                if stack not in self.plan.place:
+                    self.plan.place[stack] = self.take(stack.bytes)
             for value in self.results(unit):
                 if value in self.plan.fresh or value in self.plan.written:
+                    continue
+                if value in self.plan.inside:
                     continue
                 self.plan.place[value] = self.place_for(unit, value, number)
             if isinstance(unit, Group):
@@ -137,6 +146,33 @@ class Planner:
             if reads:
                 self.plan.shared.setdefault(unit, {})[value] = into
 
+    def find_stacks(self) -> None:
+        """Find what is put below each other only: it is computed where it will be needed."""
+        for unit in self.units:
+            stack = unit.values[0]
+            if not is_stack(stack) or stack in self.outputs:
+                continue
+            first = 0
+            for part in stack.operands[0]:
+                if self.may_be_inside(part):
+                    self.plan.inside[part] = stack, first
+                    last = self.plan.last
+                    last[stack] = max(last[stack], last[part])
+                first += part.bytes
+
+    def may_be_inside(self, part: Value) -> bool:
+        """Say whether a part of a stack is written once, by us, and by nobody else's wish."""
+        plan, unit = self.plan, self.unit_of.get(part)
+        if unit is None or part in plan.inside or part in plan.written or part in self.outputs:
+            return False
+        if isinstance(unit, Group):
+            return part in self.results(unit) and unit.level[part] == "full"
+        return part.kind == "product" or is_cat(part)
+
+    def parts_of_stacks(self, unit: Unit) -> list[Value]:
+        """The values of a unit that are computed inside of a stack."""
+        return [each for each in unit.values if each in self.plan.inside]
+
     def read_beside(self, unit: Unit, value: Value) -> bool:
         """Say whether a call might keep a part of a value that is written into an input."""
         return any(may_be_its_input(each) for each in self.readers(value))
@@ -181,8 +217,32 @@ class Planner:
 ALWAYS_NEW = {
     primitives.written, primitives.changed, primitives.added_at, primitives.copied,
     primitives.converted, primitives.item, primitives.draw, primitives.with_region,
-    primitives.filled,
+    primitives.filled, np.concatenate,
 }  # fmt: skip
+
+
+def is_stack(value: Value) -> bool:
+    """Say whether a value is matrices of its own type, put below each other."""
+    if value.kind != "call" or value.function is not np.concatenate or len(value.operands) != 2:
+        return False
+    parts, settings = value.operands
+    return not settings and all(
+        isinstance(each, Value) and each.dtype == value.dtype and len(each.shape) == 2
+        for each in parts
+    )
+
+
+def is_cat(value: Value) -> bool:
+    """Say whether a value is arrays of its own type, put beside each other by the op `cat`."""
+    op = getattr(value.function, "op", None)
+    if value.kind != "call" or op is None or op.name != "cat":
+        return False
+    parts = value.operands[0]
+    return isinstance(parts, tuple | list) and all(
+        isinstance(each, Value) and each.dtype == value.dtype
+        and len(each.shape) == len(value.shape)
+        for each in parts
+    )  # fmt: skip
 
 
 def may_be_its_input(value: Value) -> bool:
@@ -193,6 +253,8 @@ def may_be_its_input(value: Value) -> bool:
         return False
     op = getattr(value.function, "op", None)
     if isinstance(value.function, np.ufunc) or value.function in ALWAYS_NEW:
+        return False
+    if hasattr(value.function, "rule"):
         return False
     return op is None or op.family == "movement" or op.linear
 

@@ -23,6 +23,7 @@ from .definitions import (
 )
 from .functions import FUNCTIONS
 from .own import OWN, rows_that_count
+from .stacking import stacked
 from .values import Program, Value
 
 __all__ = ["program_of"]
@@ -64,6 +65,8 @@ class Builder:
                 self.of[node] = self.called(node)
         self.program.writes = dict(getattr(self.graph, "writes", None) or {})
         self.program.forget_the_unused()
+        if stacked(self.program):
+            self.program.forget_the_unused()
         self.program.repeat_the_cheap()
         self.program.forget_the_unused()
         self.program.name_all()
@@ -125,7 +128,7 @@ class Builder:
         if node.target is operator.getitem and isinstance(args[0], tuple):
             return args[0][args[1]]
         definition = getattr(node.target, "op", None)
-        if definition is None and node.target in PLAIN:
+        if definition is None and (node.target in PLAIN or getattr(node.target, "rule", "") in OWN):
             definition = node.target
         fixed = (
             node.meta.get("random") or node.meta.get("number") or node.target is operator.getitem
@@ -143,7 +146,10 @@ class Builder:
                 self.forget_after(before)
                 self.program.reasons[node.name] = "its definition gives another type or shape"
         elif not fixed:
-            self.program.reasons[node.name] = "it is no op of ours"
+            own = hasattr(node.target, "rule")
+            self.program.reasons[node.name] = (
+                "one kernel computes all its gradients" if own else "it is no op of ours"
+            )
         if node.target is np.matmul:
             return self.keep("call", matmul, (*args, kwargs), *about(node))
         kind = "number" if node.meta.get("number") else "call"
@@ -163,6 +169,8 @@ class Builder:
         Raises: NotPlainError: there are none.
         """
         first: Any = args[0] if args else None
+        if hasattr(op, "rule"):
+            return OWN[op.rule](self.keep, *args).value
         if not hasattr(op, "family"):
             return taken_apart(op, args, kwargs, self.keep)
         if op.family == "movement" and isinstance(first, Value) and len(args) == 1:

@@ -11,7 +11,7 @@ from ..backends import CPU
 from ..backends.shared import plain
 from ..core.apply import InferenceWrites
 from ..core.autograd import LEAF, Node
-from ..core.tensor import Tensor, link_view, same_memory, wrap
+from ..core.tensor import Tensor, link_view, same_memory, wrap, writes_of
 from ..fx.captured import Captured
 from ..lines import Place
 from ..utils._pytree import tree_unflatten
@@ -50,6 +50,9 @@ class Entry:
             (position, each.tensor) for position, each in enumerate(captured.outputs)
             if each.kind == "grad"
         ]  # fmt: skip
+        self.others_out = [
+            position for position, each in enumerate(captured.outputs) if each.kind != "grad"
+        ]
         self.leaf_results = {
             each.index for _, each in self.results
             if each.tensor is not None and each.tensor._node is LEAF
@@ -61,6 +64,10 @@ class Entry:
         )
         self.plan_gradients()
         self.plan_inputs()
+        held = {id(each.tensor) for each in self.inputs if each.kind == "grad"}
+        self.replaced = [tensor for _, tensor in self.grads if id(tensor) not in held]
+        if self.replaced and hasattr(self.forward, "call_before_gradients"):
+            self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
         self.forget()
 
     def forget(self) -> None:
@@ -96,6 +103,11 @@ class Entry:
             return []
         found = [("function", self.forward), ("gradients", self.backward)]
         return [(name, each.explain()) for name, each in found if hasattr(each, "explain")]  # type: ignore[union-attr]
+
+    def runs(self) -> list[tuple[str, Any]]:
+        """Return the forward graph and that of the gradients, where their steps can be timed."""
+        found = [] if self.reasons else [("function", self.forward), ("gradients", self.backward)]
+        return [(name, each) for name, each in found if hasattr(each, "timed")]
 
     # Running --------------------------------------------------------------------------------
 
@@ -137,7 +149,8 @@ class Entry:
             for position, number in self.writes:
                 if found[position] is not arrays[number]:
                     arrays[number][...] = found[position]
-                tensors[number]._bump(place)
+                written = tensors[number]  # its `_bump`, without the calls
+                (written._writes or writes_of(written)).happened(place)
             if self.grads:
                 self.set_gradients(found, arrays)
             for tensor in self.captured.dropped:
@@ -145,7 +158,7 @@ class Entry:
         finally:
             if token is not None:
                 release(token)
-        if self.simple and self.backward is None and not self.captured.spent:
+        if self.simple and self.backward is None:
             ((_, output),) = self.results
             if output.shares >= 0:
                 made = shown_of(tensors[output.shares], output.view)
@@ -153,15 +166,20 @@ class Entry:
                 made = self.made(found[0])
             if self.leaf_results:
                 made._node = LEAF
+            if self.captured.spent:
+                made._node = Spent.node()
             return made
         return self.outcome(found, tensors, arrays)
 
+    def drop_gradients(self) -> None:
+        """Let go of the gradients that will be replaced: the new ones get the same memory."""
+        for tensor in self.replaced:
+            tensor._grad = None
+
     def set_gradients(self, found: list[Any], arrays: list[Any]) -> None:
         """Give tensors their new gradients, each in memory of its own."""
-        seen = {id(each) for each in arrays}
-        for position, each in enumerate(self.captured.outputs):
-            if each.kind != "grad":
-                seen.add(id(found[position]))
+        seen = set(map(id, arrays))
+        seen.update([id(found[position]) for position in self.others_out])
         for position, tensor in self.grads:
             array = found[position]
             if id(array) in seen or array.base is not None:
@@ -243,8 +261,7 @@ class Spent(Node):
     @classmethod
     def node(cls) -> Spent:
         """Return such a node."""
-        from ..autograd.context import Description
-        from ..core.autograd import clock
+        from ..core.autograd import Description, clock
 
         made = cls()
         made.op = Description("compiled", ())  # type: ignore[assignment]

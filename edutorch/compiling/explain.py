@@ -166,6 +166,6 @@ def peaks(program: Program, units: list[Unit], plan: Any) -> tuple[int, int]:
         steps.append([
             value for value in values
             if value.kind not in ("constant",) and value not in plan.place
-            and value not in plan.written
+            and value not in plan.written and value not in plan.inside
         ])  # fmt: skip
     return peak_of(program, single), plan.bytes + peak_of(program, steps)

@@ -23,7 +23,7 @@ from .units import (
     reduced_level,
     steps_in,
 )
-from .values import CHEAP, Program, Value, operands_of
+from .values import CHEAP, Program, Value, operands_of, steps_of
 
 __all__ = ["Fusion", "fusable", "grouped"]
 
@@ -330,9 +330,46 @@ def grouped(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[Value
             fusion.unit_of[value] = alone
             fusion.reasons[value] = reason
             units.append(alone)
+    units = [unit for unit in units if not joins_its_product(unit, program, wanted)]
     for unit in units:
         unit.needs = set().union(*(fusion.needed(each) for each in unit.values)) - {unit}
     return in_order(units), fusion.reasons
+
+
+def joins_its_product(unit: Unit, program: Program, wanted: set[Value]) -> bool:
+    """Let a product begin with the bias that is all that is added to it: that saves a pass.
+
+    Returns: whether the sum is now the product itself, and needs no step of its own.
+    """
+    (value, *others) = unit.values
+    if others or value.kind != "element" or value.function != "add" or not value.shape:
+        return False
+    for whole, bias in (value.operands, value.operands[::-1]):
+        if not (isinstance(whole, Value) and isinstance(bias, Value) and bias.kind == "input"):
+            continue
+        y = whole.base
+        fits = y.kind == "product" and len(y.operands) == 2 and at_its_place(whole, value.shape)
+        alone = y not in wanted and list(readers(y)) == [value]
+        if fits and alone and bias.shape == y.shape[1:] == value.shape[-1:]:
+            y.operands = (*y.operands, bias)
+            bias.users.append(y)
+            become_view(value, y, program)
+            return True
+    return False
+
+
+def become_view(value: Value, y: Value, program: Program) -> None:
+    """Make a value the same numbers as `y`, in its own shape; views of it show `y`, too."""
+    text = "{}" if value.shape == y.shape else f"{{}}.reshape({value.shape})"
+    for each in value.operands:
+        if isinstance(each, Value):
+            each.users = [user for user in each.users if user is not value]
+    value.kind, value.function, value.operands = "view", None, (y,)
+    value.settings = {"base": y, "offset": 0, "steps": steps_of(value.shape), "text": text}
+    y.users.append(value)
+    for each in program.values:
+        if each.kind == "view" and each.settings["base"] is value:
+            each.settings = each.settings | {"base": y}
 
 
 def not_worth_it(group: Group, wanted: set[Value]) -> str | None:

@@ -28,6 +28,10 @@ __all__ = ["CHUNK", "ROWS", "KernelText", "kernel_text"]
 
 CHUNK = 4096
 """So many numbers are added up in one go where a sum is over everything."""
+VECTORS = {
+    "exp", "log", "tanh", "erf", "logaddexp", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+}  # fmt: skip
+"""Functions that are worth the widest registers."""
 ROWS = 64
 """So many rows are added to each other before the sums of several threads are."""
 
@@ -150,7 +154,7 @@ class Writer:
             *map(self.array, arrays),
         ]
         head = f"def kernel({', '.join(['start', 'stop', *names])}):"
-        if made.needs & {"exp", "log", "tanh", "erf", "logaddexp"} and self.mode != "single":
+        if made.needs & VECTORS and self.mode != "single":
             made.needs.add("wide")
             heads = ["wide()", *heads]
         body = [*heads, *self.scratch_lines(), *lines]

@@ -8,7 +8,8 @@ Each step can be looked at: `print(lowered.code)`, `print(lowered.explain())`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .building import program_of
 from .explain import Explanation, explained
 from .groups import grouped
 from .program_text import Fused, program_text
+from .timing import Timing, timed
 
 __all__ = ["Lowered", "lower"]
 
@@ -35,7 +37,7 @@ class Lowered:
     """
 
     def __init__(self, graph: Any, wait: bool = False, fuse: bool = True) -> None:
-        self.graph = graph
+        self.graph, self._fuse = graph, fuse
         self.program = program_of(graph)
         self.units, self.reasons = grouped(self.program, fuse)
         self.plan = planned(self.program, self.units)
@@ -44,7 +46,9 @@ class Lowered:
         self._arrays = text.arrays
         self._kernels: dict[str, workshop.Kernel] = {}
         scope = text.scope
-        scope |= {"spaces": [], "new_workspace": self._new_workspace}
+        scope |= {
+            "spaces": [], "new_workspace": self._new_workspace, "before_gradients": lambda: None,
+        }  # fmt: skip
         for each in self.fused:
             exec(
                 compile(each.plain, f"<edutorch.compile: {each.name}, not compiled>", "exec"), scope
@@ -58,6 +62,10 @@ class Lowered:
         """Compute the outputs, each an array of its own."""
         return self._run(inputs)
 
+    def call_before_gradients(self, function: Callable[[], None]) -> None:
+        """Have a function called in each run, before memory for gradients is taken."""
+        self._scope["before_gradients"] = function
+
     @property
     def run(self) -> Callable[[Sequence[Any]], list[Any]]:
         """The function itself, which saves a call."""
@@ -67,17 +75,17 @@ class Lowered:
         """Make the memory for results that nobody keeps; a call that runs at a time has its own."""
         places = [np.empty(size + ALIGNED, np.uint8) for size in self.plan.places]
         found = []
-        for place, shape, dtype in self._arrays:
+        for place, shape, dtype, first in self._arrays:
             memory = places[place]
-            start = -memory.__array_interface__["data"][0] % ALIGNED
+            start = first + -memory.__array_interface__["data"][0] % ALIGNED
             found.append(np.ndarray(shape, dtype, memory, start))
         return tuple(found)
 
     # Kernels --------------------------------------------------------------------------------
 
     def _make_kernels(self, wait: bool) -> None:
-        if any(each.text.work >= 2 * WORTH_A_THREAD for each in self.fused):
-            blas.hold()
+        if self._fuse:
+            blas.hold()  # its threads and those of the kernels would be in each other's way
         for each in self.fused:
             kernel = workshop.kernel_for(each.text, wait)
             self._kernels[each.name] = kernel
@@ -122,6 +130,16 @@ class Lowered:
     def explain(self) -> Explanation:
         """Say what was fused, what was not and why, and what that saves."""
         return explained(self)
+
+    @contextmanager
+    def timed(self, title: str = "run") -> Iterator[Timing]:
+        """Note how long each step takes, of all calls inside the block."""
+        usual = self._run
+        self._run, timing = timed(self.source, self._scope, title)
+        try:
+            yield timing
+        finally:
+            self._run = usual
 
     def __repr__(self) -> str:
         return f"<lowered: {len(self.units)} steps, {len(self.fused)} of them fused kernels>"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..nn.functional.activation import gelu, gelu_slope
 from ..ops.reduction import add_up
 from ..ops.special import erf
 from .values import Value, text_of
@@ -101,7 +102,8 @@ class NumpyText:
         if value.kind == "reduce":
             return self.reduction(value)
         if value.kind == "product":
-            return f"{self.of(value.operands[0])} @ {self.of(value.operands[1])}"
+            left, right, *bias = map(self.of, value.operands)
+            return " + ".join([f"{left} @ {right}", *bias])
         if value.kind in ("call", "number", "part"):
             return self.call(value)
         name, texts = value.function, [self.of(each) for each in value.operands]
@@ -111,8 +113,8 @@ class NumpyText:
             return f"{texts[0]}.astype(np.{value.dtype})"
         if name == "fill":
             return f"np.full({value.shape}, {texts[0]})"
-        if name == "erf":
-            return f"{self.names.name(erf_of, 'erf')}({texts[0]})"
+        if name in CURVES:
+            return f"{self.names.name(CURVES[name], name)}({texts[0]})"
         if out is not None:
             return f"np.{name}({', '.join(texts)}, out={out})"
         if name in INFIX:
@@ -155,9 +157,14 @@ def added_up(x: Any, axis: Any, keepdims: bool) -> Any:
     return add_up(np, x, axis, keepdims)
 
 
-def erf_of(x: Any) -> Any:
-    """The definition of `erf`, of arrays."""
-    return erf.op.forward(np, x)
+CURVES: dict[str, Callable[..., Any]] = {
+    "erf": lambda x: erf.op.forward(np, x),
+    "gelu": lambda x: gelu.op.forward(np, x),
+    "gelu_tanh": lambda x: gelu.op.forward(np, x, "tanh"),
+    "gelu_slope": lambda x: gelu_slope(x, "none"),
+    "gelu_tanh_slope": lambda x: gelu_slope(x, "tanh"),
+}
+"""Functions of single numbers that are no functions of NumPy: their definitions, of arrays."""
 
 
 _definitions: dict[str, Callable[..., Any]] = {}

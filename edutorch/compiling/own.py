@@ -1,13 +1,13 @@
 """Ops that kernels know another way to compute than their definition's.
 
-`erf` is a long polynomial in NumPy's functions, and one function in kernels. The losses of classes
-pick numbers by index; in a kernel that goes along the row anyway, a comparison picks them.
+`erf` is a long polynomial in NumPy's functions, and one function in kernels; so are gelu and its
+slope, whose parts share an exponential. The losses of classes pick numbers by index; in a kernel
+that goes along the row anyway, a comparison picks them.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,16 +22,24 @@ __all__ = ["OWN", "rows_that_count"]
 
 def erf(keep: Kept, x: Any) -> Any:
     """Note the function itself."""
-    x = floating(keep, x)
-    return Symbol(keep("element", "erf", (x.value,), x.shape, x.dtype), keep)
+    return curve(keep, "erf", x)
 
 
 def gelu(keep: Kept, x: Any, approximate: str) -> Any:
-    """Note x · Φ(x)."""
+    """Note the curve itself."""
+    return curve(keep, "gelu" if approximate == "none" else "gelu_tanh", x)
+
+
+def gelu_gradient(keep: Kept, g: Any, x: Any, approximate: str) -> Any:
+    """Note g times the slope of the curve."""
+    name = "gelu_slope" if approximate == "none" else "gelu_tanh_slope"
+    return floating(keep, g) * curve(keep, name, x)
+
+
+def curve(keep: Kept, name: str, x: Any) -> Any:
+    """Note a function of single numbers that kernels know by name."""
     x = floating(keep, x)
-    if approximate != "none":
-        raise NotPlainError("another formula")
-    return x * (0.5 + 0.5 * erf(keep, (x * math.sqrt(0.5)).value))
+    return Symbol(keep("element", name, (x.value,), x.shape, x.dtype), keep)
 
 
 def floating(keep: Kept, x: Any) -> Any:
@@ -97,6 +105,7 @@ def rows_that_count(target: Any, shape: tuple[int, ...], ignore_index: int) -> f
 
 
 OWN: dict[str, Callable[..., Any]] = {
-    "erf": erf, "gelu": gelu, "nll_loss": nll_loss, "nll_spread": nll_spread,
+    "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
+    "nll_spread": nll_spread,
 }  # fmt: skip
-"""By op, what notes its values; called with its inputs and settings in order."""
+"""By op (or "op/input": a rule), what notes its values; called with its arguments in order."""

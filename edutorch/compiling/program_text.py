@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .buffers import Plan
+from ..ops import mm
+from .buffers import Plan, is_cat
 from .kernel_text import KernelText, kernel_text
 from .numpy_text import Names, NumpyText
 from .units import Group, Unit
@@ -18,8 +19,8 @@ __all__ = ["Fused", "ProgramText", "program_text"]
 
 LARGE = 65_536
 """From so many bytes on, what NumPy allocated is let go as soon as nobody needs it."""
-WORTH_THREADS = 2 * 65_536 * 64
-"""From so many multiplications on, a product is cut into parts for several threads."""
+WORTH_ASKING = 500_000
+"""From so many multiplications on, a product is worth the call of its own kernel."""
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class ProgramText:
     source: str
     scope: dict[str, Any]
     fused: list[Fused] = field(default_factory=list)
-    arrays: list[tuple[int, tuple[int, ...], Any]] = field(default_factory=list)
+    arrays: list[tuple[int, tuple[int, ...], Any, int]] = field(default_factory=list)
 
 
 class ProgramWriter:
@@ -54,7 +55,7 @@ class ProgramWriter:
         self.numpy = NumpyText(self.names)
         self.lines: list[str] = []
         self.spaces: list[str] = []  # the names of the arrays of the workspace
-        self.arrays: list[tuple[int, tuple[int, ...], Any]] = []
+        self.arrays: list[tuple[int, tuple[int, ...], Any, int]] = []  # place, …, first byte
         self.fused: list[Fused] = []
         self.outputs = {each.base for each in operands_of(program.outputs)}
         self.for_kernels = self.read_by_kernels()
@@ -104,13 +105,18 @@ class ProgramWriter:
         """By unit, the large arrays of NumPy's that nobody needs afterwards."""
         found: dict[int, list[Value]] = {}
         for value in self.program.values:
-            ours = value in self.plan.place or value in self.plan.written
+            ours = self.ours(value)
             last = self.plan.last.get(value, -1)
             made = value.kind in ("call", "element", "reduce", "product") and not ours
             ends = 0 <= last < len(self.units)
             if made and ends and value.bytes >= LARGE and self.alone(value):
                 found.setdefault(last, []).append(value)
         return found
+
+    def ours(self, value: Value) -> bool:
+        """Say whether a value has a place that was planned for it."""
+        plan = self.plan
+        return value in plan.place or value in plan.written or value in plan.inside
 
     def alone(self, value: Value) -> bool:
         return not isinstance(self.unit_of().get(value), Group)
@@ -128,16 +134,29 @@ class ProgramWriter:
             name = self.plan.written[value].name
             self.numpy.own[value] = name
             return name
-        if value in self.plan.place:
+        if value in self.plan.inside:
+            stack, first = self.plan.inside[value]
+            place = self.plan.place[stack]
+            self.space(place, value.name, value.shape, value.dtype, first)
+        elif value in self.plan.place:
             self.space(self.plan.place[value], value.name, value.shape, value.dtype)
         else:
+            self.before_gradients(value)
             self.lines.append(f"{value.name} = np.empty({value.shape}, np.{value.dtype})")
         return value.name
 
-    def space(self, place: int, name: str, shape: tuple[int, ...], dtype: Any) -> None:
+    def before_gradients(self, value: Value) -> None:
+        """Before the first array that may be a gradient, those of the last call can go."""
+        late = value.node is not None and value.node.meta.get("phase") == "backward"
+        if late and "before_gradients()" not in self.lines:
+            self.lines.append("before_gradients()")
+
+    def space(
+        self, place: int, name: str, shape: tuple[int, ...], dtype: Any, first: int = 0
+    ) -> None:  # fmt: skip
         if name not in self.spaces:
             self.spaces.append(name)
-            self.arrays.append((place, shape, dtype))
+            self.arrays.append((place, shape, dtype, first))
 
     # Units ------------------------------------------------------------------------------------
 
@@ -145,14 +164,17 @@ class ProgramWriter:
         """A value that NumPy computes."""
         if value.kind == "constant":
             return
-        ours = value in self.plan.place or value in self.plan.written
+        ours = self.ours(value)
+        if ours and value.kind == "call":
+            self.joined(value)
+            return
         if value.kind == "product" and (ours or value in self.plan.fresh):
             out = self.memory(value)
-            left, right = (self.numpy.of(each) for each in value.operands)
+            left, right, *bias = (self.numpy.of(each) for each in value.operands)
             work = value.operands[0].size * value.shape[1]
-            if work >= WORTH_THREADS:
+            if bias or work >= WORTH_ASKING:
                 name = self.names.name(product, "product")
-                self.lines.append(f"{name}({left}, {right}, {out})")
+                self.lines.append(f"{name}({', '.join([left, right, out, *bias])})")
             else:
                 self.lines.append(f"np.dot({left}, {right}, {out})")
             return
@@ -166,6 +188,22 @@ class ProgramWriter:
         self.lines.append(f"{value.name} = {text}")
         if value in self.for_kernels and value.shape:
             self.lines.append(self.laid_out(value.name))
+
+    def joined(self, value: Value) -> None:
+        """Arrays that are put below or beside each other, in memory that is there."""
+        out = self.memory(value)
+        if is_cat(value):
+            parts = ", ".join(map(self.numpy.of, value.operands[0]))
+            settings = value.operands[-1]
+            dim = settings["dim"] if "dim" in settings else value.operands[1]
+            self.lines.append(f"np.concatenate([{parts}], {dim}, {out})")
+            return
+        first = 0
+        for part in value.operands[0]:
+            last = first + part.shape[0]
+            if self.plan.inside.get(part, (None,))[0] is not value:
+                self.lines.append(f"{out}[{first}:{last}] = {self.numpy.of(part)}")
+            first = last
 
     def kernel(self, group: Group) -> None:
         """The call of a kernel."""
@@ -268,13 +306,16 @@ def contiguous(x: Any) -> np.ndarray:
     return y if y.flags.carray else y.copy()
 
 
-def product(left: Any, right: Any, out: Any) -> None:
-    """Write the product of two large matrices into `out`, by all threads if kernels are in use."""
-    from ..ops import mm
+def product(left: Any, right: Any, out: Any, bias: Any = None) -> None:
+    """Write the product of two matrices, and a bias for each column, into `out`.
 
+    The kernel of products does it, by all threads, where there is one and it is worth its call.
+    """
     slot = mm.op.slot
-    if slot is None or slot(left, right, None, out) is None:
+    if slot is None or slot(left, right, bias, out) is None:
         np.dot(left, right, out)
+        if bias is not None:
+            out += bias
 
 
 def program_text(program: Program, units: list[Unit], plan: Plan) -> ProgramText:

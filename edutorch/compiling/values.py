@@ -203,6 +203,7 @@ RESERVED = (
     "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power", "begin",
     "assert", "async", "await", "break", "class", "continue", "def", "elif", "except", "finally",
     "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk", "range",
+    "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
 )  # fmt: skip
 
 

@@ -234,6 +234,8 @@ class Xla:
         own = OWN.get(target)
         if own is not None:
             return own
+        if hasattr(target, "rule"):
+            return target.definition
         if target is operator.getitem or target.__module__ in ("_operator", "operator"):
             return lambda *args: packed(target(*opened(args)))
         if (

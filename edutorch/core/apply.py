@@ -28,6 +28,7 @@ from .complaints import (
     wrong_operand,
 )  # fmt: skip
 from .forward import propagate
+from .pieces import cut_anywhere, tell
 from .registry import public
 from .saving import Packed
 from .shapes import reduced_dims
@@ -91,6 +92,9 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     with work("op", op, given) as around:
         result = carry_out(op, backend, given, settings, out, tensors, special)
         around.result = result if out is None else None
+    if op.family == "pieces":
+        tell(op, given, settings, result)
+        return result
     node = (result[0] if isinstance(result, tuple) else result)._node
     if node is not None:
         node.notes["place"] = users_place()
@@ -116,6 +120,9 @@ def carry_out(
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
+    if op.family == "pieces":
+        outputs = cut_anywhere(op, tensors[0], y, settings)
+        return turned_into(result_class(tensors) or Tensor, outputs, tensors)
     outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
     modes = current()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GradientError, StaleValueError
@@ -176,6 +177,28 @@ class Node:
         return f"<{self.name()}>"
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What pictures ask of a recorded op, where no op of ours was recorded."""
+
+    name: str
+    inputs: tuple[str, ...]
+    doc: str = ""
+    saved: tuple[str, ...] = ()
+    formulas: dict[str, str] = field(default_factory=dict)
+    variadic: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name that users know it by."""
+        return self.name
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The functions that users know it by: itself."""
+        return (self.name,)
+
+
 class AccumulateGrad:
     """The end of a path, where the gradient is added to `variable.grad`."""
 
@@ -298,20 +321,3 @@ def on_the_way(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
 def edge_of(tensor: Tensor) -> Any:
     """Return what the graph knows `tensor` by: its node, or itself if it is a leaf."""
     return tensor if tensor._node is LEAF else tensor._node
-
-
-def sequence_backward(node: Node, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-    """Run the rule of an op on a sequence of tensors (cat, stack): a gradient for each of them."""
-    op = node.op
-    if node.saved is None:
-        raise second_backward(node)
-    values = dict(zip(op.saved, node.saved, strict=True))
-    name = op.inputs[0]
-    for tensor in values.get(name, ()):
-        if tensor._writes is not None and tensor._writes.time > node._order:
-            raise stale_value(node, name, tensor._writes)
-    if name in values and not recording:
-        values[name] = [tensor._array for tensor in values[name]]
-    values["g"] = g
-    rule = op.rules[name]
-    return rule.function(*(values[parameter] for parameter in rule.parameters))

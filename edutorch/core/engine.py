@@ -38,6 +38,8 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """
     have = g.shape
     added = len(have) - len(shape)
+    if added == 1 and have[1:] == shape:  # a bias
+        return g.sum(0)
     if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
         return public("expand")(g, shape)
     axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
@@ -79,8 +81,7 @@ class Parts:
     To the engine it is a gradient like any other: one that is there already is added to.
     """
 
-    size = 0
-    base = None
+    size, base = 1 << 62, None  # so large that the engine adds to it in place
 
     def __init__(self, node: Node, by_output: dict[int, Any]) -> None:
         self.node, self.by_output = node, by_output
@@ -89,6 +90,10 @@ class Parts:
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(self.node, {**self.by_output, **other.by_output})
+
+    def __iadd__(self, other: Parts) -> Parts:
+        self.by_output.update(other.by_output)
+        return self
 
 
 LARGE = 1024  # numbers; from here on adding in place beats making a new array

@@ -35,7 +35,10 @@ def call_source(op: Op) -> str:
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
     if op.inputs and op.fast and not op.keep and len(op.outputs) == 1:
-        body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
+        if op.family == "pieces":
+            body += _pieces_path(op)
+        else:
+            body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
     return (
         f"def {op.name}({header}):\n"
         + textwrap.indent(body, "    ")
@@ -193,7 +196,32 @@ def _sequence_path(op: Op) -> str:
     if op.rules:
         lines += ["        if wanted:"]
         lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
-    return "\n".join([*lines, "        return output", ""])
+    lines += [
+        "        return output",
+        f"if {name}.__class__ is list and set(map(type, {name})) == ONLY_ARRAYS{out}:",
+        f"    if len({{each.dtype for each in {name}}}) == 1:",  # within rules
+        f"        return forward(numpy, {', '.join(op.signature.parameters)})",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _pieces_path(op: Op) -> str:
+    """The fast path of an op that cuts its only input into views: `pieces.py` does the rest."""
+    (name,) = op.inputs
+    settings = ", ".join(op.settings)
+    return f"""\
+kind = {name}.__class__
+if {IS_TENSOR} and {IS_EVERYDAY} and {name}._array.__class__ is ndarray:
+    a_{name} = {name}._array
+    try:
+        y = forward(numpy, a_{name}, {settings})
+    except MISTAKES as error:
+        raise explain(OP, (a_{name},), error, locals()) from error
+    return cut(OP, {name}, y, ({settings},))
+if kind is ndarray:
+    return forward(numpy, {name}, {settings})
+"""
 
 
 def contract_tests(op: Op) -> list[str]:
@@ -225,7 +253,9 @@ def _compute(op: Op, array: str) -> list[str]:
         return [definition]
     arguments = ", ".join(names.values())
     return [
-        f"y = KERNEL({arguments}) if {array}{op.inputs[0]}.size >= {op.slot.least} else None",
+        "y = None",
+        f"if {array}{op.inputs[0]}.size >= {op.slot.least}:",
+        f"    y = (KERNEL.run or KERNEL)({arguments})",
         "if y is None:",
         f"    {definition}",
     ]
@@ -316,7 +346,7 @@ def _saved_value(op: Op, name: str) -> str:
         a_number = op.takes_numbers or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name in op.copied:
-        return f"kept({name})"
+        return f"{name} if {name}.__class__ is int else kept({name})"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]
@@ -339,51 +369,3 @@ def record_source(op: Op) -> str:
         unpack += f"edges = [edge_of(each) for each in {op.inputs[0]}]\n"
     body = textwrap.indent(unpack + _record(op), "    ")
     return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"
-
-
-def backward_source(op: Op) -> str:
-    """`backward(node, g, edges, recording)`: unpack, check, call each wanted rule."""
-    lines = ["saved = node.saved"]
-    if op.saved:
-        names = "".join(f"{name}, " for name in op.saved)
-        lines += ["if saved is None:", "    raise second_backward(node)", f"{names} = saved"]
-    for name in op.saved:
-        if name == "y":
-            lines += [
-                "writes = node.writes",
-                "if writes is not None and writes.time > node._order:",
-                "    raise stale_value(node, 'the result', writes)",
-                "if recording:",
-                "    y = result_again(node, y)",
-            ]
-        elif name in op.inputs:
-            lines += [
-                f"if isinstance({name}, Tensor):",
-                f"    writes = {name}._writes",
-                "    if writes is not None and writes.time > node._order:",
-                f"        raise stale_value(node, {name!r}, writes)",
-                "    if not recording:",
-                f"        {name} = {name}._array",
-            ]
-    if op.family == "reduction":
-        lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
-        if "y" in op.saved:
-            lines += ["y = y.reshape(kept)"]
-    if op.together is not None:
-        parameters = inspect.signature(op.together).parameters
-        lines += [f"found = rule_together({', '.join(parameters)})"]
-        lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
-    else:
-        edges = "".join(f"e_{name}, " for name in op.inputs)
-        lines += [f"{edges} = edges"]
-        results = "".join(f"{_rule_call(op, name)}, " for name in op.inputs)
-        lines += [f"return ({results})"]
-    body = textwrap.indent("\n".join(lines), "    ")
-    return f"def backward(node, g, edges, recording):\n{body}\n"
-
-
-def _rule_call(op: Op, name: str) -> str:
-    rule = op.rules.get(name)
-    if rule is None:
-        return "None"
-    return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"

@@ -15,6 +15,7 @@ from .autograd import LEAF
 from .follow import same_past, set_history
 from .forward import written
 from .generate import ALIASES
+from .pieces import refuse_piece
 from .registry import public
 from .subclasses import ask, overriding
 from .tensor import PLAIN_TENSORS, Tensor, fill
@@ -132,9 +133,10 @@ def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def aliased(*args: Any, **named: Any) -> Any:
-        for alias, name in added.items():
-            if alias in named:
-                named[name] = named.pop(alias)
+        if named:
+            for alias, name in added.items():
+                if alias in named:
+                    named[name] = named.pop(alias)
         return function(*args, **named)
 
     return aliased
@@ -171,6 +173,8 @@ def refuse_leaf(target: Tensor, name: str) -> None:
     """Raise GradientError if a write would hide a leaf that wants a gradient."""
     if not current().grad:
         return
+    if target._base is not None:
+        refuse_piece(target, name)
     view = target._base is not None and target._base._node is LEAF
     if target._node is LEAF or view:
         raise GradientError(

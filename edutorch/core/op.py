@@ -28,11 +28,13 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends.stand_in import slot_of, with_kernel
+from ..backends.stand_in import Slot, slot_of, without_subclass
 from ..errors import running
 from . import autograd, generate
 from .complaints import explain
+from .generate_backward import backward_source
 from .inline import expression_of, free_names
+from .pieces import PiecesNode, cut
 from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
@@ -159,7 +161,7 @@ class Op:
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
-        self.saved = tuple(needed)
+        self.saved = self.settings if self.family == "pieces" else tuple(needed)
         self._wait()
         return self.function
 
@@ -176,7 +178,9 @@ class Op:
     def _node_type(self) -> type[autograd.Node]:
         title = "".join(part.capitalize() for part in self.name.split("_"))
         members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
-        return type(f"{title}Backward0", (autograd.Node,), members)
+        kind = PiecesNode if self.family == "pieces" else autograd.Node
+        made: Any = type(f"{title}Backward0", (kind,), members)
+        return made
 
     def _wait(self) -> None:
         """Write and compile the call path at its first use only: there are hundreds of ops."""
@@ -203,6 +207,7 @@ class Op:
             "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
             "Followed": modes.Followed,
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
+            "ONLY_ARRAYS": {numpy.ndarray},
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
@@ -210,40 +215,38 @@ class Op:
             "missing": generate.missing, "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
-            "kept": kept, "KERNEL": self.slot,
+            "kept": kept, "entered": entered, "KERNEL": self.slot, "cut": cut,
+            "without_subclass": without_subclass,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
-        scope |= {f"rule_{name}": self._rule(name) for name in self.rules}
-        if self.together is not None:
-            scope["rule_together"] = self._with_kernel(self.together, "together")
+        scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
+        scope["rule_together"] = self.together
+        scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}
         self.expression = expression_of(self.forward)
         if self.expression is not None:
             free = free_names(self.expression, self.forward)
             scope |= {f"f_{name}": value for name, value in free.items()}
         self.source = generate.call_source(self)
-        if self.rules:
-            self.source += generate.record_source(self)
-            self.source += "" if self.variadic else generate.backward_source(self)
+        recorded = self.rules and self.family != "pieces"
+        if recorded:
+            self.source += generate.record_source(self) + backward_source(self)
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
-        if self.rules:
+        if recorded:
             self.record = scope["record"]
-            backward = scope.get("backward", autograd.sequence_backward)
-            self.node_type.backward = backward  # type: ignore[method-assign]
+            self.node_type.backward = scope["backward"]  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
         written = scope[self.name]
         self._finish(self.function, written, scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
         self._finish(self.operator, positional(written), {**scope, "apply": apply_operator})
 
-    def _rule(self, name: str) -> Callable[..., Any]:
-        """Return the rule of an input, with the kernel that may stand in for it."""
-        return self._with_kernel(self.rules[name].function, name)
-
-    def _with_kernel(self, rule: Callable[..., Any], name: str) -> Callable[..., Any]:
-        parameters = list(inspect.signature(rule).parameters)
-        deciding = parameters.index("g") if "g" in parameters else 0
-        return with_kernel(rule, slot_of(f"{self.name}/{name}"), deciding)
+    @property
+    def rule_slots(self) -> dict[str, Slot]:
+        """The places of the kernels that may stand in for rules, by input (or "together")."""
+        names = [*self.rules, "together"]
+        found = {name: slot_of(f"{self.name}/{name}") for name in names}
+        return {name: slot for name, slot in found.items() if slot is not None}
 
     def _finish(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
         """Give a function that waits its body. Its code comes last: another thread may call it."""
@@ -282,6 +285,12 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"
+
+
+def entered(op: Op, name: str, values: tuple[Any, ...]) -> Any:
+    """Let a graph that is being captured have a rule as one step; None: it wants each step."""
+    enter = getattr(getattr(values[0], "backend", None), "gradients", None)
+    return None if enter is None else enter(op, name, values)
 
 
 def one_of(together: Callable[..., Any], position: int) -> Callable[..., Any]:
@@ -351,6 +360,9 @@ reduction = _family("reduction", out=True)
 
 movement = _family("movement", linear=True)
 """Numbers moved, not changed; a view of the input's memory where NumPy can."""
+
+pieces = _family("pieces", linear=True, method=False)
+"""A tensor cut into several views of it. In rules, `g` is the list of their gradients."""
 
 creation = _family("creation")
 """A tensor out of nothing but settings."""

@@ -156,6 +156,8 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
 
     Raises: DimError: there is no such dim. TypeError: not an integer.
     """
+    if dim.__class__ is int and 0 <= dim < ndim:
+        return dim
     dim = whole(op, dim)
     room = max(ndim, 1)
     if not -room <= dim < room:

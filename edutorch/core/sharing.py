@@ -85,9 +85,17 @@ def keep_apart(node: Any) -> None:
         )
 
 
+UNCHANGING = {int, slice, bool, type(None), type(...)}
+"""Classes of indices that nobody can write into."""
+
+
 def kept(value: Any) -> Any:
     """Return a copy of an index, a mask or a second result: nobody watches writes into those."""
+    if value.__class__ in UNCHANGING:
+        return value
     if value.__class__ is tuple or value.__class__ is list:
+        if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
+            return value
         return tuple(kept(each) for each in value)
     if isinstance(value, Tensor):
         return fill(object.__new__(Tensor), plain(value._array).copy())

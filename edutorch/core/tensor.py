@@ -362,6 +362,20 @@ def link_view(view: Tensor, of: Tensor) -> None:
     views.append(ref(view))
 
 
+def link_views(pieces: Sequence[Tensor], of: Tensor) -> None:
+    """Do what `link_view` does for several views at once."""
+    writes = of._writes or writes_of(of)
+    base = of if of._base is None else of._base
+    for view in pieces:
+        view._writes = writes
+        view._base = base
+    views = writes.views
+    if len(views) + len(pieces) > writes.room:
+        views = [reference for reference in views if reference() is not None]
+        writes.views, writes.room = views, 2 * (len(views) + len(pieces)) + 8
+    views.extend(map(ref, pieces))
+
+
 def same_memory(tensor: Tensor, of: Tensor) -> Tensor:
     """Let a tensor share the record of writes with another one, without being a view of it."""
     link_view(tensor, of)

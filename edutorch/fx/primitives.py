@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array
+from ..core.registry import REGISTRY
 
 __all__ = [
-    "added_at", "as_array", "changed", "converted", "copied", "draw", "item", "region", "take",
-    "with_region", "written",
+    "added_at", "as_array", "changed", "converted", "copied", "draw", "gradients_of", "item",
+    "region", "take", "with_region", "written",
 ]  # fmt: skip
 
 
@@ -77,6 +80,32 @@ def called(name: str, input: Array, *args: Any, **kwargs: Any) -> Any:
 def draw(generator: Any, how: str, *args: Any) -> Array:
     """Return new random numbers: `how` is a method of the generator's source."""
     return getattr(generator.random, how)(*args)
+
+
+@functools.cache
+def gradients_of(name: str, rule: str) -> Callable[..., Any]:
+    """Return a rule of an op, of one input or "together" of all, as a function of arrays.
+
+    A kernel computes it, where there is one; else the rule itself does.
+    """
+    op = REGISTRY[name]
+    definition = op.together if rule == "together" else op.rules[rule].function
+    assert definition is not None
+    slot = op.rule_slots[rule]
+    first = list(inspect.signature(definition).parameters).index("g")
+
+    def gradients(*values: Any) -> Any:
+        g = values[first]
+        if g.__class__ is np.ndarray and g.size >= slot.least:
+            found = slot(*values)
+            if found is not None:
+                return found
+        return definition(*values)
+
+    gradients.__name__ = gradients.__qualname__ = f"{name}_gradients"
+    gradients.rule = f"{name}/{rule}"  # type: ignore[attr-defined]
+    gradients.definition = definition  # type: ignore[attr-defined]
+    return gradients
 
 
 # Parts of a memory --------------------------------------------------------------------------

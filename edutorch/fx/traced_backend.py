@@ -18,6 +18,7 @@ from ..backends import Backend
 from ..backends.batched import BatchedBackend
 from ..backends.shared import plain
 from ..core.registry import REGISTRY
+from ..ops.pieces import alone
 from . import primitives
 from .graph import described
 from .node import Node
@@ -57,6 +58,12 @@ SIZED_BY_NUMBERS = {
 }  # fmt: skip
 """Ops and functions whose result has as many numbers as the numbers say."""
 
+WHOLE = {
+    "attend/together", "lstm_gates/together", "gru_gates/together", "lstm_sequence/together",
+    "gru_sequence/together", "rnn_sequence/together", "gelu/input",
+}  # fmt: skip
+"""Rules that are one step in a graph: kernels know a faster way than the steps they consist of."""
+
 WRITING = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
 """Functions that write into their first argument."""
 
@@ -91,11 +98,30 @@ class TracedBackend(Backend):
         if not tracer.running():
             return result
         op = REGISTRY.get(forward.__name__)
+        if op is not None and op.family == "pieces":  # in a graph each piece is a view by itself
+            (array,) = inputs.values()
+            each_alone = alone(op.name, [each.shape for each in result], **fixed)
+            return tuple(
+                self.known(name, (array,), single, piece)
+                for (name, single), piece in zip(each_alone, result, strict=True)
+            )
         if op is None or op.forward is not forward:
             self.tracer.poison(f"{forward.__name__} is no op that is known by its name")
             return result
         meta = {"random": True} if tracer.drawn != drawn else {}
         return self.noted(op.function, tuple(inputs.values()), settings, result, **meta)
+
+    def gradients(self, op: Any, rule: str, values: tuple[Any, ...]) -> Any:
+        """Enter a rule of an op as one step; None: its steps enter one by one."""
+        if f"{op.name}/{rule}" not in WHOLE:
+            return None
+        target = primitives.gradients_of(op.name, rule)
+        self.tracer.inside += 1
+        try:
+            result = target(*bare(values))
+        finally:
+            self.tracer.inside -= 1
+        return self.noted(target, values, {}, result)
 
     def sizes_depend(self, name: str, inputs: dict[str, Any], settings: dict[str, Any]) -> None:
         """Poison the capture where numbers decide on a shape, or on what a view shows."""

@@ -212,8 +212,7 @@ def sigmoid(xp: Any, input: Array) -> Array:
     >>> sigmoid(tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
     """
-    one = ONE.get(input.dtype, 1) if xp is np else 1
-    return xp.reciprocal(xp.exp(-input) + one)
+    return xp.reciprocal(xp.exp(-input) + (ONE.get(input.dtype, 1) if xp is np else 1))
 
 
 sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")

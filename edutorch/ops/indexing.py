@@ -28,13 +28,16 @@ Index = Any
 
 def as_index(index: Any) -> Any:
     """Turn tensors inside an index into arrays, and lists into arrays of positions."""
+    kind = index.__class__
+    if kind is int:
+        return index
+    if kind is slice:
+        return checked_slice(index)
     if isinstance(index, tuple):
-        return tuple(as_index(each) for each in index)
+        return index if shows_a_view(index) else tuple([as_index(each) for each in index])
     index = plain(array_of(index))
     if isinstance(index, list):
         index = host_array(index) if index else np.zeros(0, np.int64)
-    elif isinstance(index, slice):
-        return checked_slice(index)
     if not hasattr(index, "dtype"):
         return index
     if index.dtype.kind not in "iub":
@@ -47,8 +50,29 @@ def as_index(index: Any) -> Any:
     return index
 
 
+BOUNDS = {int, type(None)}
+"""Of what class the ends of nearly all slices are."""
+
+
+def shows_a_view(index: Index) -> bool:
+    """Say whether an index is a tuple of whole numbers, usual slices, None and ... alone."""
+    if index.__class__ is not tuple:
+        return False
+    for part in index:
+        if part.__class__ is slice:
+            if part.step is not None or part.start.__class__ not in BOUNDS:
+                return False
+            if part.stop.__class__ not in BOUNDS:
+                return False
+        elif part.__class__ is not int and part is not None and part is not ...:
+            return False
+    return True
+
+
 def checked_slice(index: slice) -> slice:
     """Read a slice; its step has to be positive, as strides of memory are here."""
+    if index.step is None and index.start.__class__ in BOUNDS and index.stop.__class__ in BOUNDS:
+        return index
     if index.step is not None and operator.index(index.step) <= 0:
         raise ValueError("step must be greater than zero; use x.flip(dim) to go backwards")
     bounds = (index.start, index.stop, index.step)
@@ -104,6 +128,8 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
     try:
         if index.__class__ is int:
             return input[index, ...]  # with `...` it is a view even of one number
+        if shows_a_view(index):
+            return input[index] if ... in index else input[(*index, ...)]
         part, rest = whole_numbers_first(input, index)
         y = part[on_device(rest, input)]
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
@@ -152,6 +178,9 @@ def place(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     tensor([3., 0., 0.])
     """
     y = xp.zeros(tuple(shape), input.dtype)
+    if index.__class__ is int or shows_a_view(index):
+        y[index] = input
+        return y
     part, index = whole_numbers_first(y, on_device(as_index(index), y))
     if repeats_possible(index):
         backends.of(y).scatter_add(part, index, input)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ..backends.numpy import Array
@@ -17,6 +17,12 @@ from ..errors import ShapeError
 
 def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     parts, start = [], 0
+    if not isinstance(g, Tensor) and (0,) not in shapes:
+        before = (slice(None),) * (dim % g.ndim)
+        for shape in shapes:
+            parts.append(g[(*before, slice(start, start + shape[dim]))])
+            start += shape[dim]
+        return parts
     for shape in shapes:
         length = 0 if shape == (0,) else shape[dim]
         part = narrow(g, dim, start, length)
@@ -157,21 +163,9 @@ def split(
     (tensor([1, 2]), tensor([3]))
     """
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
-    dim = normal_dim("split", dim, tensor.ndim)
-    total = tensor.shape[dim]
-    if isinstance(sizes, int):
-        if sizes <= 0:
-            raise ShapeError("split", f"the size of a part must be positive, got {sizes}")
-        sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
-    if sum(sizes) != total:
-        raise ShapeError(
-            "split", f"the parts add up to {sum(sizes)}, but axis {dim} is {total}",
-            {"input": tuple(tensor.shape), "split_size_or_sections": list(sizes)},
-        )  # fmt: skip
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple(
-        narrow(tensor, dim, start, size) for start, size in zip(starts, sizes, strict=True)
-    )
+    if not isinstance(sizes, int):
+        return split_with_sizes(tensor, sizes, dim)
+    return pieces.split(tensor, sizes, dim)
 
 
 @as_method
@@ -181,7 +175,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     >>> split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
     """
-    return split(input, list(split_sizes), dim)
+    return pieces.split_with_sizes(input, tuple(split_sizes), dim)
 
 
 @as_method
@@ -193,7 +187,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks < 1:
         raise ShapeError("chunk", f"expects a positive number of chunks, got {chunks}")
-    return split(input, max(1, math.ceil(input.shape[dim] / chunks)), dim)
+    size = -(-input.shape[normal_dim("chunk", dim, input.ndim)] // chunks)
+    if size == 0:
+        return pieces.split_with_sizes(input, (0,) * chunks, dim)
+    return pieces.split(input, size, dim)
 
 
 @as_method
@@ -219,9 +216,10 @@ def tensor_split(
                 "tensor_split", f"needs a positive number of parts, got {indices_or_sections}"
             )
         least, more = divmod(size, indices_or_sections)
-        sizes = [least + (part < more) for part in range(indices_or_sections)]
-        return split(input, sizes, dim)
-    edges = [slice(None, each).indices(size)[1] for each in indices_or_sections]
+        parts = range(1, indices_or_sections)
+        edges = [part * least + min(part, more) for part in parts]
+    else:
+        edges = [slice(None, each).indices(size)[1] for each in indices_or_sections]
     ends = [max(start, end) for start, end in zip([0, *edges], [*edges, size], strict=True)]
     return tuple(
         narrow(input, dim, start, end - start) for start, end in zip([0, *edges], ends, strict=True)
@@ -235,7 +233,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     >>> unbind(tensor([[1, 2], [3, 4]]))
     (tensor([1, 2]), tensor([3, 4]))
     """
-    return tuple(select(input, dim, index) for index in range(input.shape[dim]))
+    return pieces.unbind(input, dim)
 
 
 @as_method
@@ -282,7 +280,43 @@ def _cut(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Te
     return tensor_split(input, where, dim)
 
 
-unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split_with_sizes
+def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """What `split` returns, each part as a view by itself: writes into one may be recorded.
+
+    >>> unsafe_split(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    return _each_by_itself(tensor, split(tensor.detach(), split_size, dim), dim)
+
+
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """What `split_with_sizes` returns, each part as a view by itself.
+
+    >>> unsafe_split_with_sizes(tensor([1, 2, 3]), [1, 2])
+    (tensor([1]), tensor([2, 3]))
+    """
+    return _each_by_itself(input, split_with_sizes(input.detach(), split_sizes, dim), dim)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """What `chunk` returns, each part as a view by itself.
+
+    >>> unsafe_chunk(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    return _each_by_itself(input, chunk(input.detach(), chunks, dim), dim)
+
+
+def _each_by_itself(input: Tensor, parts: Sequence[Tensor], dim: int) -> tuple[Tensor, ...]:
+    sizes = [each.shape[dim] for each in parts]
+    starts = [0, *accumulate(sizes)]
+    return tuple(
+        narrow(input, dim, start, size) for start, size in zip(starts, sizes, strict=False)
+    )
+
+
 for _name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"):
     setattr(Tensor, _name, globals()[_name])
 
@@ -296,5 +330,9 @@ def _slices(self: Tensor) -> Iterator[Tensor]:
 
 Tensor.__iter__ = _slices  # type: ignore[attr-defined]
 
-from .axes import atleast_3d  # noqa: E402  (rules may use any op)
+from . import pieces  # noqa: E402  (rules may use any op)
+from .axes import atleast_3d  # noqa: E402
 from .movement import narrow, reshape, select  # noqa: E402
+
+for _public in (split, split_with_sizes, unbind):
+    _public.op = getattr(pieces, _public.__name__).op  # type: ignore[attr-defined]

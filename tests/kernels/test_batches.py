@@ -14,7 +14,7 @@ from edutorch.backends.stand_in import slot_of
 from edutorch.kernels.cpu.batches import batched
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
-SIZE = st.integers(1, 9)
+SIZE = st.one_of(st.integers(1, 9), st.sampled_from([24, 67]))
 
 
 @st.composite
@@ -50,7 +50,7 @@ def test_as_numpy_multiplies(pair):
         assert a.ndim == b.ndim == 2 or b.ndim == 2
         return
     assert y.dtype == a.dtype and y.shape == exact.shape
-    tolerance = 1e-5 if a.dtype == np.float32 else 1e-13
+    tolerance = 3e-5 if a.dtype == np.float32 else 1e-13
     np.testing.assert_allclose(y, exact, rtol=tolerance, atol=tolerance)
 
 

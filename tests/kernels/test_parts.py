@@ -185,3 +185,18 @@ def test_a_forked_process_makes_its_own_threads():
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reader, 10) == b"4"
+
+
+@pytest.mark.parametrize("count", [2, 7, 100])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_callers_part_may_be_longer(count, threads, monkeypatch):
+    monkeypatch.setattr(parts, "get_num_threads", lambda: threads)
+    done, sizes = np.zeros(count), {}
+
+    def kernel(start, stop):
+        done[start:stop] += 1
+        sizes[start] = stop - start
+
+    parts.in_parts(kernel, count, work=500_000, uneven=True)
+    assert (done == 1).all() and len(sizes) == min(count, threads)
+    assert sizes.pop(0) >= max(sizes.values()) + (8 if count == 100 else -1)

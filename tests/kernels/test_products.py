@@ -1,5 +1,7 @@
 """Products of matrices, cut into parts by the pool of the kernels."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,25 +65,52 @@ def matrices(draw, rows, columns, dtype):
     return part.T if turned else part
 
 
+@contextmanager
+def by(way):
+    """However small a product is, let it be computed by one way of two."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LEAST", "LEAST_TILED", "LEAST_TURNED"):
+            patch.setattr(products, name, 0)
+        patch.setattr(parts, "WORTH_A_THREAD", 1)
+        patch.setattr(products, "tiles_are_less", lambda *sizes: way == "tiles")
+        yield
+
+
+@pytest.mark.parametrize("way", ["tiles", "BLAS"])
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_any_shape_and_any_layout(data):
+def test_any_shape_and_any_layout(way, data):
     rows, k, columns = (data.draw(st.integers(8, 70)) for _ in "ikj")
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
     a, b = data.draw(matrices(rows, k, dtype)), data.draw(matrices(k, columns, dtype))
     bias = numbers(columns, dtype=dtype) if data.draw(st.booleans()) else None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "LEAST", 0)
-        patch.setattr(parts, "WORTH_A_THREAD", 1)
+    with by(way):
         y = products.product()(a, b, bias)
     if y is None:
         assert (
             products.layout(a) is None
             or products.layout(b) is None
-            or max(rows, columns) <= products.BLOCK
+            or (way == "BLAS" and max(rows, columns) <= products.BLOCK)
         )
     else:
         close(y, a.astype(float) @ b + (0 if bias is None else bias))
+
+
+def test_numbers_that_lie_askew_are_left_to_numpy():
+    a, b = numbers(300, 300), numbers(300, 300)
+    askew = np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(float).reshape(300, 300)
+    assert products.product()(askew, b) is None and products.product()(b, askew) is None
+    assert products.product()(a, b, askew[0]) is None
+    a.flags.writeable = b.flags.writeable = False
+    close(products.product()(a, b), a @ b)
+
+
+def test_how_a_product_is_cut():
+    assert products.cut(768, 384, 64, 2) == (True, 128)
+    assert products.cut(256, 1024, 64, 2) == (False, 16)
+    assert products.cut(768, 65, 64, 2) == (True, 128)
+    assert products.cut(32, 512, 64, 3) == (False, 8)
+    assert products.cut(600, 10, 64, 4) == (True, 100)
 
 
 def test_a_bias_is_added():
@@ -93,6 +122,7 @@ def test_a_bias_is_added():
     "case",
     [
         (numbers(20, 30), numbers(30, 40)),
+        (numbers(20, 300), numbers(300, 100)),
         (numbers(3, 3000), numbers(3000, 3000)),
         (numbers(600, 300)[:, ::2], numbers(150, 600)),
         (numbers(300, 300, dtype="float32"), numbers(300, 300)),
@@ -100,7 +130,16 @@ def test_a_bias_is_added():
         (numbers(300, 300), numbers(200, 300)),
         (np.broadcast_to(numbers(300), (300, 300)), numbers(300, 300)),
     ],
-    ids=["small", "few rows", "gaps", "two types", "whole numbers", "no product", "repeated"],
+    ids=[
+        "tiny",
+        "small",
+        "few rows",
+        "gaps",
+        "two types",
+        "whole numbers",
+        "no product",
+        "repeated",
+    ],
 )
 def test_other_cases_are_left_to_numpy(case):  # fmt: skip
     assert products.product()(*case) is None

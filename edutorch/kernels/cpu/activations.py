@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import curves, mathematics
-from .common import ROW, alike, compiled, filled, wide
+from .common import ROW, alike, compiled, filled, joined, wide
 from .parts import in_parts
 
 Run = Callable[..., Any]
@@ -30,10 +30,11 @@ def curve_of(formula: Callable[..., Any]) -> Run:
     kernel = compiled(curve, ROW, ROW)
 
     def run(input: Any) -> np.ndarray | None:
-        if not alike((input,)):
+        x = joined(input)
+        if not alike((x,)):
             return None
-        y = np.empty_like(input)
-        in_parts(kernel, y.size, input.reshape(-1), y.reshape(-1))
+        y = np.empty_like(x)  # not x itself: numbers are computed several at a time then
+        in_parts(kernel, y.size, x.reshape(-1), y.reshape(-1))
         return y
 
     return run

@@ -6,7 +6,7 @@ scores are computed, turned into weights and used up while they are in the cache
 mask the part that is hidden anyway is not computed at all. The gradients compute the weights of
 a tile again: cheaper than to have kept them.
 
-BLAS reads q, k and v where they lie, also as heads of one wide matrix, and each result lies in
+q, k and v are read where they lie, also as heads of one wide matrix, and each result lies in
 memory as its operand does: putting the heads side by side again then costs nothing.
 """
 
@@ -19,12 +19,13 @@ import numpy as np
 from numba import njit
 
 from .batches import INTEGERS, WHOLE, unbroken
-from .blas import address, gemm
+from .blas import address
 from .common import ROW, compiled, wide
 from .mathematics import CONTRACTED, exp_below
 from .parts import in_parts
 from .products import PRODUCTS_A_NUMBER
 from .sums import dot, largest, total
+from .tiles import TILED, combine, room_for
 
 __all__ = ["attend", "attend_together"]
 
@@ -35,12 +36,14 @@ copies them to where it can read them faster, which for a few rows takes longer 
 
 
 @njit(**CONTRACTED)
-def to_weights(scores, rows, columns, first, is_causal):
-    """Turn scores into weights, row by row: softmax, and 0 for what comes later than the query."""
+def to_weights(scores, rows, columns, first, is_causal, scale):
+    """Turn products into weights, row by row: softmax, and 0 for what comes after the query."""
     number = scores.dtype.type
     for r in range(rows):
         seen = min(columns, first + r + 1) if is_causal else columns
         row = scores[r * columns : r * columns + seen]
+        for j in range(seen):
+            row[j] *= scale
         peak = largest(row)
         for j in range(seen):
             row[j] = exp_below(row[j] - peak)
@@ -61,22 +64,22 @@ def forward(start, stop, at, scale, q, k, v, y, sizes):
     wide()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile = sizes[5]
-    one, zero = scale.dtype.type(1), scale.dtype.type(0)
     size = scale.itemsize
     scores = np.empty(min(tile, length) * keys, scale.dtype)
+    place, room = scores.ctypes.data, room_for(scores)
     for head in range(np.int64(start), np.int64(stop)):
         for first in range(0, length, tile):
             rows = min(tile, length - first)
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[6] * size
-            gemm(
-                at, False, True, rows, columns, d, scale[0], queries, sizes[6], k[head], sizes[7],
-                zero, scores, columns,
+            combine(
+                at, room, rows, columns, d, queries, sizes[6], 1, k[head], 1, sizes[7],
+                place, columns, False,
             )  # fmt: skip
-            to_weights(scores, rows, columns, first, is_causal)
-            gemm(
-                at, False, False, rows, e, columns, one, scores, columns, v[head], sizes[8],
-                zero, y[head] + first * sizes[9] * size, sizes[9],
+            to_weights(scores, rows, columns, first, is_causal, scale[0])
+            combine(
+                at, room, rows, e, columns, place, columns, 1, v[head], sizes[8], 1,
+                y[head] + first * sizes[9] * size, sizes[9], False,
             )  # fmt: skip
 
 
@@ -95,10 +98,10 @@ def backward(start, stop, at, scale, g, q, k, v, at_q, at_k, at_v, sizes):
     wide()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile = sizes[5]
-    one, zero = scale.dtype.type(1), scale.dtype.type(0)
     size = scale.itemsize
     weights = np.empty(min(tile, length) * keys, scale.dtype)
     flow = np.empty_like(weights)
+    share, back, room = weights.ctypes.data, flow.ctypes.data, room_for(weights)
     last = (length - 1) // tile * tile
     for head in range(np.int64(start), np.int64(stop)):
         for first in range(last, -1, -tile):  # from the last: with a mask it alone sees all keys
@@ -106,28 +109,28 @@ def backward(start, stop, at, scale, g, q, k, v, at_q, at_k, at_v, sizes):
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[7] * size
             given = g[head] + first * sizes[6] * size
-            more = zero if first == last else one
-            gemm(
-                at, False, True, rows, columns, d, scale[0], queries, sizes[7], k[head], sizes[8],
-                zero, weights, columns,
+            more = first != last
+            combine(
+                at, room, rows, columns, d, queries, sizes[7], 1, k[head], 1, sizes[8],
+                share, columns, False,
             )  # fmt: skip
-            to_weights(weights, rows, columns, first, is_causal)
-            gemm(
-                at, True, False, columns, e, rows, one, weights, columns, given, sizes[6],
-                more, at_v[head], sizes[12],
+            to_weights(weights, rows, columns, first, is_causal, scale[0])
+            combine(
+                at, room, columns, e, rows, share, 1, columns, given, sizes[6], 1,
+                at_v[head], sizes[12], more,
             )  # fmt: skip
-            gemm(
-                at, False, True, rows, columns, e, one, given, sizes[6], v[head], sizes[9],
-                zero, flow, columns,
+            combine(
+                at, room, rows, columns, e, given, sizes[6], 1, v[head], 1, sizes[9],
+                back, columns, False,
             )  # fmt: skip
             to_scores(weights, flow, rows, columns, scale[0])
-            gemm(
-                at, False, False, rows, d, columns, one, flow, columns, k[head], sizes[8],
-                zero, at_q[head] + first * sizes[10] * size, sizes[10],
+            combine(
+                at, room, rows, d, columns, back, columns, 1, k[head], sizes[8], 1,
+                at_q[head] + first * sizes[10] * size, sizes[10], False,
             )  # fmt: skip
-            gemm(
-                at, True, False, columns, d, rows, one, flow, columns, queries, sizes[7],
-                more, at_k[head], sizes[11],
+            combine(
+                at, room, columns, d, rows, back, 1, columns, queries, sizes[7], 1,
+                at_k[head], sizes[11], more,
             )  # fmt: skip
 
 
@@ -162,13 +165,15 @@ def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any)
     kind, keys = q.dtype, v.shape[-2]
     steps = (each.strides[-2] // each.itemsize for each in arrays)
     d, e = q.shape[-1], v.shape[-1]
-    tile = max(LEAST_TILE, min(TILE, SMALL // (keys * max(d, e)) // LEAST_TILE * LEAST_TILE))
+    tile = TILE
+    if not TILED:
+        tile = max(LEAST_TILE, min(TILE, SMALL // (keys * max(d, e)) // LEAST_TILE * LEAST_TILE))
     sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
     heads = q.size // (q.shape[-2] * d)
     work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_A_NUMBER
     found = (places(each) for each in arrays)
     in_parts(
-        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work
+        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work, uneven=True
     )  # fmt: skip
 
 

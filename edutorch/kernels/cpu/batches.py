@@ -1,9 +1,10 @@
-"""Batches of products of matrices: one loop over the matrices, each product by BLAS as it lies.
+"""Batches of products of matrices: one loop over the matrices, each read as it lies.
 
 NumPy copies operands whose axes were exchanged, and adds up by a slow loop of its own where
 a matrix has odd strides. The heads of attention, (batch, time, head, d) seen as (batch, head, time,
-d), are such operands. Here BLAS reads each matrix where it is: from one row to the next it may be
-any distance, and a transposed one is read as such. The matrices are shared out to the threads.
+d), are such operands. Here each matrix is read where it is, by BLAS or in tiles: from one row to
+the next it may be any distance, and a transposed one is read as such. The matrices are shared out
+to the threads.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from .blas import address, gemm
 from .common import ROW, compiled
 from .parts import in_parts
 from .products import PRODUCTS_A_NUMBER, layout, product, rows
+from .tiles import ROWS, TILED, multiply, room_for
 
 __all__ = ["INTEGERS", "WHOLE", "batched", "bmm", "unbroken"]
+
+
+LEAST_TILED = 300_000
+"""With fewer products for a matrix, BLAS takes less time, unless b is transposed."""
 
 
 def WHOLE(number: Any) -> Any:
@@ -43,14 +49,25 @@ def each(start, stop, at, sizes, a, b, c):
     """
     m, n, k, _, second, third = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     one, none = c.dtype.type(1), c.dtype.type(0)
+    a_turned, b_turned = sizes[6] != 0, sizes[11] != 0
+    a_row, a_step = (1, sizes[7]) if a_turned else (sizes[7], 1)
+    b_row, b_step = (1, sizes[12]) if b_turned else (sizes[12], 1)
+    in_tiles = TILED and m >= 4 * ROWS and (b_turned or m * n * k >= LEAST_TILED)
+    room = room_for(c)
     for i in range(np.int64(start), np.int64(stop)):
         x, y, z = i // (second * third), i // third % second, i % third
         left = a + x * sizes[8] + y * sizes[9] + z * sizes[10]
         right = b + x * sizes[13] + y * sizes[14] + z * sizes[15]
-        gemm(
-            at, sizes[6] != 0, sizes[11] != 0, m, n, k, one, left, sizes[7], right, sizes[12],
-            none, c[i * m * n :], n,
-        )  # fmt: skip
+        if in_tiles:
+            multiply(
+                room, m, n, k, left, a_row, a_step, right, b_row, b_step, 0, 0,
+                c.ctypes.data + i * m * n * c.itemsize, n,
+            )  # fmt: skip
+        else:
+            gemm(
+                at, a_turned, b_turned, m, n, k, one, left, sizes[7], right, sizes[12],
+                none, c[i * m * n :], n,
+            )  # fmt: skip
 
 
 @cache

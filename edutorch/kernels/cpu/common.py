@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "BLOCKS", "DOUBLES", "FLAG", "NUMBER", "ROW", "TABLE", "WHOLE", "alike", "compiled", "filled",
-    "outside_in", "wide",
+    "joined", "outside_in", "wide",
 ]  # fmt: skip
 
 COUNT = types.uint64  # numba lets an index without a sign through as it is: see `compiled`
@@ -88,15 +89,19 @@ def widest(typing: Any) -> Any:
 wide: Any = intrinsic(widest)
 
 
+FLOATS = {np.dtype("float32"), np.dtype("float64")}
+
+
 def alike(arrays: Iterable[Any], kind: Any = None) -> bool:
     """Say whether all are NumPy's arrays of one type, float32 or float64, without gaps."""
     for each in arrays:
         if each.__class__ is not np.ndarray or not each.flags.c_contiguous:
             return False
-        kind = each.dtype if kind is None else kind
-        if each.dtype != kind:
+        if kind is None:
+            kind = each.dtype
+        elif each.dtype != kind:
             return False
-    return kind in (np.float32, np.float64)
+    return kind in FLOATS
 
 
 def filled(g: Any, like: Any) -> Any:
@@ -104,6 +109,15 @@ def filled(g: Any, like: Any) -> Any:
     if g.__class__ is np.ndarray and like.__class__ is np.ndarray and g.shape == like.shape:
         return np.ascontiguousarray(g)
     return None
+
+
+def joined(x: Any) -> Any:
+    """Return an array whose rows have gaps between them (a part of a wider one) without gaps."""
+    if x.__class__ is not np.ndarray or x.flags.c_contiguous or x.ndim < 2:
+        return x
+    steps = x.strides
+    in_order = steps[-1] == x.itemsize and all(a >= b for a, b in pairwise(steps))
+    return np.ascontiguousarray(x) if in_order else x
 
 
 def outside_in(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from . import common
 from .conv_parts import (
@@ -24,10 +24,12 @@ from .conv_parts import (
     SIZES,
     STEP,
     alike,
+    cleared,
     compiled,
     product,
     put_into_frame,
     read,
+    room,
     turned,
     width_at,
 )  # fmt: skip
@@ -36,11 +38,29 @@ from .conv_strips import Dots, dots_are_less
 from .gathered import SIX, lanes
 from .parts import in_parts, parts_for
 from .sums import total
+from .winograd import pays
+from .winograd_gradients import gathering
 
 __all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight"]
 
 AT_HAND = 512
 """So many places of the response are transposed at a time."""
+
+
+@njit
+def read_in(g, g_at, g_step, first, last, places, rows, answer, width, lane, square):
+    """Put the channels of the places from `first` to `last` side by side.
+
+    Args:
+        g_at: where the first of `rows` channels begins in the first image; it is `g_step` to the
+            next image.
+    """
+    p = first
+    while p < last:  # image by image
+        end = min(last, (p // places + 1) * places)
+        turned(g, g_at + p // places * g_step + p % places, places, rows, end - p, answer,
+               (p - first) * width, width, lane, square)  # fmt: skip
+        p = end
 
 
 def tally(
@@ -57,9 +77,9 @@ def tally(
             each tap, rounded up to SIX taps.
     """
     plane = outer[0] * outer[1] * outer[2]
-    framed = np.zeros(1 if bare else images * channels * plane, g.dtype)
-    answer = np.zeros(AT_HAND * wide, g.dtype)
-    square = np.empty(lane * lane, g.dtype)
+    framed = cleared(1 if bare else images * channels * plane, g)
+    answer = cleared(AT_HAND * wide, g)
+    square = room(lane * lane, g)
     rows = (taps + SIX - 1) // SIX * SIX
     for each in range(start, stop):
         for image in range(n * each // parts, n * (each + 1) // parts, images):
@@ -74,14 +94,9 @@ def tally(
                     at = 0
                     while at < wide:
                         width = width_at(at, wide, lane)
-                        p = first
-                        while p < first + some:  # image by image
-                            end = min(first + some, (p // places + 1) * places)
-                            g_at = ((image + p // places) * groups + part) * count + at
-                            turned(g, g_at * places + p % places, places, min(width, count - at),
-                                   end - p, answer, (p - first) * width, width, lane,
-                                   square)  # fmt: skip
-                            p = end
+                        g_at = ((image * groups + part) * count + at) * places
+                        read_in(g, g_at, groups * count * places, first, first + some, places,
+                                min(width, count - at), answer, width, lane, square)  # fmt: skip
                         for m in range(0, some, STEP):
                             for k in range(0, taps, SIX):
                                 y_at = ((each * groups + part) * wide + at) * rows + k * width
@@ -135,7 +150,8 @@ class Tallier:
         work = n * plan.places * groups * wide * plan.taps // A_WORK
         parts = parts_for(n, work)
         rows = -(-plan.taps // SIX) * SIX
-        sums = np.zeros(parts * groups * rows * wide, y.dtype)
+        sums = room.py_func(parts * groups * rows * wide, y)
+        sums[:] = 0
         in_parts(
             self.tally, parts, x.reshape(-1), n, frame.sizes[0], frame.sizes[1:], frame.outer,
             frame.before, frame.bare, plan.images, plan.places, plan.positions, plan.offsets,
@@ -149,7 +165,7 @@ class Tallier:
 
 def conv_weight() -> Callable[..., Any]:
     """Make the gradient of filters."""
-    tally, dots = Tallier(), Dots()
+    tally, dots, bend = Tallier(), Dots(), gathering()
 
     def run(
         input: Any, response: Any, kernel: Any, stride: Any, pads: Any, dilation: Any, groups: int
@@ -165,6 +181,10 @@ def conv_weight() -> Callable[..., Any]:
             return None
         y = np.empty(filters, input.dtype)
         x, g = np.ascontiguousarray(input), np.ascontiguousarray(response)
+        if pays(x, filters, stride, dilation, groups, g[:, 0].size, least=64) and bend(
+            x, g, tuple(before for before, _ in pads), y
+        ):
+            return y
         if not dots_are_less(plan, o // groups, lanes(y.itemsize)) or not dots(
             plan, x, g, groups, y
         ):

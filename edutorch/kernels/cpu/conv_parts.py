@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 
-from .gathered import WIDEST, copy, four_wide, one_wide, turn, two_wide
+from .gathered import WIDEST, copy, four_wide, lanes, move, one_wide, turn, two_wide
+from .parts import in_parts
 
 __all__ = [
-    "A_WORK", "LIST", "SIZE", "SIZES", "STEP", "alike", "compiled", "product", "put_into_frame",
-    "read", "turned", "width_at",
+    "A_WORK", "LIST", "SIZE", "SIZES", "STEP", "alike", "channels_last_kernel", "cleared",
+    "compiled", "product", "put_into_frame", "read", "room", "turned", "width_at",
+    "with_channels_last",
 ]  # fmt: skip
 
 FLOATS = (types.float32, types.float64)
@@ -20,6 +23,8 @@ SIZE, SIZES = types.int64, types.UniTuple(types.int64, 3)
 LIST = types.Array(SIZE, 1, "C", readonly=True)
 STEP = 128
 """So many taps of the filters, for four vectors of channels, are half of the nearest cache."""
+LINE = 64
+"""So many bytes the caches move at a time."""
 A_WORK = 32
 """Products of numbers that take as long as touching one number in memory."""
 
@@ -68,6 +73,23 @@ def product(
 
 
 @njit
+def room(size, like):
+    """Return room for numbers, whose vectors do not lie across two lines of the cache."""
+    made = np.empty(size + LINE // like.itemsize, like.dtype)
+    skip = -made.ctypes.data % LINE // like.itemsize
+    return made[skip : skip + size]
+
+
+@njit
+def cleared(size, like):
+    """Return room for numbers which are 0. (Compiling `x[:] = 0` takes half a second.)"""
+    made = room(size, like)
+    for i in range(size):
+        made[i] = 0
+    return made
+
+
+@njit
 def put_into_frame(x, image, images, channels, sizes, outer, before, framed):
     """Copy images into their border, which is there already."""
     depth, height, width = sizes
@@ -96,8 +118,44 @@ def turned(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, square):
             if start + (lane - 1) * x_step + lane <= len(x):  # there is something to read
                 turn(x, start, x_step, square, 0, lane)
                 for b in range(across):
-                    copy(square, b * lane, y, target + b * y_step, down)
+                    if down == lane:
+                        move(square, b * lane, y, target + b * y_step)
+                    else:
+                        copy(square, b * lane, y, target + b * y_step, down)
             else:
                 for b in range(across):
                     for a in range(down):
                         y[target + b * y_step + a] = x[start + a * x_step + b]
+
+
+def channels_last(start, stop, x, channels, plane, lane, y):
+    """Put the channels of each place side by side.
+
+    Rows from `start` to `stop` are vectors of channels of one image, as many as it has.
+    """
+    square = room(lane * lane, y)
+    parts = (channels + lane - 1) // lane
+    for each in range(start, stop):
+        image, c = each // parts, each % parts * lane
+        turned(x, (image * channels + c) * plane, plane, min(lane, channels - c), plane, y,
+               image * plane * channels + c, channels, lane, square)  # fmt: skip
+
+
+@functools.cache
+def channels_last_kernel() -> Any:
+    """Compile it once for all who use it."""
+    return compiled(channels_last, lambda number: types.void(
+        SIZE, SIZE, read(number), SIZE, SIZE, SIZE, number[::1],
+    ))  # fmt: skip
+
+
+def with_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
+    """Return x (n c …) as a row of places with their channels, and so many zeros at its end."""
+    n, channels, plane, lane = *x.shape[:2], x[0, 0].size, lanes(x.itemsize)
+    y = room.py_func(x.size + spare, x)
+    y[x.size :] = 0
+    in_parts(
+        channels_last_kernel(), n * -(-channels // lane), x.reshape(-1), channels, plane, lane, y,
+        work=x.size,
+    )  # fmt: skip
+    return y

@@ -60,7 +60,6 @@ class Plan(NamedTuple):
         targets: where in a channel of the result each place is.
         tile, tiles: places computed together, and how many such parts a group of images has.
         weights: where in the filters each tap stands, for the first output channel.
-        stretch: so many of them stand side by side, then there is a gap.
     """
 
     frame: Frame
@@ -74,7 +73,6 @@ class Plan(NamedTuple):
     tile: int
     tiles: int
     weights: np.ndarray
-    stretch: int
 
     @property
     def in_order(self) -> bool:
@@ -125,7 +123,7 @@ def planned(
     offsets = grid(np.arange(channels) * frame.plane, taps)
     return Plan(
         frame, images, places, with_spare(positions), with_spare(offsets), len(offsets),
-        unbroken(starts), targets, -(-tile // SIX) * SIX, tiles, weights, unbroken(weights),
+        unbroken(starts), targets, -(-tile // SIX) * SIX, tiles, weights,
     )  # fmt: skip
 
 
@@ -215,7 +213,10 @@ def plans_of_spread(
     shape: Counts, filters: Counts, size: Counts, stride: Counts, pads: Pads, dilation: Counts,
     groups: int,
 ) -> tuple[list[Plan], bool]:  # fmt: skip
-    """Return the plans of `transposed`, one for each phase, and whether they reach every place."""
+    """Return the plans of `transposed`, one for each phase, and whether they reach every place.
+
+    The filters, (o, c, …), are to be there with their channels c last.
+    """
     kernel, count = filters[2:], shape[2:]
     before = tuple(a for a, _ in pads)
     axes = [
@@ -240,6 +241,7 @@ def plans_of_spread(
         offsets = grid(*(p.offsets * step for p, step in zip(phases, steps, strict=True)))
         targets = grid(*(p.targets * jump for p, jump in zip(phases, jumps, strict=True)))
         taps = grid(*(p.taps * turn for p, turn in zip(phases, turns, strict=True)))
-        weights = grid(np.arange(channels) * (filters[1] * math.prod(kernel)), taps)
+        whole = math.prod(kernel) * filters[1]
+        weights = grid(np.arange(channels) * whole, taps * filters[1])
         plans.append(planned(shape[0], frame, starts, offsets, channels, targets, weights))
     return plans, everywhere

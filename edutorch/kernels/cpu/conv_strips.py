@@ -1,9 +1,9 @@
 """Convolution with few filters for each image: depthwise ones, the first and the last layers.
 
 A vector of the processor takes 16 channels of a place, and most of it would be empty where there
-are one, three or six. Here it takes 16 places that stand side by side in a row of the image, and
-six channels are computed together. A row goes on through the border into the next one: what is
-computed between them is thrown away.
+are one, three or six. Here it takes 16 places that stand side by side in a row of the image. Six
+channels are computed together, or twice as many places of one. A row goes on through the border
+into the next one: what is computed between them is thrown away.
 """
 
 from __future__ import annotations
@@ -14,19 +14,37 @@ import numpy as np
 from numba import types
 
 from .common import wide
-from .conv_parts import A_WORK, LIST, SIZE, SIZES, STEP, compiled, put_into_frame, read
+from .conv_parts import (
+    A_WORK,
+    LIST,
+    SIZE,
+    SIZES,
+    STEP,
+    cleared,
+    compiled,
+    put_into_frame,
+    read,
+    room,
+)
 from .conv_plan import Plan, with_spare
-from .gathered import SIX, WIDEST, copy, lanes, listed
+from .gathered import SIX, WIDEST, alone, copy, lanes, listed
 from .parts import in_parts, parts_for
 from .sums import dot
 
 __all__ = ["Dots", "Strips", "dots_are_less", "strips_are_less"]
 
 
+MANY = 3
+"""Fewer channels than this are computed one by one: of six at once, most would be thrown away."""
+PLACE = np.uint64
+"""Python's x[-1] costs a question for each x[p], unless p has no sign."""
+
+
 def strips_are_less(plan: Plan, count: int, lane: int) -> bool:
     """Say whether few enough channels are computed for strips to be less work."""
-    strip = WIDEST * lane
-    here = -(-count // SIX) * SIX * (-(-plan.length // strip) * WIDEST)
+    strip, rest = WIDEST * lane, count % SIX
+    rows = count - rest + (SIX if rest >= MANY else rest)
+    here = rows * (-(-plan.length // strip) * WIDEST)
     return here < plan.places * -(-count // lane)
 
 
@@ -51,30 +69,38 @@ def strips(
         strip: how many places are computed together.
     """
     blocks, begin = (length + strip - 1) // strip, positions[0]
-    row = blocks * strip
-    framed = np.zeros(channels * outer[0] * outer[1] * outer[2] + strip, y.dtype)
-    sums, shift = np.empty(SIX * row, y.dtype), np.empty(SIX * strip, y.dtype)
+    row, broad = blocks * strip, 2 * strip
+    framed = cleared(channels * outer[0] * outer[1] * outer[2] + broad, y)
+    sums, shift = room(SIX * row + strip, y), room(SIX * broad, y)
     for unit in range(start, stop):
         put_into_frame(x, unit, 1, channels, sizes, outer, before, framed)
         part = unit % groups
         for o in range(0, count, SIX):
             here = min(SIX, count - o)
             for t in range(here):
-                shift[t * strip : (t + 1) * strip] = bias[part * count + o + t]
-            for at in range(0, row, strip):
+                for i in range(t * broad, (t + 1) * broad):
+                    shift[i] = bias[part * count + o + t]
+            for t in range(here if here < MANY else 0):
+                for at in range(t * row, (t + 1) * row, broad):
+                    for m in range(0, taps, STEP):
+                        s, s_at = (sums, at) if m else (shift, t * broad)
+                        alone(weight, part * part_step, rows, o + t, table, m, min(STEP, taps - m),
+                              framed, begin + at - t * row, s, s_at, 0, sums, at, 0,
+                              offsets, m)  # fmt: skip
+            for at in range(0, row if here >= MANY else 0, strip):
                 for m in range(0, taps, STEP):
-                    s, s_at, s_step = (sums, at, row) if m else (shift, 0, strip)
+                    s, s_at, s_step = (sums, at, row) if m else (shift, 0, broad)
                     listed(weight, part * part_step, rows, o, table, m, min(STEP, taps - m),
                            framed, begin + at, s, s_at, s_step, sums, at, row,
                            offsets, m)  # fmt: skip
             for t in range(here):
                 y_at, from_at = (unit * count + o + t) * y_plane, t * row - begin
-                for p in range(0, places, run):
-                    if in_order:
+                if in_order and run > 1:
+                    for p in range(0, places, run):
                         copy(sums, from_at + positions[p], y, y_at + targets[p], run)
-                        continue
-                    for q in range(p, p + run):
-                        y[y_at + targets[q]] = sums[from_at + positions[q]]
+                    continue
+                for p in range(places):
+                    y[PLACE(y_at + targets[p])] = sums[PLACE(from_at + positions[p])]
 
 
 class Strips:
@@ -121,8 +147,12 @@ def dots(
             put_into_frame(x, unit, 1, channels, sizes, outer, before, framed)
             for o in range(count):
                 g_at = (unit * count + o) * places
-                for p in range(0, places, run):
-                    copy(g, g_at + p, answer, positions[p] - begin, run)
+                if run > 1:
+                    for p in range(0, places, run):
+                        copy(g, g_at + p, answer, positions[p] - begin, run)
+                else:
+                    for p in range(places):
+                        answer[PLACE(positions[p] - begin)] = g[PLACE(g_at + p)]
                 target = ((each * groups + unit % groups) * count + o) * taps
                 for k in range(taps):
                     seen = begin + offsets[k]

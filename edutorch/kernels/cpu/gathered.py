@@ -9,10 +9,11 @@ For a convolution x is the image, `first` the places of the window and `second` 
 holds the filters. For the gradient of the filters the two lists change their roles, and b is the
 gradient of the response. So what a window sees is never copied out into columns.
 
-`SIX` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide. These sums stay
-in its registers until the end; per step a vector of b is read once for six products. That is
-what makes a product of matrices fast. numba has no vectors, so it is written down here in
-LLVM's own language, in which `builder` appends one instruction after the other.
+`SIX` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide, or a single one
+that is twice as wide. These sums stay in its registers until the end; per step a vector of b is
+read once for six products. That is what makes a product of matrices fast. numba has no vectors,
+so it is written down here in LLVM's own language, in which `builder` appends one instruction
+after the other.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from numba.np import arrayobj
 __all__ = [
     "SIX",
     "WIDEST",
+    "alone",
     "copy",
     "four_wide",
     "inside",
     "lanes",
     "listed",
+    "move",
     "one_wide",
     "turn",
     "two_wide",
@@ -117,17 +120,17 @@ class Writer:
         return self.builder.shuffle_vector(a, b, mask)
 
 
-def write_product(w: Writer, width: int, listed: bool) -> Any:
+def write_product(w: Writer, height: int, width: int, listed: bool) -> Any:
     """Write the product down: the sums in registers, the loop over m, and what becomes of them."""
     builder, arguments, lane = w.builder, w.arguments, w.vector.count
     x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = (
         arguments[each] for each in (1, 3, 5, 6, 8, 10, 11, 13, 14)
     )
-    sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(SIX)]
+    sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(height)]
     for row in sums:
         for each in row:
             builder.store(ir.Constant(w.vector, [0.0] * lane), each)
-    starts = [builder.load(w.pointer(2, first_at, t)) for t in range(SIX)]
+    starts = [builder.load(w.pointer(2, first_at, t)) for t in range(height)]
     rows = [w.pointer(0, x_at, start) for start in starts]
     with cgutils.for_range(builder, count) as loop:
         further = builder.load(w.pointer(4, second_at, loop.index))
@@ -150,8 +153,8 @@ def write_product(w: Writer, width: int, listed: bool) -> Any:
     return w.context.get_dummy_value()
 
 
-def product(width: int, listed: bool = False) -> Callable[..., None]:
-    """Make the product above for six rows, `width` vectors wide.
+def product(width: int, listed: bool = False, height: int = SIX) -> Callable[..., None]:
+    """Make the product above for `height` rows, `width` vectors wide.
 
     Args:
         listed: the rows of b are given by a third list too, from which two more arguments come:
@@ -180,13 +183,14 @@ def product(width: int, listed: bool = False) -> Callable[..., None]:
         return signature, write
 
     def write(*given: Any) -> Any:
-        return write_product(Writer(*given), width, listed)
+        return write_product(Writer(*given), height, width, listed)
 
     return gathered
 
 
 one_wide, two_wide, four_wide = product(1), product(2), product(4)
 listed = product(WIDEST, listed=True)
+alone = product(2 * WIDEST, listed=True, height=1)
 
 
 @inside
@@ -217,6 +221,19 @@ def turn(typing, x, x_at, x_step, y, y_at, y_step):
         return context.get_dummy_value()
 
     return types.void(x, size, size, y, size, size), write
+
+
+@inside
+def move(typing, x, x_at, y, y_at):
+    """y[i] = x[i] for one vector."""
+    size = types.int64
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Writer(context, builder, signature, arguments)
+        w.store(w.load(w.pointer(0, arguments[1])), w.pointer(2, arguments[3]))
+        return context.get_dummy_value()
+
+    return types.void(x, size, y, size), write
 
 
 @inside

@@ -22,29 +22,37 @@ from ...settings import get_num_threads
 WORTH_A_THREAD = 65_536
 """With fewer numbers, handing them to another thread takes longer than computing them."""
 
+LATE = 50_000
+"""So many numbers a thread could compute while it wakes up."""
+
 
 class Job:
     """A call of a kernel, cut into parts.
 
     Attributes:
+        more: how many rows the first part has more than the others.
         claims: who does which part. The first to enter itself has it, and Python's lock sees to
             it that there is one first; so Ctrl-C between two lines leaves nothing undecided.
         ended: what became of the parts that others did: None or an error.
         bell: rung after each of them.
     """
 
-    __slots__ = ("arguments", "bell", "claims", "count", "ended", "kernel", "parts")
+    __slots__ = ("arguments", "bell", "claims", "count", "ended", "kernel", "more", "parts")
 
-    def __init__(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
+    def __init__(
+        self, kernel: Callable[..., None], count: int, parts: int, arguments: Any, more: int = 0
+    ) -> None:
         self.kernel, self.count, self.parts, self.arguments = kernel, count, parts, arguments
+        self.more = more
         self.claims: dict[int, object] = {}
         self.ended: list[BaseException | None] = []
         self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def run(self, part: int) -> None:
         """Do one part."""
-        start, stop = (self.count * each // self.parts for each in (part, part + 1))
-        self.kernel(start, stop, *self.arguments)
+        shared = self.count - self.more
+        start, stop = (self.more + shared * each // self.parts for each in (part, part + 1))
+        self.kernel(start if part else 0, stop, *self.arguments)
 
     def help(self) -> None:
         """Do the parts that nobody has claimed, the last one first: a thread of the pool."""
@@ -120,18 +128,25 @@ def serve(jobs: queue.SimpleQueue[Job]) -> None:
 
 
 def in_parts(
-    kernel: Callable[..., None], count: int, *arguments: Any, work: int | None = None
+    kernel: Callable[..., None],
+    count: int,
+    *arguments: Any,
+    work: int | None = None,
+    uneven: bool = False,
 ) -> None:
     """Call `kernel(start, stop, *arguments)` for the rows from 0 to `count`, by all threads.
 
     Args:
         work: how many numbers are touched; as many as rows if it is not said.
+        uneven: whether the caller's part may be longer. It begins at once, the others when they
+            have woken up, and it need not be woken up again if it is the last one to end.
     """
     parts = parts_for(count, work)
     if parts == 1:
         kernel(0, count, *arguments)
         return
-    job = Job(kernel, count, parts, arguments)
+    more = count * LATE // (work or count) if uneven else 0
+    job = Job(kernel, count, parts, arguments, more)
     _pool.call(job, parts - 1)
     job.do()
 

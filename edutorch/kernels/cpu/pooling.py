@@ -179,7 +179,8 @@ def back(
     framed = np.empty(1 if bare else plane, y.dtype)
     for each in range(start, stop):
         target = y[each * plane : (each + 1) * plane] if bare else framed
-        target[:] = 0
+        for p in range(plane):
+            target[p] = 0
         at = each * len(places)
         given, winner = g[at : at + len(places)], won[at : at + len(places)]
         for p in range(len(given)):
@@ -265,6 +266,7 @@ def max_pool() -> Callable[..., Any]:
     return run
 
 
+@functools.cache
 def finding() -> Callable[..., Any]:
     """Make what both need that ask which tap it was."""
     kernel = compiled(winners, lambda number: types.void(

@@ -1,9 +1,9 @@
 """Products of two matrices, cut into parts by the kernels' own pool.
 
 NumPy's BLAS could use several threads itself, but its pool and the kernels' would be in each
-other's way (see `backends/blas.py`). So BLAS computes with one thread, and the result is cut here:
-along its longer side, so that the shorter factor is the one that every thread has to read. A
-layer's bias is written into the result first and the product added to it, which saves a pass.
+other's way (see `backends/blas.py`). So the result is cut here, along its columns or its rows, and
+each part is computed by one thread: in tiles of our own (`tiles.py`) or by BLAS, whichever is
+faster. A layer's bias is what the sums begin with, which saves a pass.
 """
 
 from __future__ import annotations
@@ -17,14 +17,40 @@ from numba import njit, types
 
 from .blas import address, gemm
 from .parts import WORTH_A_THREAD, in_parts, parts_for
+from .tiles import ROWS, TILED, multiply, panel_width, room_for
 
 BLOCK = 16
-"""Rows or columns are handed out by so many: BLAS computes blocks of about this size at once."""
+"""For BLAS, rows or columns are handed out by so many: it computes about such blocks at once."""
 
 PRODUCTS_A_NUMBER = 64
 """So many multiplications take about as long as a simple kernel takes for one number."""
 
 LEAST = 2 * WORTH_A_THREAD * PRODUCTS_A_NUMBER
+"""With fewer, one thread does it all, and BLAS need not be asked from here."""
+
+LEAST_TURNED, LEAST_TILED = 100_000, 900_000
+"""With fewer, a call of NumPy's product takes less time: a bᵀ, which a layer is, and any other."""
+
+TALL, LARGE = 512, 1_000_000
+"""aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
+
+
+def tiled(start, stop, by_rows, a, b, bias, y):
+    """Compute some rows (or columns) of y = bias + a b in tiles."""
+    top, bottom, left, right = 0, y.shape[0], 0, y.shape[1]
+    size, width = y.itemsize, panel_width(y.itemsize)
+    if by_rows:
+        top, bottom = start * ROWS, min(stop * ROWS, bottom)
+    else:
+        left, right = start * width, min(stop * width, right)
+    room = room_for(y)
+    multiply(
+        room, bottom - top, right - left, a.shape[1],
+        a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size,
+        b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size,
+        bias.ctypes.data + left * size if bias.size else 0, 0,
+        y.ctypes.data + (top * y.shape[1] + left) * size, y.shape[1],
+    )  # fmt: skip
 
 
 def block(start, stop, at, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c):
@@ -62,53 +88,108 @@ def blocks() -> Callable[..., None]:
     return njit(signatures, cache=True, nogil=True, error_model="numpy")(block)
 
 
+def tiles() -> Callable[..., None]:
+    """Compile `tiled` for float32 and for float64."""
+    signatures = []
+    for number in (types.float32, types.float64):
+        matrix, row = (types.Array(number, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
+        whole = types.int64
+        signatures.append(
+            types.void(whole, whole, types.boolean, matrix, matrix, row, number[:, ::1])
+        )
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(tiled)
+
+
+def cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
+    """Return whether to cut a product in tiles along its rows, and how many units there are.
+
+    Cut along the rows, each part has to pack all of b, which takes as long as two rows of tiles.
+    Cut along the columns, an incomplete panel is a whole unit for whoever gets it, and units are so
+    few that the caller cannot have a longer part (see `in_parts`).
+    """
+    down, across = -(-rows // ROWS), -(-columns // width)
+    by_rows = (-(-down // threads) + 2) * columns / width
+    if by_rows < 1.05 * -(-across // threads) * (down + 2):
+        return True, down
+    return False, across
+
+
 @cache
 def product() -> Callable[..., Any]:
     """Make the product of two matrices, with a bias for each column if there is one.
 
-    It returns None for what one thread does best: small products, vectors, other layouts.
+    It returns None for what NumPy does best: small products, vectors, other layouts.
     """
-    kernel = blocks()
+    by_tiles, by_blas = tiles() if TILED else None, blocks()
     no_bias = {np.dtype(each): np.empty(0, each) for each in ("float32", "float64")}
 
     def run(a: Any, b: Any, bias: Any = None, out: Any = None) -> Any:
         rows, k = a.shape
         columns = b.shape[1]
-        if rows * columns * k < LEAST:
-            return None
-        work = rows * columns * k // PRODUCTS_A_NUMBER
-        parts = parts_for(-(-max(rows, columns) // BLOCK), work)
-        if parts == 1 or min(rows, columns) < BLOCK // 2 or b.shape[0] != k:
+        products = rows * columns * k
+        if products < LEAST_TURNED or b.shape[0] != k:
             return None
         kind = a.dtype
         if kind is not b.dtype or kind not in no_bias:
             return None
         if bias is None:
             bias = no_bias[kind]
-        elif bias.dtype is not kind or bias.shape != (columns,) or not bias.flags.c_contiguous:
+        elif bias.dtype is not kind or bias.shape != (columns,) or not in_order(bias):
             return None
-        at, left, right = address(kind), layout(a), layout(b)
-        if at is None or left is None or right is None:
+        left, right = layout(a), layout(b)
+        if left is None or right is None:
+            return None
+        work = products // PRODUCTS_A_NUMBER
+        if by_tiles is not None and tiles_are_less(rows, columns, k, left[0], right[0]):
+            y = np.empty((rows, columns), kind) if out is None else out
+            width = panel_width.py_func(kind.itemsize)
+            by_rows, units = cut(rows, columns, width, parts_for(products, work))
+            in_parts(by_tiles, units, by_rows, a, b, bias, y, work=work, uneven=True)
+            return y
+        at, units = address(kind), -(-max(rows, columns) // BLOCK)
+        if at is None or products < LEAST or min(rows, columns) < BLOCK // 2:
+            return None
+        if parts_for(units, work) == 1:
             return None
         y = np.empty((rows, columns), kind) if out is None else out
         in_parts(
-            kernel, -(-max(rows, columns) // BLOCK), at, rows >= columns, left[0], right[0], k,
-            a.__array_interface__["data"][0], left[1], b.__array_interface__["data"][0], right[1],
-            bias, y, work=work,
+            by_blas, units, at, rows >= columns, left[0], right[0], k, start(a), left[1], start(b),
+            right[1], bias, y, work=work,
         )  # fmt: skip
         return y
 
     return run
 
 
+def tiles_are_less(m: int, n: int, k: int, a_turned: bool, b_turned: bool) -> bool:
+    """Say whether tiles take less time than BLAS. They need some rows of a, not too far apart."""
+    if a_turned and m >= TALL and n >= TALL:
+        return False
+    if b_turned:
+        return m >= 2 * ROWS
+    return m >= 4 * ROWS and m * n * k >= LEAST_TILED and n * k < LARGE
+
+
+def start(x: Any) -> int:
+    """Return the address of the first number."""
+    return x.__array_interface__["data"][0]
+
+
 def layout(x: Any) -> tuple[bool, int] | None:
     """Return whether BLAS must transpose what lies in memory, and how far its rows are apart."""
     (down, along), (height, width), size = x.strides, x.shape, x.itemsize
+    if not x.flags.aligned:
+        return None
     if along == size and down >= width * size and down % size == 0:
         return False, down // size
     if down == size and along >= height * size and along % size == 0:
         return True, along // size
     return None
+
+
+def in_order(x: Any) -> bool:
+    """Say whether the numbers of a row lie side by side, where numbers of their size may lie."""
+    return x.flags.c_contiguous and x.flags.aligned
 
 
 def rows(x: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Writes the Python source of a node's `backward`, as `generate.py` does for the call path."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+def backward_source(op: Op) -> str:
+    """`backward(node, g, edges, recording)`: unpack, check, call each wanted rule."""
+    lines = ["saved = node.saved"]
+    if op.saved:
+        names = "".join(f"{name}, " for name in op.saved)
+        lines += ["if saved is None:", "    raise second_backward(node)", f"{names} = saved"]
+    for name in op.saved:
+        if name == "y":
+            lines += [
+                "writes = node.writes",
+                "if writes is not None and writes.time > node._order:",
+                "    raise stale_value(node, 'the result', writes)",
+                "if recording:",
+                "    y = result_again(node, y)",
+            ]
+        elif name in op.inputs and op.variadic:
+            lines += [
+                f"for each in {name}:",
+                "    writes = each._writes",
+                "    if writes is not None and writes.time > node._order:",
+                f"        raise stale_value(node, {name!r}, writes)",
+                "if not recording:",
+                f"    {name} = [each._array for each in {name}]",
+            ]
+        elif name in op.inputs:
+            lines += [
+                f"if isinstance({name}, Tensor):",
+                f"    writes = {name}._writes",
+                "    if writes is not None and writes.time > node._order:",
+                f"        raise stale_value(node, {name!r}, writes)",
+                "    if not recording:",
+                f"        {name} = {name}._array",
+            ]
+            if op.rule_slots:
+                lines += [
+                    f"        if {name}.__class__ is not ndarray:",
+                    f"            {name} = without_subclass({name})",
+                ]
+    if op.family == "reduction":
+        lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
+        if "y" in op.saved:
+            lines += ["y = y.reshape(kept)"]
+    if op.variadic:  # its rule returns a gradient for each tensor
+        lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
+    elif op.together is not None:
+        parameters = tuple(inspect.signature(op.together).parameters)
+        lines += ["found = None", *_asked_first(op, "together", parameters, "found")]
+        lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
+    else:
+        lines += ["".join(f"e_{name}, " for name in op.inputs) + "= edges"]
+        results = "".join(f"{_result(op, name, lines)}, " for name in op.inputs)
+        lines += [f"return ({results})"]
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def backward(node, g, edges, recording):\n{body}\n"
+
+
+def _result(op: Op, name: str, lines: list[str]) -> str:
+    """The gradient of an input as an expression; what has to be done before is added to `lines`."""
+    rule = op.rules.get(name)
+    if rule is None:
+        return "None"
+    if name not in op.rule_slots:
+        return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"
+    lines += [f"at_{name} = None", f"if e_{name} is not None:"]
+    lines += [f"    {line}" for line in _asked_first(op, name, rule.parameters, f"at_{name}")]
+    return f"at_{name}"
+
+
+def _asked_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -> list[str]:
+    """Call a rule; before it the kernel that may stand in for it, for arrays that are worth it."""
+    arguments, slot = ", ".join(parameters), op.rule_slots.get(name)
+    if slot is None:
+        return [f"{result} = rule_{name}({arguments})"]
+    first = "g" if "g" in parameters else parameters[0]  # its size decides
+    return [
+        f"if {first}.__class__ is ndarray:",
+        f"    if {first}.size >= {slot.least}:",
+        f"        {result} = (KERNEL_{name}.run or KERNEL_{name})({arguments})",
+        "else:",
+        f"    {result} = entered(OP, {name!r}, ({arguments},))",
+        f"if {result} is None:",
+        f"    {result} = rule_{name}({arguments})",
+    ]

@@ -1,0 +1,297 @@
+"""Tiles of a product of matrices, summed up in the processor's registers.
+
+A product is limited by what has to be read for it. A tile of `ROWS` rows of y, `FOUR` of the
+processor's vectors wide, stays in registers from the first term of its sums to the last. Per term
+`FOUR` vectors of b and `ROWS` numbers of a are read for `ROWS` · `FOUR` products of vectors:
+
+    y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j]
+
+a is read where it lies, also as a transpose. The columns of b that a tile needs are packed first,
+`STEP` rows without gaps: a panel that stays in the nearest cache while all rows of a go by.
+
+At the edges of a matrix, places outside it are masked: they are not read, nor written. numba has
+neither vectors nor masks, so this is written in LLVM's own language (see `gathered.py`). Matrices
+are given by the address of their first number, and steps count numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+
+from .blas import gemm
+from .gathered import BYTES, INDEX, LANE, Writer, inside
+
+__all__ = ["ROWS", "TILED", "combine", "multiply", "panel_width", "room_for"]
+
+ROWS = 6
+"""How many rows of a tile are summed up at once."""
+
+FOUR = 2 if BYTES == 32 else 4
+"""How many vectors wide a tile is, at most: see `gathered.WIDEST`."""
+
+STEP = 128
+"""So many rows of b, as wide as a tile, are two thirds of the nearest cache."""
+
+AHEAD = 16
+"""So many terms before they are needed, numbers of a transposed a are fetched from memory."""
+
+TILED = BYTES == 64
+"""Whether tiles are faster than BLAS: with shorter vectors, its own are as close to the limit."""
+
+Address = types.int64
+
+
+class Placed(Writer):
+    """A writer for a function whose first argument says what the numbers are, others where."""
+
+    def place(self, address: Any) -> Any:
+        return self.builder.inttoptr(address, self.vector.element.as_pointer())
+
+    def mask(self, count: Any, first: int = 0) -> Any:
+        """Return which of a vector's places, counted from `first` on, are below `count`."""
+        lane = self.vector.count
+        wide = ir.VectorType(INDEX, lane)
+        nothing = ir.Constant(wide, ir.Undefined)
+        one = self.builder.insert_element(nothing, count, LANE(0))
+        counts = self.pick(one, nothing, [0] * lane)
+        places = ir.Constant(wide, [first + i for i in range(lane)])
+        return self.builder.icmp_signed("<", places, counts)
+
+    def masked(self, name: str, kind: Any, *arguments: Any) -> Any:
+        count, number = self.vector.count, "f32" if self.size == 4 else "f64"
+        function = cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(kind, [each.type for each in arguments]),
+            f"llvm.masked.{name}.v{count}{number}.p0v{count}{number}",
+        )
+        return self.builder.call(function, arguments)
+
+    def load_where(self, mask: Any, pointer: Any) -> Any:
+        """Read the places of a vector that a mask names, 0 for the others."""
+        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
+        zero = ir.Constant(self.vector, [0.0] * self.vector.count)
+        return self.masked("load", self.vector, wide, LANE(self.size), mask, zero)
+
+    def store_where(self, mask: Any, value: Any, pointer: Any) -> None:
+        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
+        self.masked("store", ir.VoidType(), value, wide, LANE(self.size), mask)
+
+    def fetch(self, pointer: Any, write: int = 1) -> None:
+        """Let the processor fetch a place that will be written."""
+        byte, number = ir.IntType(8).as_pointer(), LANE
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        where = self.builder.bitcast(pointer, byte)
+        self.builder.call(function, [where, number(write), number(3), number(1)])
+
+
+def write_tile(w: Placed, rows: int, width: int) -> Any:
+    """Write a tile down: its beginning, the loop over k, and the result."""
+    builder, lane = w.builder, w.vector.count
+    _, high, wide, count, a, a_row, a_step, next, b, s, s_row, y, y_row = w.arguments
+    a, b, s, y = (w.place(each) for each in (a, b, s, y))
+    # Rows below the matrix are computed as its first one again, and not written.
+    none = INDEX(0)
+    real = [builder.icmp_signed("<", INDEX(t), high) for t in range(rows)]
+    steps = [builder.select(each, INDEX(t), none) for t, each in enumerate(real)]
+    sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(rows)]
+    for held in sums:
+        for each in held:
+            builder.store(ir.Constant(w.vector, [0.0] * lane), each)
+    for step in steps:  # where the result goes is fetched from memory while it is computed
+        end = w.ahead(y, builder.mul(y_row, step))
+        for v in range(width):
+            w.fetch(w.ahead(end, v * lane))
+    lines = [w.ahead(a, builder.mul(a_row, t)) for t in steps]
+    with cgutils.for_range(builder, count) as loop:
+        line = w.ahead(b, w.times(loop.index, width * lane))
+        vectors = [w.load(w.ahead(line, v * lane)) for v in range(width)]
+        further = builder.mul(loop.index, a_step)
+        for each, held in zip(lines, sums, strict=True):
+            place = w.ahead(each, further)
+            w.fetch(w.ahead(place, next), 0)
+            number = w.everywhere(builder.load(place))
+            for vector, sum in zip(vectors, held, strict=True):
+                term = builder.fmul(number, vector, flags=("contract",))
+                builder.store(builder.fadd(builder.load(sum), term, flags=("contract",)), sum)
+    masks = [w.mask(wide, v * lane) for v in range(width)]
+    for t, step, held in zip(real, steps, sums, strict=True):
+        with builder.if_then(t):
+            begin, end = (w.ahead(x, builder.mul(row, step)) for x, row in ((s, s_row), (y, y_row)))
+            for v, (sum, mask) in enumerate(zip(held, masks, strict=True)):
+                start = w.load_where(mask, w.ahead(begin, v * lane))
+                value = builder.fadd(start, builder.load(sum))
+                w.store_where(mask, value, w.ahead(end, v * lane))
+    return w.context.get_dummy_value()
+
+
+def tile(rows: int, width: int) -> Callable[..., None]:
+    """Make a tile of so many rows, and so many vectors wide."""
+
+    @inside
+    def tiled(typing, like, high, wide, count, a, a_row, a_step, next, b, s, s_row, y, y_row):
+        """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < high, j < wide, k < count.
+
+        Args:
+            like: an array of the matrices' type.
+            a_row, a_step: from one i and one k to the next.
+            next: how much further the processor reads a, to have it in its cache when it is used.
+            b: packed, the rows as wide as the tile.
+        """
+        return types.void(like, *[Address] * 12), write
+
+    def write(*given: Any) -> Any:
+        return write_tile(Placed(*given), rows, width)
+
+    return tiled
+
+
+one_wide, two_wide, four_wide = tile(ROWS, 1), tile(ROWS, 2), tile(ROWS, 4)
+
+
+@inside
+def move(typing, like, x, count, y):
+    """Copy a vector; places from `count` on become 0."""
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Placed(context, builder, signature, arguments)
+        _, x, count, y = arguments
+        w.store(w.load_where(w.mask(count), w.place(x)), w.place(y))
+        return context.get_dummy_value()
+
+    return types.void(like, *[Address] * 3), write
+
+
+@inside
+def turn(typing, like, x, x_row, high, wide, y, y_row):
+    """Transpose a square as long and wide as a vector: y[j, i] = x[i, j] for i < high, j < wide.
+
+    Only `wide` rows of y are written. Their places from `high` on become 0.
+    """
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Placed(context, builder, signature, arguments)
+        _, x, x_row, high, wide, y, y_row = arguments
+        lane = w.vector.count
+        x, y = w.place(x), w.place(y)
+        none, rows = INDEX(0), []
+        for i in range(lane):
+            real = builder.icmp_signed("<", INDEX(i), high)
+            mask = w.mask(builder.select(real, wide, none))
+            step = builder.select(real, w.times(x_row, i), none)
+            rows.append(w.load_where(mask, w.ahead(x, step)))
+        # A square of four squares is transposed by exchanging two of them, then each of the four.
+        half = lane // 2
+        while half:
+            for i in (i for i in range(lane) if not i & half):
+                a, b = rows[i], rows[i + half]
+                upper = [j + lane - half if j & half else j for j in range(lane)]
+                lower = [j + lane if j & half else j + half for j in range(lane)]
+                rows[i], rows[i + half] = w.pick(a, b, upper), w.pick(a, b, lower)
+            half //= 2
+        for j, row in enumerate(rows):
+            with builder.if_then(builder.icmp_signed("<", INDEX(j), wide)):
+                w.store(row, w.ahead(y, w.times(y_row, j)))
+        return context.get_dummy_value()
+
+    return types.void(like, *[Address] * 6), write
+
+
+# The whole product -------------------------------------------------------------------------------
+
+
+@njit
+def panel_width(size):
+    """Return how many columns a panel has, for numbers of so many bytes."""
+    return FOUR * BYTES // size
+
+
+@njit
+def room_for(like):
+    """Return what `multiply` needs: zeros to begin with, and room for a panel."""
+    width = panel_width(like.itemsize)
+    room = np.empty((STEP + 1) * width + 64, like.dtype)
+    room[: width + 64] = 0
+    return room
+
+
+@njit
+def pack(like, b, b_row, b_step, count, wide, lane, vectors, panel):
+    """Lay `count` rows of b, `wide` of its columns, out in a panel of so many vectors."""
+    size, width = like.itemsize, vectors * lane
+    for v in range(0, width, lane):
+        left = wide - v
+        if b_step == 1:
+            for k in range(count):
+                move(like, b + (k * b_row + v) * size, left, panel + (k * width + v) * size)
+        else:  # the rows of bᵀ lie without gaps
+            for k in range(0, count, lane):
+                turn(like, b + (v * b_step + k) * size, b_step, left, count - k,
+                     panel + (k * width + v) * size, width)  # fmt: skip
+
+
+@njit
+def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_row):
+    """y = s + a b, of matrices of the shapes (m, k) and (k, n).
+
+    Args:
+        room: made by `room_for`.
+        a, b, s, y: addresses; s may be that of y, and 0 stands for zeros.
+        a_row, a_step: from row to row, and from column to column. One of b_row, b_step is 1.
+        s_row: 0 for a bias, the same for each row.
+    """
+    size = room.itemsize
+    lane = BYTES // size
+    zeros = (room.ctypes.data + 63) // 64 * 64
+    panel = zeros + panel_width(size) * size
+    next = ROWS * a_row if a_step == 1 else AHEAD * a_step
+    for first in range(0, max(k, 1), STEP):
+        count = min(STEP, k - first)
+        j = 0
+        while j < n:
+            vectors = min(FOUR, (n - j + lane - 1) // lane)
+            vectors = 4 if vectors == 3 else vectors
+            wide = min(n - j, vectors * lane)
+            place = y + j * size
+            pack(room, b + (first * b_row + j * b_step) * size, b_row, b_step, count, wide, lane,
+                 vectors, panel)  # fmt: skip
+            begin, begin_row = (place, y_row) if first else (s + j * size, s_row)
+            if not first and s == 0:
+                begin, begin_row = zeros, 0
+            for i in range(0, m, ROWS):
+                high, source = m - i, a + (i * a_row + first * a_step) * size
+                start, target = begin + i * begin_row * size, place + i * y_row * size
+                if vectors == 4:
+                    four_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
+                              begin_row, target, y_row)  # fmt: skip
+                elif vectors == 2:
+                    two_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
+                             begin_row, target, y_row)  # fmt: skip
+                else:
+                    one_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
+                             begin_row, target, y_row)  # fmt: skip
+            j += wide
+
+
+@njit
+def combine(at, room, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y_row, more):
+    """y = a b, or y += a b with `more`: in tiles, or by BLAS where they are not faster.
+
+    Args:
+        at: where BLAS is in memory (see `blas.address`); the others are those of `multiply`.
+    """
+    if TILED:
+        multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, y if more else 0, y_row, y,
+                 y_row)  # fmt: skip
+    else:
+        one = room.dtype.type(1)
+        gemm(
+            at, a_step != 1, b_step != 1, m, n, k, one, a, a_row if a_step == 1 else a_step,
+            b, b_row if b_step == 1 else b_step, one if more else room.dtype.type(0), y, y_row,
+        )  # fmt: skip

@@ -1,0 +1,174 @@
+"""Convolution with 16 products where there were 36 is the same sum, to nearly as many digits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import edutorch
+from edutorch.backends import reference_only
+from edutorch.kernels.cpu import conv, conv_gradients, winograd, winograd_gradients
+from edutorch.kernels.cpu.winograd import ANSWER, FILTER, IMAGE, pays, tiling_of
+from edutorch.nn.functional.conv import conv2d, conv_weight, transposed
+
+
+@pytest.fixture(scope="module")
+def bent():
+    return winograd.responding(), winograd_gradients.gathering()
+
+
+def definition(op, *arguments):
+    """What the definition computes in float64."""
+    wide = (a.astype("d") if isinstance(a, np.ndarray) else a for a in arguments)
+    with reference_only(), np.errstate(all="ignore"):
+        return op.op.forward(np, *wide)
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("f")
+
+
+def error(found, expected):
+    """How far numbers are off, where the largest is 1."""
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def test_the_matrices():
+    """Winograd's identity, along one axis: the answer of image times filter is the response."""
+    d, w = random(4).astype("d"), random(3).astype("d")
+    y = np.array(ANSWER) @ ((np.array(FILTER) @ w) * (np.array(IMAGE) @ d))
+    np.testing.assert_allclose(y, [d[:3] @ w, d[1:] @ w])
+
+
+def test_tiles_cover_every_place_once():
+    tiling = tiling_of((5, 4), (5, 3), (1, 0))
+    assert (tiling.tiles, tiling.row) == (6, 2)
+    places = tiling.targets[tiling.targets >= 0]
+    assert sorted(places) == list(range(15))
+    first = tiling.seen[:16].reshape(4, 4)
+    assert first.tolist() == [[-1] * 4, [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 5), channels=st.sampled_from([32, 64, 96, 160]),
+    count=st.sampled_from([32, 64, 96]), size=st.tuples(st.integers(3, 13), st.integers(3, 13)),
+    pads=st.tuples(st.integers(0, 3), st.integers(0, 3)), bias=st.booleans(),
+)  # fmt: skip
+def test_the_three_faces(bent, n, channels, count, size, pads, bias):
+    respond, gather = bent
+    x, w = random((n, channels, *size)), random((count, channels, 3, 3), 1)
+    b = random(count, 2) if bias else None
+    expected = definition(conv2d, x, w, b, 1, pads, 1, 1)
+    y = np.full(expected.shape, np.nan, "f")
+    assert respond(x, w, b, pads, y, turn=False)
+    assert error(y, expected) < 2e-6
+    both, g = tuple((p, p) for p in pads), random(y.shape, 3)
+    back = np.full(x.shape, np.nan, "f")
+    assert respond(g, w, None, tuple(2 - p for p in pads), back, turn=True)
+    assert error(back, definition(transposed, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
+    by_filters = np.full(w.shape, np.nan, "f")
+    assert gather(x, g, pads, by_filters)
+    assert error(by_filters, definition(conv_weight, x, g, (3, 3), (1, 1), both, (1, 1), 1)) < 2e-6
+
+
+@pytest.mark.parametrize("case", [(2, 64, 28), (4, 128, 8), (8, 256, 4)])
+def test_as_accurate_as_is_said(bent, case):
+    """The docstring of `winograd.py` promises a millionth of the largest number."""
+    n, channels, size = case
+    x, w = random((n, channels, size, size)), random((channels, channels, 3, 3), 1)
+    y = np.empty_like(x)
+    bent[0](x, w, None, (1, 1), y, turn=False)
+    assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 1e-6
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("n", "channels", "size"), [(3, 64, 12), (8, 160, 4), (1, 128, 17)])
+def test_cut_among_threads(bent, n, channels, size, threads):
+    before = edutorch.get_num_threads()
+    x, g = random((n, channels, size, size)), random((n, 64, size, size), 1)
+    w = random((64, channels, 3, 3), 2)
+    edutorch.set_num_threads(threads)
+    try:
+        y, by_filters = np.empty_like(g), np.empty_like(w)
+        for _ in range(2):
+            assert bent[0](x, w, None, (1, 1), y, turn=False)
+            assert bent[1](x, g, (1, 1), by_filters)
+            again = y.copy(), by_filters.copy()
+        np.testing.assert_array_equal(again[0], y)
+        np.testing.assert_array_equal(again[1], by_filters)
+    finally:
+        edutorch.set_num_threads(before)
+    assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 2e-6
+    pads = ((1, 1), (1, 1))
+    expected = definition(conv_weight, x, g, (3, 3), (1, 1), pads, (1, 1), 1)
+    assert error(by_filters, expected) < 2e-6
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """Count who is asked, and what they answer."""
+    answers = []
+
+    def counted(make):
+        def run(*arguments, **settings):
+            answers.append(make()(*arguments, **settings))
+            return answers[-1]
+
+        return lambda: run
+
+    monkeypatch.setattr(conv, "bending", counted(winograd.responding))
+    monkeypatch.setattr(conv_gradients, "gathering", counted(winograd_gradients.gathering))
+    return answers
+
+
+def test_the_kernels_of_convolution_use_it(used):
+    x, w = random((2, 64, 9, 8)), random((64, 64, 3, 3), 1)
+    y = conv.conv2d()(x, w, None, [1, 1], "same", [1, 1], 1)
+    assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 2e-6
+    pads = ((0, 1), (2, 1))
+    g = random((2, 64, 8, 9), 2)
+    arguments = g, w, (9, 8), (1, 1), pads, (1, 1), 1
+    assert error(conv.transposed()(*arguments), definition(transposed, *arguments)) < 2e-6
+    arguments = x, g, (3, 3), (1, 1), pads, (1, 1), 1
+    found = conv_gradients.conv_weight()(*arguments)
+    assert error(found, definition(conv_weight, *arguments)) < 2e-6
+    assert used == [True, True, True]
+
+
+def test_where_it_is_not_for():
+    x, w = random((2, 64, 8, 8)), (64, 64, 3, 3)
+    one = (1, 1)
+    assert pays(x, w, one, one, 1, 128)
+    assert not pays(x.astype("d"), w, one, one, 1, 128)
+    assert not pays(x, (64, 64, 5, 5), one, one, 1, 128)
+    assert not pays(x, w, (2, 1), one, 1, 128)
+    assert not pays(x, w, one, (1, 2), 1, 128)
+    assert not pays(x, w, one, one, 2, 128)
+    assert not pays(x, w, one, one, 1, 127)
+    assert not pays(x, (64, 48, 3, 3), one, one, 1, 128)
+    assert not pays(x, (32, 64, 3, 3), one, one, 1, 128, least=64)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["input", "weight"])
+def test_what_is_not_finite_stays_where_the_definition_has_it(used, value, where):
+    x, w, g = random((2, 64, 9, 9)), random((64, 64, 3, 3), 1), random((2, 64, 9, 9), 2)
+    (x if where == "input" else w)[1, 3, 2, 2] = value
+    arguments = x, w, None, (1, 1), (1, 1), (1, 1), 1
+    expected = definition(conv2d, *arguments)
+    np.testing.assert_array_equal(np.isfinite(conv.conv2d()(*arguments)), np.isfinite(expected))
+    arguments = x, g, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1
+    found, expected = conv_gradients.conv_weight()(*arguments), definition(conv_weight, *arguments)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+    assert used == [False, where == "weight"]
+
+
+def test_numbers_too_large_to_be_added_up(used):
+    """Two neighbours of 3e38 have no sum in float32; the filters make them small enough."""
+    x, w = np.full((2, 32, 8, 8), 3e38, "f"), np.full((32, 32, 3, 3), 1e-4, "f")
+    arguments = x, w, None, (1, 1), (1, 1), (1, 1), 1
+    assert error(conv.conv2d()(*arguments), definition(conv2d, *arguments)) < 2e-6
+    assert used == [False]
