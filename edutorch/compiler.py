@@ -37,6 +37,9 @@ def compile(
     (`if loss > 1`, `loss.item()`) it runs as it is written, and a warning says where. Without
     `model` it is a decorator.
 
+    Of a compiled function, `code` is the text that runs, `explain()` says what was fused and why,
+    and `timed(*args)` calls it and says how long each step takes.
+
     Args:
         fullgraph: raise instead of running a function as it is written.
         dynamic: accepted; each shape gets a version of its own, up to 8 versions.

@@ -372,9 +372,17 @@ def become_view(value: Value, y: Value, program: Program) -> None:
             each.settings = each.settings | {"base": y}
 
 
+def dear(value: Value) -> bool:
+    """Say whether a function takes so long in NumPy that it is worth a kernel of its own."""
+    if value.kind != "element" or value.size < LARGE:
+        return False
+    function = FUNCTIONS[value.function]
+    return function.vector and function.costs >= 10
+
+
 def not_worth_it(group: Group, wanted: set[Value]) -> str | None:
     """Return why a kernel is not generated for a group, None if it is."""
-    if len(group.values) < 2:
+    if len(group.values) < 2 and not dear(group.values[0]):
         return "nothing next to it to fuse with"
     if "alone" in group.level.values():
         return "a reduction along axes in the middle"

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-import queue
 import sys
 import tempfile
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import warn
+from ..utils.beside import compiler
 from .kernel_text import KernelText
 
 __all__ = ["Kernel", "available", "folder", "kernel_for", "wait_for_all"]
@@ -71,6 +71,8 @@ class Kernel:
         if self.done.is_set():
             return
         try:
+            if compiler.broken:
+                raise RuntimeError("this process was forked while a compiler was at work")
             self.run = module_of(self.source).kernel
         except (ImportError, OSError, RuntimeError, TypeError, ValueError, LookupError) as error:
             self.failed = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -153,9 +155,7 @@ def module_of(source: str) -> ModuleType:
 
 
 _kernels: dict[str, Kernel] = {}
-_wanted: queue.SimpleQueue[Kernel] = queue.SimpleQueue()
 _lock = threading.Lock()
-_thread: threading.Thread | None = None
 
 
 def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
@@ -175,26 +175,12 @@ def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
             kernel.make()
         kernel.done.wait()
     elif fresh:
-        make_beside(kernel)
+        compiler.do(kernel.make)
     return kernel
-
-
-def make_beside(kernel: Kernel) -> None:
-    """Have a kernel made by a thread of its own."""
-    global _thread
-    _wanted.put(kernel)
-    with _lock:
-        if _thread is None or not _thread.is_alive():  # also in a forked process: it has none
-            _thread = threading.Thread(target=_make_all, name="edutorch-compile", daemon=True)
-            _thread.start()
-
-
-def _make_all() -> None:
-    while True:
-        _wanted.get().make()
 
 
 def wait_for_all() -> None:
     """Wait until every kernel that was asked for is there."""
+    compiler.start()  # a forked process has no thread of its own yet
     for kernel in list(_kernels.values()):
         kernel.done.wait()

@@ -59,8 +59,8 @@ SIZED_BY_NUMBERS = {
 """Ops and functions whose result has as many numbers as the numbers say."""
 
 WHOLE = {
-    "attend/together", "lstm_gates/together", "gru_gates/together", "lstm_sequence/together",
-    "gru_sequence/together", "rnn_sequence/together", "gelu/input",
+    "attend/together", "lstm_sequence/together", "gru_sequence/together", "rnn_sequence/together",
+    "gelu/input",
 }  # fmt: skip
 """Rules that are one step in a graph: kernels know a faster way than the steps they consist of."""
 

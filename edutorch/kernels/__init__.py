@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import queue
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -25,14 +24,10 @@ from ..backends.kernel_table import KERNELS
 from ..backends.stand_in import Slot, slot_of, slots
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
+from ..utils.beside import compiler
 from ..utils.memory import keep_freed_memory
 
 __all__ = ["Made", "available", "warm_up"]
-
-_wanted: queue.SimpleQueue[Slot] = queue.SimpleQueue()
-_lock = threading.Lock()
-_thread: threading.Thread | None = None
-_making = False  # right now, in that thread
 
 
 def available() -> bool:
@@ -54,30 +49,13 @@ def make_wanted(slot: Slot) -> None:
     if wish == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
-        make_beside(slot)
-
-
-def make_beside(slot: Slot) -> None:
-    """Have the kernel of a slot made in a thread of its own."""
-    global _thread
-    _wanted.put(slot)
-    with _lock:
-        if _thread is None or not _thread.is_alive():  # also in a forked process: it has none
-            _thread = threading.Thread(target=_make_all, name="edutorch-kernels", daemon=True)
-            _thread.start()
-
-
-def _make_all() -> None:
-    global _making
-    while True:
-        slot = _wanted.get()
-        _making = True
-        make_or_warn(slot)
-        _making = False
+        compiler.do(partial(make_or_warn, slot))
 
 
 def make_or_warn(slot: Slot) -> None:
     """Make a kernel; where that fails, the definition goes on."""
+    if compiler.broken:  # in a forked process
+        return
     try:
         make(slot)
     except Exception as error:  # noqa: BLE001 (compilers have errors of many kinds)
@@ -171,19 +149,5 @@ def compilations(allowed: bool) -> Any:
 
     return Heard()
 
-
-def begin_anew() -> None:
-    """Go on in a forked process, which has none of the threads.
-
-    Where the compiler was at work, a lock of its own stays closed for ever: then no more is made.
-    """
-    global _lock, _wanted, _thread, _making
-    if _making:
-        stand_in.maker = stand_in.nobody
-    _lock, _wanted, _thread, _making = threading.Lock(), queue.SimpleQueue(), None, False
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=begin_anew)
 
 stand_in.maker = make_wanted

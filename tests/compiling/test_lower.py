@@ -68,14 +68,14 @@ def test_kernels_can_be_switched_off(monkeypatch):
 @needs_numba
 def test_until_a_kernel_is_ready_numpy_computes(monkeypatch):
     waiting = []
-    monkeypatch.setattr(workshop, "make_beside", waiting.append)
+    monkeypatch.setattr(workshop.compiler, "do", waiting.append)
     monkeypatch.setattr(workshop, "_kernels", {})
     lowered = lower(graph_of(scores, SPECS), wait=False, fuse=True)
     assert not lowered.ready
     assert "being compiled" in str(lowered.explain())
     before = lowered(arrays())[0]
-    for kernel in waiting:
-        kernel.make()
+    for make in waiting:
+        make()
     assert lowered.wait().ready
     assert "compiled" in str(lowered.explain())
     np.testing.assert_allclose(before, lowered(arrays())[0], rtol=1e-5)

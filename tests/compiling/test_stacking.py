@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,10 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.compiling import workshop
 
-fusing = pytest.mark.skipif(not workshop.available(), reason="numba is not installed")
+fusing = pytest.mark.skipif(
+    not workshop.available() or os.environ.get("EDUTORCH_KERNELS") == "off",
+    reason="nothing is fused without numba",
+)
 
 
 def steps_of(make, calls=20, **settings):
@@ -218,6 +223,20 @@ def test_gelu_and_its_slope(approximate, dtype):
     for one, other in zip(*found, strict=True):
         close = 2e-6 if dtype is torch.float32 else 1e-13
         np.testing.assert_allclose(other, one, rtol=close, atol=close)
+
+
+@fusing
+@pytest.mark.parametrize("name", ["gelu", "tanh"])
+def test_a_curve_alone_has_a_kernel(name):
+    function = getattr(nn.functional, name)
+    compiled = torch.compile(function)
+    x = torch.linspace(-3, 3, 1000)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-5, atol=1e-6)
+    assert "fused_0(" in compiled.code
+    small = torch.compile(function)
+    small(x[:3])
+    assert "fused_0(" not in small.code
 
 
 def test_a_rule_as_one_step_can_be_derived_again():
