@@ -172,6 +172,7 @@ def large(nodes: int = 10_000) -> str:
         while not reader.first and time.perf_counter() < begin + 60:
             step()
         first = reader.first - begin
+    assert view._recorder.snapshot is not None
     pick = view._stage.plan(view._recorder.snapshot.graph).graph
     keys = [node.group for node in pick.nodes if node.group][:6]
     times = []

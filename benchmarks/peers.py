@@ -1,7 +1,7 @@
 """Who is compared: edutorch, PyTorch in several ways, and JAX and MyGrad where installed.
 
-edutorch and PyTorch run the very same lines. JAX and MyGrad have other names for things,
-so theirs are written here, for the workloads that both can do.
+edutorch and PyTorch run the very same lines, each in a process of its own. JAX and MyGrad have
+other names for things, so theirs are written here, for the workloads that both can do.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from .apart import CHANNELS_LAST, COMPILED, EAGER, KNOWN, Apart, build
 from .timing import Work
 from .workloads import Workload, same
 
-US, EAGER = "edutorch", "PyTorch"
-NAMES = (US, EAGER, "channels last", "torch.compile", "JAX", "MyGrad")
+US = "edutorch"
+NAMES = (US, EAGER, CHANNELS_LAST, COMPILED, "JAX", "MyGrad")
 
 
 def rivals(key: str, workload: Workload, wanted: tuple[str, ...]) -> dict[str, Work]:
@@ -27,18 +28,16 @@ def rivals(key: str, workload: Workload, wanted: tuple[str, ...]) -> dict[str, W
 
     found = {US: workload.build(edutorch, same)}
     if importlib.util.find_spec("torch") is not None:
-        torch = importlib.import_module("torch")
-        if EAGER in wanted:
-            found[EAGER] = workload.build(torch, same)
-        if "channels last" in wanted and workload.images:
-            found["channels last"] = workload.build(
-                torch, lambda each: each.to(memory_format=torch.channels_last)
-            )
-        if "torch.compile" in wanted and key not in ("loader", "scalars"):
-            found["torch.compile"] = workload.build(
-                torch,
-                lambda each: torch.compile(each) if isinstance(each, torch.nn.Module) else each,
-            )
+        can = {
+            EAGER: True,
+            CHANNELS_LAST: workload.images,
+            COMPILED: key not in ("loader", "scalars"),
+        }
+        ways = [way for way in can if way in wanted and can[way]]
+        if key in KNOWN:
+            found |= {way: Apart(key, way) for way in ways}
+        elif EAGER in ways:  # one of a curve's sizes, which has no name
+            found[EAGER] = build(importlib.import_module("torch"), workload, EAGER)
     for name, module, table in (("JAX", "jax", IN_JAX), ("MyGrad", "mygrad", IN_MYGRAD)):
         if name in wanted and key in table and importlib.util.find_spec(module) is not None:
             found[name] = table[key]()

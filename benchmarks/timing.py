@@ -1,7 +1,7 @@
 """Measuring two or more rivals fairly on a machine that is never quite still.
 
-* They run in turns within one process, many rounds, and each round in another
-  order: a slow spell of the machine hits all of them.
+* They run in turns, many rounds, and each round in another order: a slow spell of
+  the machine hits all of them. A rival may sit in a process of its own (`apart.py`).
 * A figure is the median over the rounds. A ratio is the median of the ratios
   *within* rounds, so that slow rounds cancel out.
 * The garbage collector stays on, as in real use. Each sample starts with nothing
@@ -46,6 +46,8 @@ def runs_per_sample(work: Work, seconds: float) -> int:
 
 def sample(work: Work, number: int) -> float:
     """Run `work` that often and return the seconds it took."""
+    if hasattr(work, "sample"):  # in another process
+        return work.sample(number)  # type: ignore[attr-defined]
     gc.collect()
     work()  # caches, branch predictors and thread pools were the rival's
     start = perf_counter()

@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 
 KERNELS: dict[str, Row] = {
-    "linear": Row("products", 4096),
+    "linear": Row("products", 1024),
     "linear/input": Row("products", 4096),
     "linear/weight": Row("products", 4096),
     "matmul": Row("products", 4096),

@@ -42,7 +42,7 @@ class Beside:
         self._begin()
 
     def do(self, job: Callable[[], object]) -> None:
-        """Have something done; what it raises ends this thread, and the next thing begins another."""
+        """Have something done. What it raises ends the thread; the next thing begins another."""
         self._jobs.append(job)
         self._given.release()
         self.start()

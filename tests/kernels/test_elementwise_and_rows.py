@@ -175,6 +175,21 @@ def test_layer_norm(kind, rows, n, m, scaled, shifted):
     with_tuple("native_layer_norm", array((rows, n, m), kind), weight, bias, 2, 1e-3)
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
+    x, g = array((5, 2500), np.float32) + np.float32(30), array((5, 2500), np.float32, 1)
+    x[1, 7], x[2, 2400], g[3, 9] = np.nan, np.inf, np.nan
+    name = "native_layer_norm_together" if centred else "fused_rms_norm_together"
+    given = (x, None, None, 1, 1e-5) if centred else (x, None, 1, 1e-5)
+    back, *others = kernel(norms, name)(g, *given)
+    assert all(each is None for each in others)
+    with np.errstate(all="ignore"):
+        wide = (g.astype(float), x.astype(float), *given[1:])
+        expected = REGISTRY[name.removesuffix("_together")].together(*wide)[0]
+    assert np.isfinite(expected[[0, 4]]).all()
+    close(back, expected, np.float32, digits=64)
+
+
 @settings(max_examples=8, deadline=None)
 @given(KINDS, some.integers(1, 40), some.integers(2, 60), PRESENT)
 def test_rms_norm(kind, rows, n, scaled):

@@ -96,6 +96,18 @@ def test_any_shape_and_any_layout(way, data):
         close(y, a.astype(float) @ b + (0 if bias is None else bias))
 
 
+@pytest.mark.skipif(not products.TILED, reason="tiles are not faster on this processor")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "k", "columns"), [(32, 128, 512), (9, 784, 210), (2, 1300, 700)])
+def test_a_few_rows_and_the_weights_of_a_layer(rows, k, columns, dtype):
+    x, weight = numbers(rows, k, dtype=dtype), numbers(columns, k, dtype=dtype)
+    bias, g = numbers(columns, dtype=dtype), numbers(rows, columns, dtype=dtype)
+    close(products.product()(x, weight.T, bias), x.astype(float) @ weight.T + bias)
+    with by("tiles"):
+        close(products.product()(g, weight), g.astype(float) @ weight)
+        close(products.product()(g.T, x), g.T.astype(float) @ x)
+
+
 def test_numbers_that_lie_askew_are_left_to_numpy():
     a, b = numbers(300, 300), numbers(300, 300)
     askew = np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(float).reshape(300, 300)
@@ -124,6 +136,9 @@ def test_a_bias_is_added():
         (numbers(20, 30), numbers(30, 40)),
         (numbers(20, 300), numbers(300, 100)),
         (numbers(3, 3000), numbers(3000, 3000)),
+        (numbers(4000, 784), numbers(784, 1)),
+        (numbers(4000, 784), numbers(1, 784).T),
+        (numbers(8, 784), numbers(100, 784).T),
         (numbers(600, 300)[:, ::2], numbers(150, 600)),
         (numbers(300, 300, dtype="float32"), numbers(300, 300)),
         (numbers(300, 300).astype(int), numbers(300, 300).astype(int)),
@@ -134,6 +149,9 @@ def test_a_bias_is_added():
         "tiny",
         "small",
         "few rows",
+        "one column",
+        "one column, transposed",
+        "a small result",
         "gaps",
         "two types",
         "whole numbers",

@@ -46,7 +46,7 @@ def laid(x, turned, gap):
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.tuples(*[st.sampled_from([1, 2, 5, 6, 7, 16, 17, 31, 33, 64, 65, 129])] * 2,
-                    st.sampled_from([0, 1, 3, 16, 40, 127, 128, 129, 300])),
+                    st.sampled_from([0, 1, 3, 16, 40, 127, 128, 129, 300, 600])),
     dtype=st.sampled_from(["float32", "float64"]), a_turned=st.booleans(), b_turned=st.booleans(),
     gap=st.sampled_from([0, 1, 5]), begin=st.sampled_from(["zeros", "bias", "y"]),
 )  # fmt: skip

@@ -135,6 +135,14 @@ def test_local_response_norm(shape, size, device, torch):
     compare_calls(torch, device, lambda f, x: f.local_response_norm(x, size, 0.3, 0.8, 1.5), shape)
 
 
+@pytest.mark.parametrize(("shape", "size"), [((2, 1, 17, 6), (4, 4)), ((1, 9, 33), (2, None))])
+def test_uneven_windows_wide_and_narrow(shape, size, device, torch):
+    compare_calls(torch, device, lambda f, x: f.adaptive_avg_pool2d(x, size), shape)
+    x = torch.randn(shape, dtype=torch.float64)
+    x[..., 0, 3], x[..., 8, 4] = float("inf"), float("nan")  # these stay in their windows
+    compare_calls(torch, device, lambda f, x: f.adaptive_avg_pool2d(x, (4, 1)), x, twice=False)
+
+
 def test_a_nan_is_found(device, torch):
     x = torch.tensor([[1.0, float("nan"), 3.0, 2.0]])
     compare_calls(torch, device, lambda f, x: f.adaptive_max_pool1d(x, 2), x, twice=False)

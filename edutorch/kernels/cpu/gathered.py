@@ -119,6 +119,21 @@ class Writer:
         mask = ir.Constant(ir.VectorType(LANE, len(from_where)), from_where)
         return self.builder.shuffle_vector(a, b, mask)
 
+    def transpose(self, rows: list[Any]) -> None:
+        """Exchange the rows of a square, as long as a vector, for its columns.
+
+        A square of four squares is transposed by exchanging two of them, then each of the four.
+        """
+        lane = self.vector.count
+        half = lane // 2
+        while half:
+            for i in (i for i in range(lane) if not i & half):
+                a, b = rows[i], rows[i + half]
+                upper = [j + lane - half if j & half else j for j in range(lane)]
+                lower = [j + lane if j & half else j + half for j in range(lane)]
+                rows[i], rows[i + half] = self.pick(a, b, upper), self.pick(a, b, lower)
+            half //= 2
+
 
 def write_product(w: Writer, height: int, width: int, listed: bool) -> Any:
     """Write the product down: the sums in registers, the loop over m, and what becomes of them."""
@@ -207,15 +222,7 @@ def turn(typing, x, x_at, x_step, y, y_at, y_step):
         _, x_at, x_step, _, y_at, y_step = arguments
         lane = w.vector.count
         rows = [w.load(w.pointer(0, x_at, w.times(x_step, i))) for i in range(lane)]
-        # A square of four squares is transposed by exchanging two of them, then each of the four.
-        half = lane // 2
-        while half:
-            for i in (i for i in range(lane) if not i & half):
-                a, b = rows[i], rows[i + half]
-                upper = [j + lane - half if j & half else j for j in range(lane)]
-                lower = [j + lane if j & half else j + half for j in range(lane)]
-                rows[i], rows[i + half] = w.pick(a, b, upper), w.pick(a, b, lower)
-            half //= 2
+        w.transpose(rows)
         for j, row in enumerate(rows):
             w.store(row, w.pointer(3, y_at, w.times(y_step, j)))
         return context.get_dummy_value()

@@ -69,8 +69,11 @@ def pulls(g, x, weight, mean, scale, by_weight, by_bias):
     return shared, stretched
 
 
-def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by_bias):
-    """The gradients, for groups of rows; `by_weight` and `by_bias` have a row for each group."""
+def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by_bias, plain):
+    """The gradients, for groups of rows; `by_weight` and `by_bias` have a row for each group.
+
+    They are left as they are if it is `plain`: with no bias, and 1 for each weight.
+    """
     wide()
     number = x.dtype.type
     rows, n = x.shape
@@ -82,7 +85,10 @@ def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by
             row, given, out = x[r], g[r], back[r]
             mean = number(total(row) / n if centred else 0)
             scale = number(1 / math.sqrt(spread(row, mean) / n + eps))
-            shared, stretched = pulls(given, row, weight, mean, scale, pull, push)
+            if plain:
+                shared, stretched = total(given), dot_centred(given, row, mean) * scale
+            else:
+                shared, stretched = pulls(given, row, weight, mean, scale, pull, push)
             shared, stretched = number(shared / n if centred else 0), number(stretched / n)
             for i in range(n):
                 share = given[i] * weight[i] - shared - (row[i] - mean) * scale * stretched
@@ -220,7 +226,7 @@ def rows_kernel() -> Any:
 @functools.cache
 def rows_back_kernel() -> Any:
     """Compile their gradients."""
-    return compiled(layer_norm_back, TABLE, TABLE, ROW, FLAG, NUMBER, TABLE, TABLE, TABLE)
+    return compiled(layer_norm_back, *[TABLE] * 2, ROW, FLAG, NUMBER, *[TABLE] * 3, FLAG)
 
 
 def rows(
@@ -252,8 +258,8 @@ def rows_back(
     sums = [np.zeros((groups, n), input.dtype) for _ in range(2)]
     tables = [each.reshape(-1, n) for each in (g, input, back)]
     settings = found[0], centred, eps
-    work = 3 * input.size
-    in_parts(rows_back_kernel(), groups, *tables[:2], *settings, tables[2], *sums, work=work)
+    results = tables[2], *sums, weight is None and bias is None
+    in_parts(rows_back_kernel(), groups, *tables[:2], *settings, *results, work=3 * input.size)
     return wanted(back, weight, bias, *(each.sum(0) for each in sums))
 
 

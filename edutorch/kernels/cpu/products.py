@@ -31,6 +31,12 @@ LEAST = 2 * WORTH_A_THREAD * PRODUCTS_A_NUMBER
 LEAST_TURNED, LEAST_TILED = 100_000, 900_000
 """With fewer, a call of NumPy's product takes less time: a bᵀ, which a layer is, and any other."""
 
+LEAST_RESULT = 1200
+"""NumPy's a bᵀ is quick for results with fewer numbers (and fewer than `LEAST_TILED` products)."""
+
+FEW_ROWS = 4
+"""With fewer rows of a, other factors than a transposed one are left to NumPy."""
+
 TALL, LARGE = 512, 1_000_000
 """aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
 
@@ -118,7 +124,7 @@ def cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
 def product() -> Callable[..., Any]:
     """Make the product of two matrices, with a bias for each column if there is one.
 
-    It returns None for what NumPy does best: small products, vectors, other layouts.
+    It returns None for what NumPy does best: small products, one row or column, other layouts.
     """
     by_tiles, by_blas = tiles() if TILED else None, blocks()
     no_bias = {np.dtype(each): np.empty(0, each) for each in ("float32", "float64")}
@@ -127,7 +133,10 @@ def product() -> Callable[..., Any]:
         rows, k = a.shape
         columns = b.shape[1]
         products = rows * columns * k
-        if products < LEAST_TURNED or b.shape[0] != k:
+        if products < LEAST_TURNED or columns == 1 or b.shape[0] != k:
+            return None
+        small = rows * columns <= LEAST_RESULT
+        if products < LEAST_TILED and (small or b.strides[0] != b.itemsize):
             return None
         kind = a.dtype
         if kind is not b.dtype or kind not in no_bias:
@@ -166,8 +175,8 @@ def tiles_are_less(m: int, n: int, k: int, a_turned: bool, b_turned: bool) -> bo
     if a_turned and m >= TALL and n >= TALL:
         return False
     if b_turned:
-        return m >= 2 * ROWS
-    return m >= 4 * ROWS and m * n * k >= LEAST_TILED and n * k < LARGE
+        return m > 1
+    return m >= FEW_ROWS and n * k < LARGE
 
 
 def start(x: Any) -> int:

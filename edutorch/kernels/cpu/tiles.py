@@ -7,7 +7,9 @@ processor's vectors wide, stays in registers from the first term of its sums to 
     y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j]
 
 a is read where it lies, also as a transpose. The columns of b that a tile needs are packed first,
-`STEP` rows without gaps: a panel that stays in the nearest cache while all rows of a go by.
+`STEP` rows without gaps: a panel that stays in the nearest cache while all rows of a go by. Where
+these are few, packing would take as long as the product: then b too is read where it lies, and
+x Wᵀ for a few rows of x is computed as (W xᵀ)ᵀ, for which only the small x is packed.
 
 At the edges of a matrix, places outside it are masked: they are not read, nor written. numba has
 neither vectors nor masks, so this is written in LLVM's own language (see `gathered.py`). Matrices
@@ -32,6 +34,15 @@ __all__ = ["ROWS", "TILED", "combine", "multiply", "panel_width", "room_for"]
 ROWS = 6
 """How many rows of a tile are summed up at once."""
 
+LOW = 2
+"""So many rows are summed up at once where a matrix ends before a tile does."""
+
+HIGH = 12
+"""How many rows a tile of `FEW` vectors has, for which a is not fetched early."""
+
+FEW = 2
+"""a bᵀ of no more rows than so many vectors have places is computed as (b aᵀ)ᵀ."""
+
 FOUR = 2 if BYTES == 32 else 4
 """How many vectors wide a tile is, at most: see `gathered.WIDEST`."""
 
@@ -40,6 +51,10 @@ STEP = 128
 
 AHEAD = 16
 """So many terms before they are needed, numbers of a transposed a are fetched from memory."""
+
+IN_PLACE = 65_536
+"""b is not packed where its first rows, as many as a has, are fewer bytes, gaps between them
+included: each row is read again for six of a, and rows that are far apart are slow to find."""
 
 TILED = BYTES == 64
 """Whether tiles are faster than BLAS: with shorter vectors, its own are as close to the limit."""
@@ -90,11 +105,23 @@ class Placed(Writer):
         where = self.builder.bitcast(pointer, byte)
         self.builder.call(function, [where, number(write), number(3), number(1)])
 
+    def turned(self, x: Any, x_row: Any, high: Any, wide: Any) -> list[Any]:
+        """Return the columns of a square as long and wide as a vector, of which a part is read."""
+        builder, lane = self.builder, self.vector.count
+        none, rows = INDEX(0), []
+        for i in range(lane):
+            real = builder.icmp_signed("<", INDEX(i), high)
+            mask = self.mask(builder.select(real, wide, none))
+            step = builder.select(real, self.times(x_row, i), none)
+            rows.append(self.load_where(mask, self.ahead(x, step)))
+        self.transpose(rows)
+        return rows
 
-def write_tile(w: Placed, rows: int, width: int) -> Any:
+
+def write_tile(w: Placed, rows: int, width: int, early: bool) -> Any:
     """Write a tile down: its beginning, the loop over k, and the result."""
     builder, lane = w.builder, w.vector.count
-    _, high, wide, count, a, a_row, a_step, next, b, s, s_row, y, y_row = w.arguments
+    _, high, wide, count, a, a_row, a_step, next, b, b_row, s, s_row, y, y_row = w.arguments
     a, b, s, y = (w.place(each) for each in (a, b, s, y))
     # Rows below the matrix are computed as its first one again, and not written.
     none = INDEX(0)
@@ -109,18 +136,19 @@ def write_tile(w: Placed, rows: int, width: int) -> Any:
         for v in range(width):
             w.fetch(w.ahead(end, v * lane))
     lines = [w.ahead(a, builder.mul(a_row, t)) for t in steps]
+    masks = [w.mask(wide, v * lane) for v in range(width)]
     with cgutils.for_range(builder, count) as loop:
-        line = w.ahead(b, w.times(loop.index, width * lane))
+        line = w.ahead(b, builder.mul(loop.index, b_row))
         vectors = [w.load(w.ahead(line, v * lane)) for v in range(width)]
         further = builder.mul(loop.index, a_step)
         for each, held in zip(lines, sums, strict=True):
             place = w.ahead(each, further)
-            w.fetch(w.ahead(place, next), 0)
+            if early:
+                w.fetch(w.ahead(place, next), 0)
             number = w.everywhere(builder.load(place))
             for vector, sum in zip(vectors, held, strict=True):
                 term = builder.fmul(number, vector, flags=("contract",))
                 builder.store(builder.fadd(builder.load(sum), term, flags=("contract",)), sum)
-    masks = [w.mask(wide, v * lane) for v in range(width)]
     for t, step, held in zip(real, steps, sums, strict=True):
         with builder.if_then(t):
             begin, end = (w.ahead(x, builder.mul(row, step)) for x, row in ((s, s_row), (y, y_row)))
@@ -131,28 +159,36 @@ def write_tile(w: Placed, rows: int, width: int) -> Any:
     return w.context.get_dummy_value()
 
 
-def tile(rows: int, width: int) -> Callable[..., None]:
-    """Make a tile of so many rows, and so many vectors wide."""
+def tile(rows: int, width: int, early: bool = True) -> Callable[..., None]:
+    """Make a tile of so many rows, and so many vectors wide.
+
+    Args:
+        early: whether a is fetched before it is needed.
+    """
 
     @inside
-    def tiled(typing, like, high, wide, count, a, a_row, a_step, next, b, s, s_row, y, y_row):
+    def tiled(
+        typing, like, high, wide, count, a, a_row, a_step, next, b, b_row, s, s_row, y, y_row
+    ):
         """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < high, j < wide, k < count.
 
         Args:
             like: an array of the matrices' type.
             a_row, a_step: from one i and one k to the next.
             next: how much further the processor reads a, to have it in its cache when it is used.
-            b: packed, the rows as wide as the tile.
+            b_row: from row to row; the numbers of a row lie side by side.
         """
-        return types.void(like, *[Address] * 12), write
+        return types.void(like, *[Address] * 13), write
 
     def write(*given: Any) -> Any:
-        return write_tile(Placed(*given), rows, width)
+        return write_tile(Placed(*given), rows, width, early)
 
     return tiled
 
 
 one_wide, two_wide, four_wide = tile(ROWS, 1), tile(ROWS, 2), tile(ROWS, 4)
+low = tile(LOW, 4)
+high_one, high_two = tile(HIGH, 1, early=False), tile(HIGH, 2, early=False)
 
 
 @inside
@@ -178,29 +214,32 @@ def turn(typing, like, x, x_row, high, wide, y, y_row):
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         w = Placed(context, builder, signature, arguments)
         _, x, x_row, high, wide, y, y_row = arguments
-        lane = w.vector.count
-        x, y = w.place(x), w.place(y)
-        none, rows = INDEX(0), []
-        for i in range(lane):
-            real = builder.icmp_signed("<", INDEX(i), high)
-            mask = w.mask(builder.select(real, wide, none))
-            step = builder.select(real, w.times(x_row, i), none)
-            rows.append(w.load_where(mask, w.ahead(x, step)))
-        # A square of four squares is transposed by exchanging two of them, then each of the four.
-        half = lane // 2
-        while half:
-            for i in (i for i in range(lane) if not i & half):
-                a, b = rows[i], rows[i + half]
-                upper = [j + lane - half if j & half else j for j in range(lane)]
-                lower = [j + lane if j & half else j + half for j in range(lane)]
-                rows[i], rows[i + half] = w.pick(a, b, upper), w.pick(a, b, lower)
-            half //= 2
+        rows = w.turned(w.place(x), x_row, high, wide)
+        y = w.place(y)
         for j, row in enumerate(rows):
             with builder.if_then(builder.icmp_signed("<", INDEX(j), wide)):
                 w.store(row, w.ahead(y, w.times(y_row, j)))
         return context.get_dummy_value()
 
     return types.void(like, *[Address] * 6), write
+
+
+@inside
+def turn_back(typing, like, x, x_row, high, wide, s, s_row, y, y_row):
+    """y[j, i] = s[j, i] + x[i, j] for i < high, j < wide: `turn` for a result, at its edges too."""
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        w = Placed(context, builder, signature, arguments)
+        _, x, x_row, high, wide, s, s_row, y, y_row = arguments
+        rows, mask = w.turned(w.place(x), x_row, high, wide), w.mask(high)
+        s, y = w.place(s), w.place(y)
+        for j, row in enumerate(rows):
+            with builder.if_then(builder.icmp_signed("<", INDEX(j), wide)):
+                begin = w.load_where(mask, w.ahead(s, w.times(s_row, j)))
+                w.store_where(mask, builder.fadd(begin, row), w.ahead(y, w.times(y_row, j)))
+        return context.get_dummy_value()
+
+    return types.void(like, *[Address] * 8), write
 
 
 # The whole product -------------------------------------------------------------------------------
@@ -216,7 +255,7 @@ def panel_width(size):
 def room_for(like):
     """Return what `multiply` needs: zeros to begin with, and room for a panel."""
     width = panel_width(like.itemsize)
-    room = np.empty((STEP + 1) * width + 64, like.dtype)
+    room = np.empty((STEP + 1 + 2 * HIGH) * width + 64, like.dtype)
     room[: width + 64] = 0
     return room
 
@@ -237,6 +276,38 @@ def pack(like, b, b_row, b_step, count, wide, lane, vectors, panel):
 
 
 @njit
+def multiply_few(room, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
+    """The same for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
+    size = room.itemsize
+    lane, most = BYTES // size, panel_width(size)
+    zeros = (room.ctypes.data + 63) // 64 * 64
+    panel, result = zeros + most * size, zeros + (STEP + 1) * most * size
+    vectors = 1 if m <= lane else FEW
+    width, step = vectors * lane, STEP * FOUR // vectors
+    for first in range(0, max(k, 1), step):
+        count = min(step, k - first)
+        pack(room, a + first * a_step * size, a_step, a_row, count, m, lane, vectors, panel)
+        begin, begin_row = (y, y_row) if first else (s, s_row)
+        for j in range(0, n, 4 * HIGH):
+            high = min(4 * HIGH, n - j)
+            for i in range(0, high, HIGH):
+                source, target = b + ((j + i) * b_row + first) * size, result + i * width * size
+                if vectors == 1:
+                    high_one(room, high - i, m, count, source, b_row, 1, 0, panel, width, zeros, 0,
+                             target, width)  # fmt: skip
+                else:
+                    high_two(room, high - i, m, count, source, b_row, 1, 0, panel, width, zeros, 0,
+                             target, width)  # fmt: skip
+            for i in range(0, high, lane):
+                for v in range(0, m, lane):
+                    start, start_row = zeros, 0
+                    if begin:
+                        start, start_row = begin + (v * begin_row + j + i) * size, begin_row
+                    turn_back(room, result + (i * width + v) * size, width, high - i, m - v, start,
+                              start_row, y + (v * y_row + j + i) * size, y_row)  # fmt: skip
+
+
+@njit
 def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_row):
     """y = s + a b, of matrices of the shapes (m, k) and (k, n).
 
@@ -250,7 +321,11 @@ def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_r
     lane = BYTES // size
     zeros = (room.ctypes.data + 63) // 64 * 64
     panel = zeros + panel_width(size) * size
+    if b_step != 1 and m <= FEW * lane:
+        multiply_few(room, m, n, k, a, a_row, a_step, b, b_step, s, s_row, y, y_row)
+        return
     next = ROWS * a_row if a_step == 1 else AHEAD * a_step
+    in_place = b_step == 1 and m * b_row * size < IN_PLACE
     for first in range(0, max(k, 1), STEP):
         count = min(STEP, k - first)
         j = 0
@@ -259,23 +334,31 @@ def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_r
             vectors = 4 if vectors == 3 else vectors
             wide = min(n - j, vectors * lane)
             place = y + j * size
-            pack(room, b + (first * b_row + j * b_step) * size, b_row, b_step, count, wide, lane,
-                 vectors, panel)  # fmt: skip
+            part, part_row = b + (first * b_row + j * b_step) * size, b_row
+            if not in_place or wide < vectors * lane:
+                pack(room, part, b_row, b_step, count, wide, lane, vectors, panel)
+                part, part_row = panel, vectors * lane
             begin, begin_row = (place, y_row) if first else (s + j * size, s_row)
             if not first and s == 0:
                 begin, begin_row = zeros, 0
-            for i in range(0, m, ROWS):
+            i = 0
+            while i < m:
+                rows = LOW if vectors == 4 and m - i < ROWS - 1 else ROWS
                 high, source = m - i, a + (i * a_row + first * a_step) * size
                 start, target = begin + i * begin_row * size, place + i * y_row * size
-                if vectors == 4:
-                    four_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
-                              begin_row, target, y_row)  # fmt: skip
+                if rows == LOW:
+                    low(room, high, wide, count, source, a_row, a_step, next, part, part_row, start,
+                        begin_row, target, y_row)  # fmt: skip
+                elif vectors == 4:
+                    four_wide(room, high, wide, count, source, a_row, a_step, next, part, part_row,
+                              start, begin_row, target, y_row)  # fmt: skip
                 elif vectors == 2:
-                    two_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
-                             begin_row, target, y_row)  # fmt: skip
+                    two_wide(room, high, wide, count, source, a_row, a_step, next, part, part_row,
+                             start, begin_row, target, y_row)  # fmt: skip
                 else:
-                    one_wide(room, high, wide, count, source, a_row, a_step, next, panel, start,
-                             begin_row, target, y_row)  # fmt: skip
+                    one_wide(room, high, wide, count, source, a_row, a_step, next, part, part_row,
+                             start, begin_row, target, y_row)  # fmt: skip
+                i += rows
             j += wide
 
 

@@ -1,0 +1,77 @@
+"""PyTorch in a process of its own, which takes its turn when it is asked to.
+
+Within one process the rivals share more than the machine: PyTorch's threads go on turning round
+for a while after its step is over, and so take from ours; ours tell the C library to keep freed
+memory, and so spare PyTorch what its users pay. Between its turns the other process sleeps.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import multiprocessing
+import os
+from functools import cache
+from typing import Any
+
+from .timing import Work, sample
+from .workloads import CHAIN_WORKLOADS, WORKLOADS, Workload, same
+
+KNOWN = {**WORKLOADS, **CHAIN_WORKLOADS}
+EAGER, CHANNELS_LAST, COMPILED = "PyTorch", "channels last", "torch.compile"
+
+
+def build(torch: Any, workload: Workload, way: str) -> Work:
+    """Return PyTorch's step of a workload, in one of its three ways."""
+    if way == CHANNELS_LAST:
+        return workload.build(torch, lambda each: each.to(memory_format=torch.channels_last))
+    if way == COMPILED:
+        return workload.build(
+            torch, lambda each: torch.compile(each) if isinstance(each, torch.nn.Module) else each
+        )
+    return workload.build(torch, same)
+
+
+class Apart:
+    """The step of a workload, as if it were here: `contest` takes samples of it."""
+
+    def __init__(self, key: str, way: str) -> None:
+        self.key, self.way = key, way
+
+    def __call__(self) -> float:
+        return self.sample(1)
+
+    def sample(self, number: int) -> float:
+        """Let the other process run it that often, and return the seconds it took."""
+        connection = other_process()
+        connection.send((self.key, self.way, number))
+        return connection.recv()
+
+
+@cache
+def other_process() -> Any:
+    """Start the process, which ends with this one."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    context.Process(target=serve, args=(theirs, threads), daemon=True).start()
+    theirs.close()
+    return ours
+
+
+def serve(connection: Any, threads: int) -> None:
+    """Answer with the seconds that each sample took; a new workload takes the place of the last."""
+    torch = importlib.import_module("torch")
+    if threads:
+        torch.set_num_threads(threads)
+    built: dict[tuple[str, str], Work] = {}
+    while True:
+        try:
+            key, way, number = connection.recv()
+        except EOFError:
+            return
+        if (key, way) not in built:
+            built = {known: step for known, step in built.items() if known[0] == key}
+            built[key, way] = build(torch, KNOWN[key], way)
+            gc.freeze()
+        connection.send(sample(built[key, way], number))
