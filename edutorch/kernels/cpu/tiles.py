@@ -245,6 +245,17 @@ def turn_back(typing, like, x, x_row, high, wide, s, s_row, y, y_row):
 # The whole product -------------------------------------------------------------------------------
 
 
+NUMBERS = types.float32, types.float64
+
+
+def steps_of(number: Any, count: int) -> Any:
+    """Return the signature of a function of some room and of addresses and steps.
+
+    Without it there would be one for each mixture of whole numbers, and each is compiled.
+    """
+    return types.void(number[::1], *[Address] * count)
+
+
 @njit
 def panel_width(size):
     """Return how many columns a panel has, for numbers of so many bytes."""
@@ -275,7 +286,7 @@ def pack(like, b, b_row, b_step, count, wide, lane, vectors, panel):
                      panel + (k * width + v) * size, width)  # fmt: skip
 
 
-@njit
+@njit([steps_of(number, 12) for number in NUMBERS], cache=True, nogil=True)
 def multiply_few(room, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
     """The same for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
     size = room.itemsize
@@ -307,7 +318,7 @@ def multiply_few(room, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
                               start_row, y + (v * y_row + j + i) * size, y_row)  # fmt: skip
 
 
-@njit
+@njit([steps_of(number, 13) for number in NUMBERS], cache=True, nogil=True)
 def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_row):
     """y = s + a b, of matrices of the shapes (m, k) and (k, n).
 
@@ -362,7 +373,8 @@ def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_r
             j += wide
 
 
-@njit
+@njit([types.void(Address, *steps_of(number, 11).args, types.boolean) for number in NUMBERS],
+      cache=True, nogil=True)  # fmt: skip
 def combine(at, room, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y_row, more):
     """y = a b, or y += a b with `more`: in tiles, or by BLAS where they are not faster.
 
