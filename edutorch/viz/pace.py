@@ -142,6 +142,8 @@ class Meter:
 
     KEPT = 15
     MOST = 4.0
+    SURE, MOST_YET = 3, 0.02
+    """Of fewer glances none is taken for so many seconds: something else may have come between."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -170,7 +172,10 @@ class Meter:
         took = self._clock() - self._began
         if glanced and self._plain:
             self._glances.append(took - statistics.median(self._plain))
-            return max(own, statistics.median(self._glances))
+            known = len(self._glances) >= self.SURE
+            return max(
+                own, min(statistics.median(self._glances), math.inf if known else self.MOST_YET)
+            )
         if not sampled and not glanced:
             self._plain.append(took)
             return 0.0

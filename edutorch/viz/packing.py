@@ -6,6 +6,7 @@ A row for each node's value, then one for each gradient, then one for each edge.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +104,9 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
 
 def numbers_of_rows(data: Any) -> Any:
     """Return [size, mean, min, max, norm] of each row of a matrix; the norm of bad ones is NaN."""
-    found = FAST(data) if data.size >= FAST.least else None
+    # To load numba for this alone would hold the loop for longer than all glances together.
+    known = data.size >= FAST.least and "numba" in sys.modules
+    found = FAST(data) if known else None
     if found is None:
         found = summary_of_rows(data)
     # Squares of very large or small numbers leave the range, and lose digits before.

@@ -201,3 +201,20 @@ def test_what_a_look_costs_is_how_much_longer_its_step_takes():
     assert step(0.8, True, own=0.1) == pytest.approx(0.3)
     assert step(0.5, True, own=0.1) == 0.1  # never less than its own clock says
     assert step(60, True, own=0.1) == pytest.approx(0.4)  # a step may be long for other reasons
+
+
+def test_one_glance_into_which_something_came_does_not_stop_the_picture():
+    now = [0.0]
+    meter = Meter(lambda: now[0])
+
+    def step(seconds, glanced):
+        meter.begin()
+        now[0] += seconds
+        return meter.end(False, 1e-4, glanced)
+
+    for _ in range(5):
+        step(0.01, False)
+    assert step(0.9, True) <= Meter.MOST_YET  # the first one, while a module was imported
+    for _ in range(5):
+        cost = step(0.012, True)
+    assert cost == pytest.approx(0.002)
