@@ -30,6 +30,7 @@ def graph_of(what: Any) -> Graph | None:
 def snapshot(graph: Graph) -> Snapshot:
     """Return a graph as boxes and arrows: its inputs, constants, functions and results.
 
+    >>> from edutorch import fx
     >>> graph = fx.capture(lambda x: (x * 2).relu(), ones(3)).graph
     >>> print(viz.draw(graph).table())
     node     module  shape      value  gradient  from
