@@ -66,7 +66,7 @@ class Hearing:
         glance = self.recorder.glance
         if modes.follower is not glance:
             switch(modes, follower=glance)
-            self._collect(glance is None)
+            self._collect(glance is None and not self.recorder.sampling)
 
     def _collect(self, garbage: bool) -> None:
         """Let the garbage collector run, or not: a third of a look at a large graph would be its.

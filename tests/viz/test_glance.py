@@ -261,6 +261,27 @@ def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at():
     assert seen[-1] == (False, True)
 
 
+def test_it_is_held_for_a_full_look_right_after_a_glance_too():
+    loop = Loop(mlp)
+    view = settled(loop)
+    assert glanced(view, loop) is not None
+    inner, seen = loop.loss, []
+
+    def loss():
+        seen.append((view._recorder.sampling and current().listeners != (), gc.isenabled()))
+        return inner()
+
+    loop.loss = loss
+    for _ in range(9):
+        view._throttle._next = view._looks._full_due = view._recorder.rest_until = 0.0
+        loop.step()
+    view.__exit__(None, None, None)
+    assert gc.isenabled()
+    looked_at = [garbage for full, garbage in seen if full]
+    assert looked_at
+    assert not any(looked_at)
+
+
 def test_gauges_hear_of_a_glance():
     loop = Loop(mlp)
     view = settled(loop)

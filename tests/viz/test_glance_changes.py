@@ -1,5 +1,9 @@
 """A step that is not the one expected is noticed by a glance, whatever is different."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import edutorch as torch
@@ -88,3 +92,51 @@ def test_a_tensor_where_an_op_was_is_noticed():
     loop.loss = lambda: (made.detach() * weight.sin()).sum() + 0 * weight.exp().sum()
     assert changed(view, loop) is None
     view.__exit__(None, None, None)
+
+
+MANY_ARRAYS = """
+import sys
+import time
+import edutorch as torch
+import edutorch.kernels  # as the first large array does
+from edutorch.viz import live
+from edutorch.viz.fold import Choice
+
+class Page:
+    pictures = 0
+    def show(self, picture, patch, numbers, curves):
+        self.pictures += bool(picture)
+
+start = torch.randn(8, 8, requires_grad=True)
+optimizer = torch.optim.SGD([start], lr=0.0)
+random = torch.Generator().manual_seed(0)
+names = [("tanh", "sin", "abs")[i] for i in torch.randint(3, (160,), generator=random)]
+view = live()
+view._stage.page = Page()
+view._stage.choice = Choice(limit=5000)
+glances = []
+with view:
+    deadline = time.monotonic() + 60
+    while len(glances) < 5 and time.monotonic() < deadline:
+        view._looks._full_due = time.perf_counter() + 1000 * bool(view._stage.page.pictures)
+        view._throttle._next = view._recorder.rest_until = 0.0
+        optimizer.zero_grad()
+        x = start
+        for name in names:
+            x = getattr(x, name)()
+        x.sum().backward()
+        optimizer.step()
+        glimpse = view._recorder.glimpse
+        if glimpse is not None and all(glimpse is not each for each in glances):
+            glances.append(glimpse)
+assert len(glances) == 5
+assert "numba" not in sys.modules
+"""
+
+
+def test_a_glance_loads_no_compiler():
+    env = {**os.environ, "EDUTORCH_KERNELS": "beside"}
+    run = subprocess.run(
+        [sys.executable, "-c", MANY_ARRAYS], env=env, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
