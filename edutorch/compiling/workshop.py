@@ -37,7 +37,7 @@ from numpy import float32, float64, int64
 PLACES = {
     "exp": "mathematics", "log": "mathematics", "tanh": "mathematics", "erf": "mathematics",
     "total": "sums", "wide": "common", "gelu": "curves", "gelu_slope": "curves",
-    "gelu_tanh": "curves", "gelu_tanh_slope": "curves",
+    "gelu_tanh": "curves", "gelu_tanh_slope": "curves", "share_out": "hand_over",
 }  # fmt: skip
 BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
 OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
@@ -117,9 +117,9 @@ def made_with() -> bytes:
     import llvmlite
     import numba
 
-    from ..kernels.cpu import curves, mathematics, rows, sums
+    from ..kernels.cpu import curves, hand_over, mathematics, rows, sums
 
-    files = (curves, mathematics, rows, sums)
+    files = (curves, hand_over, mathematics, rows, sums)
     texts = [Path(str(each.__file__)).read_bytes() for each in files]
     return b"".join([numba.__version__.encode(), llvmlite.__version__.encode(), *texts])
 

@@ -44,12 +44,17 @@ def make_wanted(slot: Slot) -> None:
     wish = os.environ.get("EDUTORCH_KERNELS", "beside")
     if wish == "off" or not available():
         return
-    blas.hold()
-    keep_freed_memory()
+    make_room()
     if wish == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
         compiler.do(partial(make_or_warn, slot))
+
+
+def make_room() -> None:
+    """Have threads and memory as kernels need them: see `backends/blas.py`, `utils/memory.py`."""
+    blas.hold()
+    keep_freed_memory()
 
 
 def make_or_warn(slot: Slot) -> None:
@@ -110,6 +115,7 @@ def warm_up(*, compile: bool = True) -> Iterator[Made]:
         return
     from numba.core.event import install_listener
 
+    make_room()
     for key in KERNELS:
         slot_of(key)  # also of ops that have not run yet
     import_module("..optim", __name__)

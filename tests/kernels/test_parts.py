@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -13,9 +14,14 @@ import pytest
 import edutorch
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-from edutorch.kernels.cpu import parts
+from numba import njit, types
+
+from edutorch.kernels.cpu import hand_over, parts
+from edutorch.kernels.cpu.hand_over import share_out, state_of
 
 ENOUGH = 10 * parts.WORTH_A_THREAD
+LONG = 60
+"""Seconds after which a test gives up waiting."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,40 +29,101 @@ def _four_threads(monkeypatch):
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 4)
 
 
-def noting(seen):
-    """A kernel that notes which rows it was given, and by which thread."""
+def kernel(signature):
+    """Compile a kernel, as all are; not on the disk."""
+    return njit([signature], nogil=True, error_model="numpy")
 
-    def kernel(start, stop, *arguments):
-        time.sleep(0.01)
-        seen.append((start, stop, threading.current_thread().name, *arguments))
 
-    return kernel
+@kernel(types.void(types.uint64, types.uint64, types.int64[::1], types.float64))
+def note(start, stop, seen, more):
+    """Write down at each row where its part began."""
+    first, stop = share_out(start, stop)
+    for row in range(first, stop):
+        seen[row] += np.int64(first + 1) + np.int64(more)
+
+
+@kernel(types.void(types.int64, types.int64, types.int64[::1], types.boolean[::1], types.int64))
+def meet(start, stop, begun, flags, wanted):
+    """Begin, and go on when so many parts have begun."""
+    start, stop = share_out(start, stop)
+    address = begun.ctypes.data
+    begun[1 + start] = 1
+    while state_of(address) < wanted:  # read anew each time; the test counts in begun[0]
+        pass
+    flags[start] = True
+
+
+@kernel(types.void(types.uint64, types.uint64, types.float32[:, ::1], types.boolean[:], types.int8,
+                   types.float32, types.float64[::1], types.int64[:, :]))  # fmt: skip
+def many(start, stop, x, mask, small, half, y, steps):
+    """Arguments of all kinds arrive as they are."""
+    start, stop = share_out(start, stop)
+    for row in range(start, stop):
+        y[row] = x[row, 1] + half * small + (100.0 if mask[row] else 0.0) + steps[row, 1]
+
+
+def alone(start, stop, seen):
+    """A function of Python, which shares nothing."""
+    seen.append((start, stop, threading.current_thread()))
+
+
+def begins(count, work=ENOUGH, more=0.0):
+    """Return where each row's part began."""
+    seen = np.zeros(count, int)
+    parts.in_parts(note, count, seen, more, work=work)
+    return [int(first) - 1 - int(more) for first in seen]
 
 
 @pytest.mark.parametrize("count", [4, 5, 7, 1000])
-def test_each_row_is_done_once(count):
-    seen = []
-    parts.in_parts(noting(seen), count, "more", work=ENOUGH)
-    seen.sort()
-    assert len(seen) == 4
-    assert [row for start, stop, *_ in seen for row in range(start, stop)] == list(range(count))
-    assert {each[3] for each in seen} == {"more"}
+def test_each_row_is_done_once_and_parts_are_even(count):
+    found = begins(count, more=5.0)
+    bounds = [count * part // 4 for part in range(4)]
+    assert found == [max(each for each in bounds if each <= row) for row in range(count)]
+
+
+def test_arguments_of_all_kinds():
+    x = np.arange(80, dtype="f").reshape(40, 2)
+    mask = (np.arange(80) % 3 == 0)[::2]
+    steps = np.arange(160).reshape(40, 4)[:, ::2]
+    y = np.zeros(40)
+    parts.in_parts(many, 40, x, mask, -3, 0.5, y, steps, work=ENOUGH)
+    np.testing.assert_array_equal(y, x[:, 1] - 1.5 + 100 * mask + steps[:, 1])
 
 
 def test_several_threads_do_it():
+    """Four parts meet, which one thread alone could never do."""
+    begun, flags = np.zeros(5, int), np.zeros(4, bool)
+
+    def count():
+        while begun[0] < 4:
+            begun[0] = begun[1:].sum()
+            # One that fell asleep just before leaves its part to the caller, who waits in its own.
+            for each in parts._team.helpers:
+                each.wake()
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    run = threading.Thread(
+        target=parts.in_parts, args=(meet, 4, begun, flags, 4), kwargs={"work": ENOUGH}
+    )
+    run.start()
+    run.join(LONG)
+    counter.join(LONG)
+    assert flags.all()
+
+
+def test_a_kernel_that_shares_nothing_runs_here_part_by_part():
     seen = []
-    parts.in_parts(noting(seen), 4, work=ENOUGH)
-    names = {name for _, _, name in seen}
-    assert threading.current_thread().name in names
-    assert any(name.startswith("edutorch-kernel") for name in names)
+    parts.in_parts(alone, 10, seen, work=ENOUGH)
+    here = threading.current_thread()
+    assert seen == [(0, 2, here), (2, 5, here), (5, 7, here), (7, 10, here)]
 
 
 def test_little_work_stays_where_it_is():
     seen = []
-    parts.in_parts(noting(seen), parts.WORTH_A_THREAD)
-    parts.in_parts(noting(seen), ENOUGH, work=parts.WORTH_A_THREAD)
-    parts.in_parts(noting(seen), 0)
-    assert {name for *_, name in seen} == {threading.current_thread().name}
+    parts.in_parts(alone, parts.WORTH_A_THREAD, seen)
+    parts.in_parts(alone, ENOUGH, seen, work=parts.WORTH_A_THREAD)
+    parts.in_parts(alone, 0, seen)
     assert [each[1] for each in seen] == [parts.WORTH_A_THREAD, ENOUGH, 0]
 
 
@@ -67,136 +134,126 @@ def test_how_many_parts_there_are():
     assert parts.parts_for(0) == parts.parts_for(1) == 1
 
 
-def test_set_num_threads_means_what_it_says(monkeypatch):
-    seen = []
+def test_set_num_threads_means_what_it_says():
     edutorch.set_num_threads(2)
-    parts.in_parts(noting(seen), 100, work=ENOUGH)
+    assert set(begins(100)) == {0, 50}
     edutorch.set_num_threads(1)
-    parts.in_parts(noting(seen), 100, work=ENOUGH)
-    assert len(seen) == 2 + 1
-
-
-def test_a_kernel_may_use_the_pool_itself():
-    seen = []
-
-    def outer(start, stop):
-        parts.in_parts(noting(seen), 8, start, work=ENOUGH)
-
-    parts.in_parts(outer, 8, work=ENOUGH)
-    assert len(seen) == 16
+    assert set(begins(100)) == {0}
+    edutorch.set_num_threads(3)
+    assert set(begins(100)) == {0, 33, 66}
 
 
 def test_threads_of_the_user_may_use_it_at_once():
     results = {}
 
     def work(number):
-        sums = np.zeros(8)
-
-        def kernel(start, stop):
-            for row in range(start, stop):
-                sums[row] += number
-
-        for _ in range(50):
-            parts.in_parts(kernel, 8, work=ENOUGH)
-        results[number] = sums.tolist()
+        results[number] = {tuple(begins(8, more=float(number))) for _ in range(300)}
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
     for each in threads:
         each.start()
     for each in threads:
-        each.join(60)
-    assert results == {number: [50.0 * number] * 8 for number in range(3)}
+        each.join(LONG)
+    assert results == {number: {(0, 0, 2, 2, 4, 4, 6, 6)} for number in range(3)}
+    assert not parts._team.users
 
 
-@pytest.mark.parametrize("bad", [0, 3])
-def test_an_error_comes_out_when_all_have_ended(bad):
-    ended = []
-
-    def kernel(start, stop):
-        if start == bad:
-            raise ZeroDivisionError(f"in row {start}")
-        time.sleep(0.05)
-        ended.append(start)
-
-    with pytest.raises(ZeroDivisionError, match=f"in row {bad}"):
-        parts.in_parts(kernel, 4, work=ENOUGH)
-    before = list(ended)
-    time.sleep(0.1)
-    assert ended == before, "a part was still running"
-    parts.in_parts(noting(ended), 4, work=ENOUGH)  # the pool is as good as before
+def test_helpers_sleep_when_nothing_comes_and_wake_up():
+    begins(8)
+    deadline = time.monotonic() + LONG
+    while not all(each.asleep for each in parts._team.helpers):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    begins(8)
+    deadline = time.monotonic() + LONG
+    while any(each.asleep for each in parts._team.helpers):
+        begins(8)  # one may just have gone to sleep again
+        assert time.monotonic() < deadline
 
 
-def test_ctrl_c_waits_for_the_parts_that_run():
-    begun, ended = [], []
+def test_what_no_helper_begins_the_caller_does(monkeypatch):
+    """Nobody looks into the boxes."""
+    monkeypatch.setattr(parts.Helper, "_serve", lambda self: None)
+    monkeypatch.setattr(parts, "_team", parts.Team())
+    assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
+    assert begins(9)[-1] == 6
 
-    def kernel(start, stop):
-        begun.append(start)
-        if threading.current_thread() is threading.main_thread():
-            while len(begun) < 2:
-                time.sleep(0.001)
+
+def test_a_part_that_takes_long_is_waited_for(monkeypatch):
+    """With no patience at all, the caller sleeps and asks again until the last part has ended."""
+    monkeypatch.setattr(parts, "TURNS", 1)
+    for _ in range(50):
+        assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
+
+
+def test_a_part_that_fails_is_said(monkeypatch):
+    asked = iter([-1, -1, 2])
+    real = parts.finish
+
+    def finish(team, turns):
+        while real(team, 10**6) < 0:
+            pass
+        return next(asked)
+
+    monkeypatch.setattr(parts, "finish", finish)
+    with pytest.raises(RuntimeError, match=r"note: a part of this kernel has failed.*threads\(1\)"):
+        begins(8)
+    monkeypatch.setattr(parts, "finish", real)
+    assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
+
+
+def test_an_error_before_the_first_row_leaves_the_team_free():
+    with pytest.raises(TypeError):
+        parts.in_parts(note, 8, "no array", 0.0, work=ENOUGH)
+    assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
+
+
+def test_ctrl_c_waits_for_the_parts_that_run(monkeypatch):
+    """Whenever it comes while the caller waits, all rows are done before it is raised."""
+    real, seen = parts.finish, np.zeros(8, int)
+    asked = iter([1])
+
+    def finish(team, turns):
+        for _ in asked:
             signal.raise_signal(signal.SIGINT)
-        time.sleep(0.1)
-        ended.append(start)
+        return real(team, turns)
 
+    monkeypatch.setattr(parts, "finish", finish)
     with pytest.raises(KeyboardInterrupt):
-        parts.in_parts(kernel, 2, work=ENOUGH)
-    assert ended == [1], "the part of the other thread had begun, and comes to its end"
-
-
-def test_ctrl_c_while_waiting():
-    ended = []
-
-    def kernel(start, stop):
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.05)
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.1)
-            ended.append(start)
-        else:
-            while not parts._pool.threads or start:
-                time.sleep(0.001)
-            time.sleep(0.03)
-
-    with pytest.raises(KeyboardInterrupt):
-        parts.in_parts(kernel, 2, work=ENOUGH)
-    assert ended == [1]
+        parts.in_parts(note, 8, seen, 0.0, work=ENOUGH)
+    assert (seen > 0).all()
+    assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
 
 
 def test_no_array_stays_in_memory():
-    class Large:
-        pass
-
-    large = Large()
-    seen = weakref.ref(large)
-    parts.in_parts(lambda start, stop, given: None, 4, large, work=ENOUGH)
+    large = np.zeros(8, int)
+    seen, before = weakref.ref(large), sys.getrefcount(large)
+    parts.in_parts(note, 8, large, 0.0, work=ENOUGH)
+    assert sys.getrefcount(large) == before
     del large
     gc.collect()
     assert seen() is None
 
 
 def test_a_forked_process_makes_its_own_threads():
-    parts.in_parts(noting([]), 4, work=ENOUGH)
+    begins(8)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        seen = []
-        parts.in_parts(noting(seen), 4, work=ENOUGH)
-        os.write(writer, str(len(seen)).encode())
+        found = begins(8)
+        os.write(writer, f"{found == [0, 0, 2, 2, 4, 4, 6, 6]}".encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(reader, 10) == b"4"
+    assert os.read(reader, 10) == b"True"
 
 
-@pytest.mark.parametrize("count", [2, 7, 100])
-@pytest.mark.parametrize("threads", [2, 3])
-def test_the_callers_part_may_be_longer(count, threads, monkeypatch):
-    monkeypatch.setattr(parts, "get_num_threads", lambda: threads)
-    done, sizes = np.zeros(count), {}
+def test_too_many_arguments_are_refused_when_a_kernel_is_compiled():
+    def crowded(start, stop, *given):
+        start, stop = share_out(start, stop)
 
-    def kernel(start, stop):
-        done[start:stop] += 1
-        sizes[start] = stop - start
-
-    parts.in_parts(kernel, count, work=500_000, uneven=True)
-    assert (done == 1).all() and len(sizes) == min(count, threads)
-    assert sizes.pop(0) >= max(sizes.values()) + (8 if count == 100 else -1)
+    names = [f"x{i}" for i in range(hand_over.BOX)]
+    scope = {"share_out": share_out}
+    exec(f"def crowded(start, stop, {', '.join(names)}):\n  start, stop = share_out(start, stop)",
+         scope)  # fmt: skip
+    with pytest.raises(ValueError, match="too many arguments for a box"):
+        kernel(types.void(*[types.int64] * (hand_over.BOX + 2)))(scope["crowded"])

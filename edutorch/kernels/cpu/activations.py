@@ -14,6 +14,7 @@ import numpy as np
 
 from . import curves, mathematics
 from .common import ROW, alike, compiled, filled, joined, wide
+from .hand_over import share_out
 from .parts import in_parts
 
 Run = Callable[..., Any]
@@ -23,6 +24,7 @@ def curve_of(formula: Callable[..., Any]) -> Run:
     """Make y = f(x)."""
 
     def curve(start, stop, x, y):
+        start, stop = share_out(start, stop)
         wide()
         for i in range(start, stop):
             y[i] = formula(x[i])
@@ -44,6 +46,7 @@ def slope_of(formula: Callable[..., Any]) -> Run:
     """Make g · f'(x), with f' by the input or by the result of f."""
 
     def slope(start, stop, g, x, y):
+        start, stop = share_out(start, stop)
         wide()
         for i in range(start, stop):
             y[i] = g[i] * formula(x[i])

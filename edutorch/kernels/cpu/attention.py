@@ -21,6 +21,7 @@ from numba import njit
 from .batches import INTEGERS, WHOLE, unbroken
 from .blas import address
 from .common import ROW, compiled, wide
+from .hand_over import share_out
 from .mathematics import CONTRACTED, exp_below
 from .parts import in_parts
 from .products import PRODUCTS_A_NUMBER
@@ -61,6 +62,7 @@ def forward(start, stop, at, scale, q, k, v, y, sizes):
         sizes: l, s, d, e, is_causal, how many queries at a time, and how far it is from row to
             row of q, k, v and y.
     """
+    start, stop = share_out(start, stop)
     wide()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile = sizes[5]
@@ -95,6 +97,7 @@ def to_scores(weights, flow, rows, columns, scale):
 
 def backward(start, stop, at, scale, g, q, k, v, at_q, at_k, at_v, sizes):
     """The gradients of some of the heads. Arguments as above; the rows' steps are of all seven."""
+    start, stop = share_out(start, stop)
     wide()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
     tile = sizes[5]
@@ -173,7 +176,7 @@ def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any)
     work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_A_NUMBER
     found = (places(each) for each in arrays)
     in_parts(
-        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work, uneven=True
+        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work
     )  # fmt: skip
 
 

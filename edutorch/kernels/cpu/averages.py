@@ -15,6 +15,7 @@ from ...nn.functional.windows import Windows
 from .common import wide
 from .conv_parts import SIZE, alike, compiled, read
 from .gathered import copy
+from .hand_over import share_out
 from .parts import in_parts
 from .pooling import WINDOW, flat, out_of_frame, place_of, planes_at
 
@@ -38,6 +39,7 @@ def averages(
     start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, divisor, y,
 ):  # fmt: skip
     """Compute `avg_pool` for some planes. `divisor` has a number for each place of a plane."""
+    start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     framed = np.zeros(1 if bare else together * plane, y.dtype)
     one, other = np.empty(together * plane, y.dtype), np.empty(together * plane, y.dtype)
@@ -68,6 +70,7 @@ def shares(
     start, stop, g, together, sizes, outer, before, bare, kernel, steps, places, many, divisor, y,
 ):  # fmt: skip
     """Compute `avg_spread` for some planes."""
+    start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     one, other = np.empty(plane, y.dtype), np.empty(plane, y.dtype)
     for each in range(start, stop):

@@ -18,6 +18,7 @@ from numba import types
 
 from .blas import address, gemm
 from .common import ROW, compiled
+from .hand_over import share_out
 from .parts import in_parts
 from .products import PRODUCTS_A_NUMBER, layout, product, rows
 from .tiles import ROWS, TILED, multiply, room_for
@@ -47,6 +48,7 @@ def each(start, stop, at, sizes, a, b, c):
             it is transposed, from row to row, and the bytes from matrix to matrix by each axis.
         a, b: addresses.
     """
+    start, stop = share_out(start, stop)
     m, n, k, _, second, third = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     one, none = c.dtype.type(1), c.dtype.type(0)
     a_turned, b_turned = sizes[6] != 0, sizes[11] != 0

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from .common import wide
+from .hand_over import share_out
 
 BAND = 128
 """So many columns at a time."""
@@ -38,6 +39,7 @@ def moments(x, at, mean, variance):
 
 def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
     """y = (x - mean) / √(variance + ε) · weight + bias of each column; start, stop count bands."""
+    start, stop = share_out(start, stop)
     wide()
     n, c = x.shape
     factor = np.empty(BAND, x.dtype)
@@ -56,6 +58,7 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
 
 def batch_norm_back(start, stop, g, x, weight, eps, back, by_weight, by_bias):
     """The gradients of each column."""
+    start, stop = share_out(start, stop)
     wide()
     n, c = x.shape
     means, scales = np.empty(BAND, x.dtype), np.empty(BAND, x.dtype)

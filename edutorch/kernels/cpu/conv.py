@@ -42,6 +42,7 @@ from .conv_parts import (
 from .conv_plan import Plan, plan_of_response, plans_of_spread
 from .conv_strips import Strips, strips_are_less
 from .gathered import SIX, WIDEST, copy, lanes
+from .hand_over import share_out
 from .parts import in_parts
 from .winograd import pays
 from .winograd import responding as bending
@@ -63,6 +64,7 @@ def pack(
     Rows from `start` to `stop` are stretches of STEP taps. Either the channels of the result are
     side by side in `weight`, or all its taps are.
     """
+    start, stop = share_out(start, stop)
     taps = len(table)
     square = room(lane * lane, packed)
     for block in range(start, stop):
@@ -126,6 +128,7 @@ def sweep(
         share: so many channels of a group at a time: with few tiles, threads share them out.
         y_plane: how many numbers a channel of the result has.
     """
+    start, stop = share_out(start, stop)
     shares, plane = (wide + share - 1) // share, outer[0] * outer[1] * outer[2]
     framed = cleared(1 if bare else images * channels * plane, y)
     sums, square = room((tile + SIX) * WIDEST * lane, y), room(lane * lane, y)

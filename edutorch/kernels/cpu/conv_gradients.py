@@ -36,6 +36,7 @@ from .conv_parts import (
 from .conv_plan import Plan, plan_of_response
 from .conv_strips import Dots, dots_are_less
 from .gathered import SIX, lanes
+from .hand_over import share_out
 from .parts import in_parts, parts_for
 from .sums import total
 from .winograd import pays
@@ -76,6 +77,7 @@ def tally(
         sums: for each part, group and block of channels that are summed up together, a row for
             each tap, rounded up to SIX taps.
     """
+    start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     framed = cleared(1 if bare else images * channels * plane, g)
     answer = cleared(AT_HAND * wide, g)
@@ -108,6 +110,7 @@ def tally(
 
 def finish(start, stop, sums, parts, groups, taps, count, wide, lane, y):
     """Add the parts and transpose: y is (o, taps). Rows are blocks of a vector's length of taps."""
+    start, stop = share_out(start, stop)
     rows = (taps + SIX - 1) // SIX * SIX
     square = np.empty(lane * lane, y.dtype)
     for block in range(start, stop):
@@ -199,6 +202,7 @@ def conv_weight() -> Callable[..., Any]:
 
 def channel_totals(start, stop, g, n, places, y):
     """y = the sum over images and places for some channels; g is (n, len(y), places)."""
+    start, stop = share_out(start, stop)
     common.wide()
     for channel in range(start, stop):
         sum = 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit, types
 
 from .gathered import WIDEST, copy, four_wide, lanes, move, one_wide, turn, two_wide
+from .hand_over import share_out
 from .parts import in_parts
 
 __all__ = [
@@ -133,6 +134,7 @@ def channels_last(start, stop, x, channels, plane, lane, y):
 
     Rows from `start` to `stop` are vectors of channels of one image, as many as it has.
     """
+    start, stop = share_out(start, stop)
     square = room(lane * lane, y)
     parts = (channels + lane - 1) // lane
     for each in range(start, stop):

@@ -28,6 +28,7 @@ from .conv_parts import (
 )
 from .conv_plan import Plan, with_spare
 from .gathered import SIX, WIDEST, alone, copy, lanes, listed
+from .hand_over import share_out
 from .parts import in_parts, parts_for
 from .sums import dot
 
@@ -68,6 +69,7 @@ def strips(
         length: from the first place to the last one.
         strip: how many places are computed together.
     """
+    start, stop = share_out(start, stop)
     blocks, begin = (length + strip - 1) // strip, positions[0]
     row, broad = blocks * strip, 2 * strip
     framed = cleared(channels * outer[0] * outer[1] * outer[2] + broad, y)
@@ -139,6 +141,7 @@ def dots(
     length, g, count, groups, parts, sums,
 ):  # fmt: skip
     """Add up some parts of the images, each in a place of its own: sums is (parts, o, taps)."""
+    start, stop = share_out(start, stop)
     wide()
     framed = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
     answer, begin = np.zeros(length, g.dtype), positions[0]

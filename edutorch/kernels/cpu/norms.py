@@ -22,6 +22,7 @@ from numba import njit
 
 from . import columns
 from .common import BLOCKS, FLAG, NUMBER, ROW, TABLE, WHOLE, alike, compiled, filled, wide
+from .hand_over import share_out
 from .parts import in_parts
 from .sums import BLOCK, REORDERED, dot_centred, spread, total
 
@@ -33,6 +34,7 @@ Run = Callable[..., Any]
 
 def layer_norm(start, stop, x, weight, bias, centred, eps, y):
     """y = (x - mean) / √(variance + ε) · weight + bias of each row; in RMS norm, 0 is the mean."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     for r in range(start, stop):
@@ -74,6 +76,7 @@ def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by
 
     They are left as they are if it is `plain`: with no bias, and 1 for each weight.
     """
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     rows, n = x.shape
@@ -100,6 +103,7 @@ def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by
 
 def group_norm(start, stop, x, weight, bias, size, eps, y):
     """y = (x - mean) / √(variance + ε) · weight + bias; each `size` numbers are one channel."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     channels = x.shape[1] // size
@@ -117,6 +121,7 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
 
 def group_norm_back(start, stop, g, x, weight, size, eps, back, by_weight, by_bias):
     """The gradients; `by_weight` and `by_bias` have a row for each group of each sample."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     channels = x.shape[1] // size
@@ -159,6 +164,7 @@ def moments(x, channel):
 
 def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
     """y = (x - mean) / √(variance + ε) · weight + bias of each channel."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     for channel in range(start, stop):
@@ -174,6 +180,7 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
 
 def batch_norm_back(start, stop, g, x, weight, eps, back, by_weight, by_bias):
     """The gradients of each channel."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     count = x.shape[0] * x.shape[2]

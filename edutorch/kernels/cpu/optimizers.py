@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from .hand_over import share_out
 from .parts import in_parts
 from .tensors import common_count, numbers_of, tensor_of
 
@@ -67,6 +68,7 @@ def adam() -> Callable[..., None]:
     """Make the step of `optim.Adam` and `optim.AdamW`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         decay, pull, one, beta2, other, eps, rate, amsgrad = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -92,6 +94,7 @@ def sgd() -> Callable[..., None]:
     """Make the step of `optim.SGD`; with a momentum from its second step on."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         pull, momentum, fresh, nesterov, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -112,6 +115,7 @@ def rmsprop() -> Callable[..., None]:
     """Make the step of `optim.RMSprop`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         pull, alpha, other, eps, momentum, centered, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -144,6 +148,7 @@ def adagrad() -> Callable[..., None]:
     """Make the step of `optim.Adagrad`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         pull, eps, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -162,6 +167,7 @@ def nadam() -> Callable[..., None]:
     """Make the step of `optim.NAdam`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         decay, pull, one, beta2, other, now, ahead, correction, eps, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -182,6 +188,7 @@ def radam() -> Callable[..., None]:
     """Make the step of `optim.RAdam`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         decay, pull, one, beta2, other, correction, sure, eps, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -205,6 +212,7 @@ def adadelta() -> Callable[..., None]:
     """Make the step of `optim.Adadelta`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         pull, rho, other, eps, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:
@@ -225,6 +233,7 @@ def adamax() -> Callable[..., None]:
     """Make the step of `optim.Adamax`."""
 
     def step(start, stop, ends, table, settings):
+        start, stop = share_out(start, stop)
         pull, one, beta2, eps, rate = settings
         tensor = tensor_of(start, ends)
         while start < stop:

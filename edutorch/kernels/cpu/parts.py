@@ -1,154 +1,140 @@
 """One pool of threads for all kernels: large work is cut into as many parts as there are threads.
 
-A kernel lets Python's lock go while it runs, so plain threads are enough. They wait without
-turning round and round, so they are in nobody's way: not in that of BLAS, nor of another pool.
-
-A part belongs to nobody until somebody claims it. Whoever calls begins at the front, the pool's
-threads come in from the back; a thread that is late, because the machine is busy, finds nothing
-left to do. So no one ever waits for a part that has not begun: kernels may be called from several
-threads at once, and from inside each other.
+How a part gets from a kernel to a thread is in `hand_over.py`. Here is who helps: threads that
+stay awake for about a millisecond after each part, and then sleep until a kernel wants them again.
+So in a loop of training they are there at once, and a program that does something else has the
+machine for itself.
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-from ...settings import get_num_threads
+import numpy as np
 
-WORTH_A_THREAD = 65_536
+from ...settings import get_num_threads
+from .hand_over import BOX, TEAM, finish, serve
+
+WORTH_A_THREAD = 16_384
 """With fewer numbers, handing them to another thread takes longer than computing them."""
 
-LATE = 50_000
-"""So many numbers a thread could compute while it wakes up."""
+TURNS = 25_000
+"""How often a thread looks into its box before it sleeps: 1 ms, at about 40 ns each."""
+
+NAP = 50e-6
+"""So many seconds a caller sleeps that has waited for as many turns: a core may be missing."""
+
+CACHE_LINE = 64
 
 
-class Job:
-    """A call of a kernel, cut into parts.
+class Helper:
+    """A thread that does parts of kernels.
 
     Attributes:
-        more: how many rows the first part has more than the others.
-        claims: who does which part. The first to enter itself has it, and Python's lock sees to
-            it that there is one first; so Ctrl-C between two lines leaves nothing undecided.
-        ended: what became of the parts that others did: None or an error.
-        bell: rung after each of them.
+        box: the address of its box.
+        asleep: whether it has to be woken up.
     """
 
-    __slots__ = ("arguments", "bell", "claims", "count", "ended", "kernel", "more", "parts")
+    def __init__(self, name: str) -> None:
+        self._memory = np.zeros(BOX + CACHE_LINE // 8, np.int64)
+        start = self._memory.ctypes.data
+        self.box = start + -start % CACHE_LINE
+        self.asleep = False
+        self._bell = threading.Semaphore(0)
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
 
-    def __init__(
-        self, kernel: Callable[..., None], count: int, parts: int, arguments: Any, more: int = 0
-    ) -> None:
-        self.kernel, self.count, self.parts, self.arguments = kernel, count, parts, arguments
-        self.more = more
-        self.claims: dict[int, object] = {}
-        self.ended: list[BaseException | None] = []
-        self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+    def _serve(self) -> None:
+        while True:
+            serve(self.box, TURNS)
+            self.asleep = True
+            # What was put into the box before this was said, whoever put it there will do.
+            self._bell.acquire()
 
-    def run(self, part: int) -> None:
-        """Do one part."""
-        shared = self.count - self.more
-        start, stop = (self.more + shared * each // self.parts for each in (part, part + 1))
-        self.kernel(start if part else 0, stop, *self.arguments)
+    def wake(self) -> None:
+        """Have it look into its box again."""
+        self.asleep = False
+        self._bell.release()
 
-    def help(self) -> None:
-        """Do the parts that nobody has claimed, the last one first: a thread of the pool."""
-        me = object()
-        for part in range(self.parts - 1, 0, -1):
-            if self.claims.setdefault(part, me) is not me:
-                continue
-            error = None
-            try:
-                self.run(part)
-            except BaseException as caught:  # noqa: BLE001 (raised where the result is wanted)
-                error = caught
-            self.ended.append(error)
-            self.bell.put(None)
 
-    def do(self) -> None:
-        """Do the parts that nobody has claimed, the first one first, and wait for the others."""
-        me = object()
+class Team:
+    """Threads that help with one kernel at a time.
+
+    Attributes:
+        users: who has them. The first to enter itself does, and Python's lock sees to it that there
+            is one first; so Ctrl-C between two lines leaves nothing undecided.
+    """
+
+    def __init__(self) -> None:
+        self.users: dict[str, object] = {}
+        self.helpers: list[Helper] = []
+        self._words = np.zeros(1, np.int64)
+        self._address = 0
+
+    def call(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
+        """Do all parts of a kernel, and come back when nobody writes any more."""
+        while len(self.helpers) < parts - 1:
+            self.helpers.append(Helper(f"edutorch-kernel-{len(self.helpers) + 1}"))
+            self._words = np.array([0, *(each.box for each in self.helpers)])
+            self._address = self._words.ctypes.data
+        self._words[0] = parts
+        for each in self.helpers[: parts - 1]:
+            if each.asleep:
+                each.wake()
         try:
-            for part in range(self.parts):
-                if self.claims.setdefault(part, me) is me:
-                    self.run(part)
+            kernel(TEAM + self._address, count, *arguments)
         finally:
-            self.wait(me)
-            self.arguments = ()  # a late thread still has this job, and must not keep the arrays
-        for error in self.ended:
-            if error is not None:
-                raise error
+            failed = self._wait()
+        if failed:
+            raise RuntimeError(
+                f"{kernel.__name__}: a part of this kernel has failed in another thread; "
+                "after set_num_threads(1) the error itself is raised"
+            )
 
-    def wait(self, me: object) -> None:
-        """Wait until nobody writes any more, Ctrl-C or not: the arrays may be taken back then."""
-        parts = range(self.parts)
-        # After an error, what nobody began is claimed here, and never done.
-        others = sum(self.claims.setdefault(part, me) is not me for part in parts)
+    def _wait(self) -> int:
+        """Wait for all parts, Ctrl-C or not: the arrays may be taken back then."""
         interrupt = None
-        while len(self.ended) < others:
+        while True:
             try:
-                self.bell.get()
+                failed = finish(self._address, TURNS)
+                if failed >= 0:
+                    break
+                time.sleep(NAP)
             except BaseException as error:  # noqa: BLE001 (raised again, a moment later)
                 interrupt = error
         if interrupt is not None:
             raise interrupt
-
-
-class Pool:
-    """Threads that wait for jobs."""
-
-    def __init__(self) -> None:
-        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self.lock = threading.Lock()
-        self.threads = 0
-
-    def call(self, job: Job, helpers: int) -> None:
-        """Have a job done by this thread and as many others."""
-        if self.threads < helpers:
-            self.grow(helpers)
-        for _ in range(helpers):
-            self.jobs.put(job)
-
-    def grow(self, threads: int) -> None:
-        """Start the threads that are missing."""
-        with self.lock:
-            while self.threads < threads:
-                self.threads += 1
-                name = f"edutorch-kernel-{self.threads}"
-                threading.Thread(target=serve, args=(self.jobs,), name=name, daemon=True).start()
-
-
-def serve(jobs: queue.SimpleQueue[Job]) -> None:
-    """Help with one job after the other."""
-    while True:
-        jobs.get().help()  # no variable keeps the job: its arrays would stay in memory
+        return failed
 
 
 def in_parts(
-    kernel: Callable[..., None],
-    count: int,
-    *arguments: Any,
-    work: int | None = None,
-    uneven: bool = False,
+    kernel: Callable[..., None], count: int, *arguments: Any, work: int | None = None
 ) -> None:
     """Call `kernel(start, stop, *arguments)` for the rows from 0 to `count`, by all threads.
 
     Args:
+        kernel: begins with `start, stop = share_out(start, stop)`; another one is called by this
+            thread alone, part by part.
         work: how many numbers are touched; as many as rows if it is not said.
-        uneven: whether the caller's part may be longer. It begins at once, the others when they
-            have woken up, and it need not be woken up again if it is the last one to end.
     """
     parts = parts_for(count, work)
     if parts == 1:
         kernel(0, count, *arguments)
         return
-    more = count * LATE // (work or count) if uneven else 0
-    job = Job(kernel, count, parts, arguments, more)
-    _pool.call(job, parts - 1)
-    job.do()
+    me, team = object(), _team
+    try:
+        shares = "share_out" in kernel.__code__.co_names
+        if shares and team.users.setdefault("now", me) is me:
+            team.call(kernel, count, parts, arguments)
+        else:  # the team is at work for another thread of the user's
+            for part in range(parts):
+                kernel(count * part // parts, count * (part + 1) // parts, *arguments)
+    finally:
+        if team.users.get("now") is me:
+            team.users.clear()
 
 
 def parts_for(count: int, work: int | None = None) -> int:
@@ -163,13 +149,13 @@ def parts_for(count: int, work: int | None = None) -> int:
     return max(1, min(get_num_threads(), count, touched // WORTH_A_THREAD))
 
 
-_pool = Pool()
+_team = Team()
 
 
 def forget() -> None:
     """Begin anew in a forked process, which has none of the threads."""
-    global _pool
-    _pool = Pool()
+    global _team
+    _team = Team()
 
 
 if hasattr(os, "register_at_fork"):

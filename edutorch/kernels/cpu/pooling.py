@@ -22,6 +22,7 @@ from .common import wide
 from .conv_parts import LIST, SIZE, SIZES, alike, compiled, put_into_frame, read
 from .conv_plan import Frame, framed, grid, strides_of
 from .gathered import copy
+from .hand_over import share_out
 from .parts import in_parts
 
 __all__ = ["max_pool", "max_pool_input", "winning_tap"]
@@ -91,6 +92,7 @@ def largest(
     start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, y,
 ):  # fmt: skip
     """Compute `max_pool` for some planes."""
+    start, stop = share_out(start, stop)
     wide()
     plane = outer[0] * outer[1] * outer[2]
     framed = np.full(1 if bare else together * plane, -np.inf, y.dtype)
@@ -142,6 +144,7 @@ def winners(
     start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, won,
 ):  # fmt: skip
     """Compute `winning_tap` for some planes. Where there is NaN, it is the last one."""
+    start, stop = share_out(start, stop)
     wide()
     plane, last = outer[0] * outer[1] * outer[2], kernel[0] * kernel[1] * kernel[2] - 1
     framed = np.full(1 if bare else together * plane, -np.inf, x.dtype)
@@ -175,6 +178,7 @@ def back(
     Args:
         offsets: for each tap, how far it is in a plane from the first one.
     """
+    start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     framed = np.empty(1 if bare else plane, y.dtype)
     for each in range(start, stop):

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit, types
 
 from .blas import address, gemm
+from .hand_over import share_out
 from .parts import WORTH_A_THREAD, in_parts, parts_for
 from .tiles import ROWS, TILED, multiply, panel_width, room_for
 
@@ -43,6 +44,7 @@ TALL, LARGE = 512, 1_000_000
 
 def tiled(start, stop, by_rows, a, b, bias, y):
     """Compute some rows (or columns) of y = bias + a b in tiles."""
+    start, stop = share_out(start, stop)
     top, bottom, left, right = 0, y.shape[0], 0, y.shape[1]
     size, width = y.itemsize, panel_width(y.itemsize)
     if by_rows:
@@ -61,6 +63,7 @@ def tiled(start, stop, by_rows, a, b, bias, y):
 
 def block(start, stop, at, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c):
     """Compute some rows (or columns) of c: bias + op(a) op(b)."""
+    start, stop = share_out(start, stop)
     top, bottom, left, right = 0, c.shape[0], 0, c.shape[1]
     if by_rows:
         top, bottom = start * BLOCK, min(stop * BLOCK, bottom)
@@ -110,8 +113,7 @@ def cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
     """Return whether to cut a product in tiles along its rows, and how many units there are.
 
     Cut along the rows, each part has to pack all of b, which takes as long as two rows of tiles.
-    Cut along the columns, an incomplete panel is a whole unit for whoever gets it, and units are so
-    few that the caller cannot have a longer part (see `in_parts`).
+    Cut along the columns, an incomplete panel is a whole unit for whoever gets it.
     """
     down, across = -(-rows // ROWS), -(-columns // width)
     by_rows = (-(-down // threads) + 2) * columns / width
@@ -153,7 +155,7 @@ def product() -> Callable[..., Any]:
             y = np.empty((rows, columns), kind) if out is None else out
             width = panel_width.py_func(kind.itemsize)
             by_rows, units = cut(rows, columns, width, parts_for(products, work))
-            in_parts(by_tiles, units, by_rows, a, b, bias, y, work=work, uneven=True)
+            in_parts(by_tiles, units, by_rows, a, b, bias, y, work=work)
             return y
         at, units = address(kind), -(-max(rows, columns) // BLOCK)
         if at is None or products < LEAST or min(rows, columns) < BLOCK // 2:

@@ -20,6 +20,7 @@ from numba import njit
 
 from .batches import WHOLE
 from .common import ROW, alike, compiled, wide
+from .hand_over import share_out
 from .mathematics import CONTRACTED, Kind, exp, mathematical, tanh
 from .parts import in_parts
 
@@ -139,6 +140,7 @@ def lstm_gates() -> Callable[..., Any]:
     """Make `lstm_gates`: (n, 4 k) and (n, k) to (2, n, k)."""
 
     def step(start, stop, x, c, y, n, k):
+        start, stop = share_out(start, stop)
         wide()
         s = np.zeros(TABLE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -168,6 +170,7 @@ def lstm_gates_together() -> Callable[..., Any]:
     """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
     def step(start, stop, g, x, c, at_x, at_c, n, k):
+        start, stop = share_out(start, stop)
         wide()
         s = np.zeros(TABLE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -200,6 +203,7 @@ def gru_gates() -> Callable[..., Any]:
     """Make `gru_gates`: (n, 3 k), (n, 3 k) and (n, k) to (n, k)."""
 
     def step(start, stop, x, hidden, h, y, k):
+        start, stop = share_out(start, stop)
         wide()
         s = np.zeros(TABLE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
@@ -229,6 +233,7 @@ def gru_gates_together() -> Callable[..., Any]:
     """Make the rule of `gru_gates`: the gradients of x, hidden and h."""
 
     def step(start, stop, g, x, hidden, h, at_x, at_hidden, at_h, k):
+        start, stop = share_out(start, stop)
         wide()
         s = np.zeros(TABLE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .common import DOUBLES, FLAG, ROW, TABLE, alike, compiled, wide
+from .hand_over import share_out
 from .parts import in_parts
 from .sums import highest, spread, total
 
@@ -29,6 +30,7 @@ PIECE = 65_536
 
 def pieces(start, stop, x, centres, distances, found):
     """Σ x or Σ (x - centre)² of each piece; `found` has a row for each row of x."""
+    start, stop = share_out(start, stop)
     wide()
     count = found.shape[1]
     for each in range(start, stop):
@@ -39,6 +41,7 @@ def pieces(start, stop, x, centres, distances, found):
 
 def peaks(start, stop, x, y):
     """The largest number of each row, NaN if there is one."""
+    start, stop = share_out(start, stop)
     wide()
     for r in range(start, stop):
         y[r] = highest(x[r])

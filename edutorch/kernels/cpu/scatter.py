@@ -15,6 +15,7 @@ import numpy as np
 
 from .batches import INTEGERS, WHOLE
 from .common import ROW, alike, compiled
+from .hand_over import share_out
 from .parts import in_parts
 
 __all__ = ["add_at"]
@@ -25,6 +26,7 @@ COLUMNS = 16
 
 def add_rows(start, stop, target, places, values, inner):
     """target[places[i]] += values[i], in some of the columns of rows that are `inner` long."""
+    start, stop = share_out(start, stop)
     left, right = np.int64(start) * COLUMNS, min(np.int64(stop) * COLUMNS, inner)
     for i in range(places.size):
         at = places[i] * inner
@@ -35,6 +37,7 @@ def add_rows(start, stop, target, places, values, inner):
 
 def add_numbers(start, stop, target, places, values):
     """The same for rows of one number."""
+    start, stop = share_out(start, stop)
     for i in range(start, stop):
         target[places[i]] += values[i]
 

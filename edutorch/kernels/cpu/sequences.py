@@ -18,6 +18,7 @@ from numba import njit
 from .batches import WHOLE
 from .blas import address, gemm
 from .common import ROW, alike, compiled, wide
+from .hand_over import share_out
 from .mathematics import CONTRACTED, tanh
 from .parts import in_parts
 from .products import product, rows
@@ -97,6 +98,7 @@ def lstm_sequence() -> Callable[..., Any]:
     """Make `lstm_sequence`: the states after each time, (2, t, n, k), and the gates' inputs."""
 
     def walk(start, stop, blas, x, h, c, across, y, gates, times, n, k, reverse):
+        start, stop = share_out(start, stop)
         wide()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state, held = part(h, first * k, rows * k), part(c, first * k, rows * k)
@@ -138,6 +140,7 @@ def lstm_sequence_together() -> Callable[..., Any]:
     """Make the rule of `lstm_sequence`: the gradients of x, h, c and weight."""
 
     def walk(start, stop, blas, g, y, gates, h, c, weight, at_x, at_h, at_c, times, n, k, reverse):
+        start, stop = share_out(start, stop)
         wide()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         flow, kept = at_h[first * k : (first + rows) * k], at_c[first * k : (first + rows) * k]
@@ -208,6 +211,7 @@ def gru_sequence() -> Callable[..., Any]:
     """Make `gru_sequence`: the state after each time, (t, n, k)."""
 
     def walk(start, stop, blas, x, h, across, bias, y, times, n, k, reverse):
+        start, stop = share_out(start, stop)
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state = part(h, first * k, rows * k)
         hidden = np.empty(rows * 3 * k, x.dtype)
@@ -254,6 +258,7 @@ def gru_sequence_together() -> Callable[..., Any]:
         start, stop, blas, g, y, x, h, weight, across, bias, at_x, at_hidden, at_h, times, n, k,
         reverse,
     ):  # fmt: skip
+        start, stop = share_out(start, stop)
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         flow = at_h[first * k : (first + rows) * k]
         wide()
@@ -309,6 +314,7 @@ def rnn_sequence() -> Callable[..., Any]:
     """Make `rnn_sequence`: the state after each time, (t, n, k)."""
 
     def walk(start, stop, blas, x, h, across, y, times, n, k, by_tanh, reverse):
+        start, stop = share_out(start, stop)
         wide()
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         state = h[first * k : (first + rows) * k]
@@ -346,6 +352,7 @@ def rnn_sequence_together() -> Callable[..., Any]:
     """Make the rule of `rnn_sequence`: the gradients of x, h and weight."""
 
     def walk(start, stop, blas, g, y, weight, at_x, at_h, times, n, k, by_tanh, reverse):
+        start, stop = share_out(start, stop)
         first, rows = np.int64(start), np.int64(stop) - np.int64(start)
         flow = at_h[first * k : (first + rows) * k]
         zero = y.dtype.type(0)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .common import BLOCKS, FLAG, TABLE, alike, compiled, filled, outside_in, wide
+from .hand_over import share_out
 from .mathematics import exp_below
 from .parts import in_parts
 from .sums import dot, largest, total
@@ -32,6 +33,7 @@ COLUMNS = 512
 
 def softmax_rows(start, stop, x, y):
     """y = exp(x - peak) / Σ exp(x - peak) of each row."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     for r in range(start, stop):
@@ -46,6 +48,7 @@ def softmax_rows(start, stop, x, y):
 
 def log_softmax_rows(start, stop, x, y):
     """y = x - peak - log Σ exp(x - peak) of each row."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     for r in range(start, stop):
@@ -60,6 +63,7 @@ def log_softmax_rows(start, stop, x, y):
 
 def softmax_rows_back(start, stop, g, y, back):
     """y · (g - Σ g·y) of each row."""
+    start, stop = share_out(start, stop)
     wide()
     number = y.dtype.type
     for r in range(start, stop):
@@ -71,6 +75,7 @@ def softmax_rows_back(start, stop, g, y, back):
 
 def log_softmax_rows_back(start, stop, g, y, back):
     """g - exp(y) · Σ g of each row."""
+    start, stop = share_out(start, stop)
     wide()
     number = y.dtype.type
     for r in range(start, stop):
@@ -85,6 +90,7 @@ def log_softmax_rows_back(start, stop, g, y, back):
 
 def softmax_columns(start, stop, x, y, logarithm):
     """The same of each column of blocks (outer, n, inner), for `COLUMNS` of them at a time."""
+    start, stop = share_out(start, stop)
     wide()
     number = x.dtype.type
     n, inner = x.shape[1], x.shape[2]
@@ -121,6 +127,7 @@ def softmax_columns(start, stop, x, y, logarithm):
 
 def softmax_columns_back(start, stop, g, y, back, logarithm):
     """The derivative, for blocks (outer, n, inner)."""
+    start, stop = share_out(start, stop)
     wide()
     n, inner = y.shape[1], y.shape[2]
     bands = (inner + COLUMNS - 1) // COLUMNS

@@ -386,7 +386,11 @@ def combine(at, room, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y_row, mor
                  y_row)  # fmt: skip
     else:
         one = room.dtype.type(1)
+        # The step to the next row means nothing where there is one row, but BLAS wants it wide.
+        lda, ldb = max(a_row, k) if a_step == 1 else max(a_step, m), max(b_row, n)
+        if b_step != 1:
+            ldb = max(b_step, k)
         gemm(
-            at, a_step != 1, b_step != 1, m, n, k, one, a, a_row if a_step == 1 else a_step,
-            b, b_row if b_step == 1 else b_step, one if more else room.dtype.type(0), y, y_row,
+            at, a_step != 1, b_step != 1, m, n, k, one, a, lda, b, ldb,
+            one if more else room.dtype.type(0), y, max(y_row, n),
         )  # fmt: skip

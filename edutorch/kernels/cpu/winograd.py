@@ -43,6 +43,7 @@ from .conv_parts import (
     with_channels_last,
 )
 from .gathered import SIX, WIDEST, Writer, copy, inside, lanes, turn
+from .hand_over import share_out
 from .parts import in_parts
 
 __all__ = [
@@ -279,6 +280,7 @@ def respond(
         tiles, total: how many tiles an image has, and all images.
         rows: as many as tiles together, rounded up to SIX.
     """
+    start, stop = share_out(start, stop)
     groups = (total + together - 1) // together
     # Not powers of two, whose multiples get into each other's way in the caches.
     f_step, v_step = min(channels, CHUNK) * width + lane, rows * channels + lane

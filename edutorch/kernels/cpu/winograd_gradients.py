@@ -28,6 +28,7 @@ from .conv_parts import (
 )
 from .conv_plan import with_spare
 from .gathered import SIX, lanes
+from .hand_over import share_out
 from .parts import in_parts
 from .winograd import (
     GIVEN,
@@ -59,6 +60,7 @@ def gather(
         parts: so many parts of the tiles are added up by themselves: y is (parts, count,
             channels, 3, 3).
     """
+    start, stop = share_out(start, stop)
     groups = (total + together - 1) // together
     blocks, chunks = count // width, channels // size
     # Not powers of two, whose multiples get into each other's way in the caches.
