@@ -271,20 +271,25 @@ def test_a_network_with_attention_norms_and_a_loss():
     assert all(p.grad.dtype is t.float32 for p in net.parameters())
 
 
-def test_recurrent_modules(torch):
-    for name in ("RNN", "LSTM", "GRU"):
-        theirs, ours = getattr(torch.nn, name)(4, 3), getattr(t.nn, name)(4, 3)
-        ours.load_state_dict({k: t.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
-        x = A[:, None]
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_recurrent_modules(name, torch):
+    theirs, ours = getattr(torch.nn, name)(4, 3), getattr(t.nn, name)(4, 3)
+    ours.load_state_dict({k: t.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
+    x = A[:, None]
+    with t.autocast("cpu"):
+        found, _ = ours(t.tensor(x))
+    try:
         with torch.autocast("cpu"):
             expected, _ = theirs(torch.tensor(x))
-        with t.autocast("cpu"):
-            found, _ = ours(t.tensor(x))
-        np.testing.assert_allclose(
-            found.float().tolist(), expected.float().tolist(), rtol=0.03, atol=0.02
-        )
-        if name != "LSTM":  # there it depends on the processor
-            assert str(found.dtype) == str(expected.dtype)
+    except RuntimeError as error:
+        if "primitive descriptor" not in str(error):
+            raise
+        pytest.skip(f"on this processor PyTorch has no {name} in bfloat16")
+    np.testing.assert_allclose(
+        found.float().tolist(), expected.float().tolist(), rtol=0.03, atol=0.02
+    )
+    if name != "LSTM":  # there it depends on the processor
+        assert str(found.dtype) == str(expected.dtype)
 
 
 # Functions with a derivative of their own -------------------------------------------------------

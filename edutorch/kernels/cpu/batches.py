@@ -54,13 +54,13 @@ def each(start, stop, at, sizes, a, b, c):
     a_turned, b_turned = sizes[6] != 0, sizes[11] != 0
     a_row, a_step = (1, sizes[7]) if a_turned else (sizes[7], 1)
     b_row, b_step = (1, sizes[12]) if b_turned else (sizes[12], 1)
-    in_tiles = TILED and m >= 4 * ROWS and (b_turned or m * n * k >= LEAST_TILED)
+    in_tiles = m >= 4 * ROWS and (b_turned or m * n * k >= LEAST_TILED)
     room = room_for(c)
     for i in range(np.int64(start), np.int64(stop)):
         x, y, z = i // (second * third), i // third % second, i % third
         left = a + x * sizes[8] + y * sizes[9] + z * sizes[10]
         right = b + x * sizes[13] + y * sizes[14] + z * sizes[15]
-        if in_tiles:
+        if TILED and in_tiles:
             multiply(
                 room, m, n, k, left, a_row, a_step, right, b_row, b_step, 0, 0,
                 c.ctypes.data + i * m * n * c.itemsize, n,

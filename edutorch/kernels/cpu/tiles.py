@@ -248,12 +248,13 @@ def turn_back(typing, like, x, x_row, high, wide, s, s_row, y, y_row):
 NUMBERS = types.float32, types.float64
 
 
-def steps_of(number: Any, count: int) -> Any:
-    """Return the signature of a function of some room and of addresses and steps.
+def steps_of(count: int) -> list[Any] | None:
+    """Return the signatures of a function of some room and of addresses and steps.
 
-    Without it there would be one for each mixture of whole numbers, and each is compiled.
+    Without them there would be one for each mixture of whole numbers, and each is compiled. Where
+    tiles are of no use, none is.
     """
-    return types.void(number[::1], *[Address] * count)
+    return [types.void(number[::1], *[Address] * count) for number in NUMBERS] if TILED else None
 
 
 @njit
@@ -264,9 +265,10 @@ def panel_width(size):
 
 @njit
 def room_for(like):
-    """Return what `multiply` needs: zeros to begin with, and room for a panel."""
+    """Return what `multiply` needs: zeros to begin with, and room for a panel and a result."""
     width = panel_width(like.itemsize)
-    room = np.empty((STEP + 1 + 2 * HIGH) * width + 64, like.dtype)
+    result = 4 * HIGH * FEW * BYTES // like.itemsize
+    room = np.empty((STEP + 1) * width + result + 64, like.dtype)
     room[: width + 64] = 0
     return room
 
@@ -286,7 +288,7 @@ def pack(like, b, b_row, b_step, count, wide, lane, vectors, panel):
                      panel + (k * width + v) * size, width)  # fmt: skip
 
 
-@njit([steps_of(number, 12) for number in NUMBERS], cache=True, nogil=True)
+@njit(steps_of(12), cache=True, nogil=True)
 def multiply_few(room, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
     """The same for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
     size = room.itemsize
@@ -318,7 +320,7 @@ def multiply_few(room, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
                               start_row, y + (v * y_row + j + i) * size, y_row)  # fmt: skip
 
 
-@njit([steps_of(number, 13) for number in NUMBERS], cache=True, nogil=True)
+@njit(steps_of(13), cache=True, nogil=True)
 def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_row):
     """y = s + a b, of matrices of the shapes (m, k) and (k, n).
 
@@ -373,7 +375,7 @@ def multiply(room, m, n, k, a, a_row, a_step, b, b_row, b_step, s, s_row, y, y_r
             j += wide
 
 
-@njit([types.void(Address, *steps_of(number, 11).args, types.boolean) for number in NUMBERS],
+@njit([types.void(Address, number[::1], *[Address] * 11, types.boolean) for number in NUMBERS],
       cache=True, nogil=True)  # fmt: skip
 def combine(at, room, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y_row, more):
     """y = a b, or y += a b with `more`: in tiles, or by BLAS where they are not faster.
