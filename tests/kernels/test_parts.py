@@ -27,6 +27,9 @@ LONG = 60
 @pytest.fixture(autouse=True)
 def _four_threads(monkeypatch):
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 4)
+    monkeypatch.setattr(
+        parts, "LONGEST_REST", 0
+    )  # helpers are late here, where four have two cores
 
 
 def kernel(signature):
@@ -179,6 +182,21 @@ def test_what_no_helper_begins_the_caller_does(monkeypatch):
     assert begins(9)[-1] == 6
 
 
+def test_helpers_that_come_too_late_are_left_alone_for_a_while(monkeypatch):
+    monkeypatch.setattr(parts.Helper, "_serve", lambda self: None)  # as if they had no core
+    monkeypatch.setattr(parts, "_team", parts.Team())
+    monkeypatch.setattr(parts, "LONGEST_REST", 9)
+    rests = []
+    for _ in range(12):
+        begins(8)
+        rests.append(parts._team.rest)
+    assert rests == [1, 0, 5, 4, 3, 2, 1, 0, 9, 8, 7, 6]
+    monkeypatch.setattr(parts, "finish", lambda team, turns: 0)  # all were in time
+    for _ in range(9):
+        begins(8)
+    assert parts._team.rest == 0 and parts._team._penalty == 1
+
+
 def test_a_part_that_takes_long_is_waited_for(monkeypatch):
     """With no patience at all, the caller sleeps and asks again until the last part has ended."""
     monkeypatch.setattr(parts, "TURNS", 1)
@@ -187,7 +205,7 @@ def test_a_part_that_takes_long_is_waited_for(monkeypatch):
 
 
 def test_a_part_that_fails_is_said(monkeypatch):
-    asked = iter([-1, -1, 2])
+    asked = iter([-1, -1, 2 * hand_over.FAILURE])
     real = parts.finish
 
     def finish(team, turns):

@@ -28,14 +28,16 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["BOX", "TEAM", "finish", "serve", "share_out"]
+__all__ = ["BOX", "FAILURE", "TEAM", "finish", "serve", "share_out"]
 
 TEAM = 1 << 62
 """Added to the address of a team, it is no number of a row. At that address are the number of
 parts, and then the addresses of the boxes, for all parts but the first."""
 
-FREE, FULL, TAKEN, DONE = range(4)
-"""What may be in the first word of a box."""
+FREE, FULL, TAKEN, DONE, LEFT = range(5)
+"""What may be in the first word of a box. `LEFT`: done, but not by the helper."""
+
+FAILURE = 1 << 16
 
 STATE, CODE, START, STOP, FAILED, ARGUMENTS = 0, 1, 2, 3, 4, 8
 """The words of a box. The arguments have cache lines of their own."""
@@ -226,14 +228,15 @@ def serve(box, turns):
 def finish(team, turns):
     """Do the parts that no helper has begun, and wait for the others for so many turns.
 
-    Returns: how many parts have failed, or -1 if a helper is still at work.
+    Returns: how many parts no helper has begun, plus `FAILURE` for each that has failed; -1 if a
+        helper is still at work.
     """
-    failed, parts = 0, word_of(team, 0)
+    found, parts = 0, word_of(team, 0)
     for part in range(1, parts):
         box = word_of(team, part)
         if change(box, FULL, TAKEN):
             run(box)
-            set_state(box, DONE)
+            set_state(box, LEFT)
     for part in range(1, parts):
         box = word_of(team, part)
         while state_of(box) == TAKEN:
@@ -243,7 +246,8 @@ def finish(team, turns):
             pause()
     for part in range(1, parts):
         box = word_of(team, part)
-        if state_of(box) == DONE:  # it is free where the kernel has never begun
-            failed += word_of(box, FAILED) != 0
+        state = state_of(box)
+        if state != FREE:  # as it is where the kernel has never begun
+            found += (state == LEFT) + FAILURE * (word_of(box, FAILED) != 0)
         set_state(box, FREE)
-    return failed
+    return found

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...settings import get_num_threads
-from .hand_over import BOX, TEAM, finish, serve
+from .hand_over import BOX, FAILURE, TEAM, finish, serve
 
 WORTH_A_THREAD = 16_384
 """With fewer numbers, handing them to another thread takes longer than computing them."""
@@ -27,6 +27,9 @@ TURNS = 25_000
 
 NAP = 50e-6
 """So many seconds a caller sleeps that has waited for as many turns: a core may be missing."""
+
+LONGEST_REST = 300
+"""For so many kernels at most nobody is asked to help, after helpers have come too late."""
 
 CACHE_LINE = 64
 
@@ -66,9 +69,13 @@ class Team:
     Attributes:
         users: who has them. The first to enter itself does, and Python's lock sees to it that there
             is one first; so Ctrl-C between two lines leaves nothing undecided.
+        rest: for how many kernels they are left alone. Helpers that were awake and have not begun
+            when the caller's own part is done lack a core: other programs need the machine, and
+            what stays awake in vain only takes more of it from them.
     """
 
     def __init__(self) -> None:
+        self.rest = self._penalty = 0
         self.users: dict[str, object] = {}
         self.helpers: list[Helper] = []
         self._words = np.zeros(1, np.int64)
@@ -81,33 +88,40 @@ class Team:
             self._words = np.array([0, *(each.box for each in self.helpers)])
             self._address = self._words.ctypes.data
         self._words[0] = parts
-        for each in self.helpers[: parts - 1]:
-            if each.asleep:
-                each.wake()
+        asleep = [each for each in self.helpers[: parts - 1] if each.asleep]
+        for each in asleep:
+            each.wake()
         try:
             kernel(TEAM + self._address, count, *arguments)
         finally:
-            failed = self._wait()
-        if failed:
+            found = self._wait()
+        if not asleep:
+            late = found % FAILURE > 0
+            self._penalty = min(4 * self._penalty + 1, LONGEST_REST) if late else self._penalty // 2
+            self.rest = self._penalty if late else 0
+        if found >= FAILURE:
             raise RuntimeError(
                 f"{kernel.__name__}: a part of this kernel has failed in another thread; "
                 "after set_num_threads(1) the error itself is raised"
             )
 
     def _wait(self) -> int:
-        """Wait for all parts, Ctrl-C or not: the arrays may be taken back then."""
+        """Wait for all parts, Ctrl-C or not: the arrays may be taken back then.
+
+        Returns: what `finish` has found.
+        """
         interrupt = None
         while True:
             try:
-                failed = finish(self._address, TURNS)
-                if failed >= 0:
+                found = finish(self._address, TURNS)
+                if found >= 0:
                     break
                 time.sleep(NAP)
             except BaseException as error:  # noqa: BLE001 (raised again, a moment later)
                 interrupt = error
         if interrupt is not None:
             raise interrupt
-        return failed
+        return found
 
 
 def in_parts(
@@ -126,10 +140,11 @@ def in_parts(
         return
     me, team = object(), _team
     try:
-        shares = "share_out" in kernel.__code__.co_names
+        shares = "share_out" in kernel.__code__.co_names and not team.rest
         if shares and team.users.setdefault("now", me) is me:
             team.call(kernel, count, parts, arguments)
-        else:  # the team is at work for another thread of the user's
+        else:  # the team rests, or is at work for another thread of the user's
+            team.rest = max(0, team.rest - 1)
             for part in range(parts):
                 kernel(count * part // parts, count * (part + 1) // parts, *arguments)
     finally:
