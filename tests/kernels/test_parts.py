@@ -185,16 +185,22 @@ def test_what_no_helper_begins_the_caller_does(monkeypatch):
 def test_helpers_that_come_too_late_are_left_alone_for_a_while(monkeypatch):
     monkeypatch.setattr(parts.Helper, "_serve", lambda self: None)  # as if they had no core
     monkeypatch.setattr(parts, "_team", parts.Team())
-    monkeypatch.setattr(parts, "LONGEST_REST", 9)
-    rests = []
-    for _ in range(12):
+    monkeypatch.setattr(parts, "LONGEST_REST", 9.0)
+    monkeypatch.setattr(parts, "SHORTEST_REST", 1.0)
+    now, asked = [100.0], []
+    monkeypatch.setattr(parts.time, "perf_counter", lambda: now[0])
+    for _ in range(30):
+        now[0] += 1.1
+        before = parts._team.rest
         begins(8)
-        rests.append(parts._team.rest)
-    assert rests == [1, 0, 5, 4, 3, 2, 1, 0, 9, 8, 7, 6]
+        if parts._team.rest != before:
+            asked.append(parts._team.rest - now[0])
+    assert asked == pytest.approx([1.0, 5.0, 9.0, 9.0, 9.0])
     monkeypatch.setattr(parts, "finish", lambda team, turns: 0)  # all were in time
-    for _ in range(9):
+    now[0] += 10
+    for _ in range(3):
         begins(8)
-    assert parts._team.rest == 0 and parts._team._penalty == 1
+    assert parts._team._penalty == 9.0 / 8
 
 
 def test_a_part_that_takes_long_is_waited_for(monkeypatch):

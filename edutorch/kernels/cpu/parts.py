@@ -28,8 +28,8 @@ TURNS = 25_000
 NAP = 50e-6
 """So many seconds a caller sleeps that has waited for as many turns: a core may be missing."""
 
-LONGEST_REST = 300
-"""For so many kernels at most nobody is asked to help, after helpers have come too late."""
+SHORTEST_REST, LONGEST_REST = 0.001, 0.02
+"""For so many seconds nobody is asked to help, after helpers have come too late."""
 
 CACHE_LINE = 64
 
@@ -69,13 +69,13 @@ class Team:
     Attributes:
         users: who has them. The first to enter itself does, and Python's lock sees to it that there
             is one first; so Ctrl-C between two lines leaves nothing undecided.
-        rest: for how many kernels they are left alone. Helpers that were awake and have not begun
+        rest: until when they are left alone. Helpers that were awake and have not begun
             when the caller's own part is done lack a core: other programs need the machine, and
             what stays awake in vain only takes more of it from them.
     """
 
     def __init__(self) -> None:
-        self.rest = self._penalty = 0
+        self.rest = self._penalty = 0.0
         self.users: dict[str, object] = {}
         self.helpers: list[Helper] = []
         self._words = np.zeros(1, np.int64)
@@ -96,9 +96,11 @@ class Team:
         finally:
             found = self._wait()
         if not asleep:
-            late = found % FAILURE > 0
-            self._penalty = min(4 * self._penalty + 1, LONGEST_REST) if late else self._penalty // 2
-            self.rest = self._penalty if late else 0
+            if found % FAILURE:
+                self._penalty = min(4 * self._penalty + SHORTEST_REST, LONGEST_REST)
+                self.rest = time.perf_counter() + self._penalty
+            else:
+                self._penalty /= 2
         if found >= FAILURE:
             raise RuntimeError(
                 f"{kernel.__name__}: a part of this kernel has failed in another thread; "
@@ -140,11 +142,10 @@ def in_parts(
         return
     me, team = object(), _team
     try:
-        shares = "share_out" in kernel.__code__.co_names and not team.rest
+        shares = "share_out" in kernel.__code__.co_names and time.perf_counter() > team.rest
         if shares and team.users.setdefault("now", me) is me:
             team.call(kernel, count, parts, arguments)
         else:  # the team rests, or is at work for another thread of the user's
-            team.rest = max(0, team.rest - 1)
             for part in range(parts):
                 kernel(count * part // parts, count * (part + 1) // parts, *arguments)
     finally:
