@@ -11,6 +11,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import time
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,9 @@ from .workloads import CHAIN_WORKLOADS, WORKLOADS, Workload, same
 
 KNOWN = {**WORKLOADS, **CHAIN_WORKLOADS}
 EAGER, CHANNELS_LAST, COMPILED = "PyTorch", "channels last", "torch.compile"
+
+SETTLING = 0.02
+"""Seconds until the other process is quiet: PyTorch's threads turn round for 9 ms after a step."""
 
 
 def build(torch: Any, workload: Workload, way: str) -> Work:
@@ -74,4 +78,6 @@ def serve(connection: Any, threads: int) -> None:
             built = {known: step for known, step in built.items() if known[0] == key}
             built[key, way] = build(torch, KNOWN[key], way)
             gc.freeze()
-        connection.send(sample(built[key, way], number))
+        seconds = sample(built[key, way], number)
+        time.sleep(SETTLING)
+        connection.send(seconds)
