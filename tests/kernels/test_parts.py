@@ -272,9 +272,6 @@ def test_a_forked_process_makes_its_own_threads():
 
 
 def test_too_many_arguments_are_refused_when_a_kernel_is_compiled():
-    def crowded(start, stop, *given):
-        start, stop = share_out(start, stop)
-
     names = [f"x{i}" for i in range(hand_over.BOX)]
     scope = {"share_out": share_out}
     exec(f"def crowded(start, stop, {', '.join(names)}):\n  start, stop = share_out(start, stop)",

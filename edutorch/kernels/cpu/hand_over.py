@@ -38,6 +38,7 @@ FREE, FULL, TAKEN, DONE, LEFT = range(5)
 """What may be in the first word of a box. `LEFT`: done, but not by the helper."""
 
 FAILURE = 1 << 16
+"""What `finish` adds for a part that has failed: more than there are parts."""
 
 STATE, CODE, START, STOP, FAILED, ARGUMENTS = 0, 1, 2, 3, 4, 8
 """The words of a box. The arguments have cache lines of their own."""
@@ -206,22 +207,17 @@ def pausing(typing: Any) -> Any:
 pause: Any = intrinsic(pausing)
 
 
-@njit([types.int64(types.int64, types.int64)], cache=True, nogil=True)
+@njit([types.void(types.int64, types.int64)], cache=True, nogil=True)
 def serve(box, turns):
-    """Do what is put into a box, until nothing has been put there for so many turns.
-
-    Returns: how many parts were done.
-    """
-    done, left = 0, turns
+    """Do what is put into a box, until nothing has been put there for so many turns."""
+    left = turns
     while left > 0:
         if state_of(box) == FULL and change(box, FULL, TAKEN):
             run(box)
             set_state(box, DONE)
-            done += 1
             left = turns
         pause()
         left -= 1
-    return done
 
 
 @njit([types.int64(types.int64, types.int64)], cache=True, nogil=True)
