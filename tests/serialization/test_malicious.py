@@ -162,7 +162,8 @@ def watch(name, args):
 
 
 sys.addaudithook(watch)
-"load what reads old texts now".encode("raw_unicode_escape")
+for codec in ("raw_unicode_escape", "cp437"):  # loaded at first use: old texts, names in archives
+    "load it now".encode(codec)
 
 
 def load(data, **settings):
