@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .. import backends, dtypes
+from ..core.arriving import Parts, settle
 from ..core.autograd import Description, Node, clock
-from ..core.engine import Parts, conjugated, each_conjugated
+from ..core.engine import conjugated, each_conjugated
 from ..core.methods import set_history
 from ..core.pieces import output_of
 from ..core.tensor import Tensor, wrap
@@ -58,6 +59,7 @@ class FunctionNode(Node):
         """Call the user's backward with a gradient per output, and check what it returns."""
         by_output = g.by_output if g.__class__ is Parts else {self.place: g}
         gradients = [self.gradient(by_output, i, recording) for i in range(self.outputs)]
+        settle()
         with enable_grad() if recording and is_grad_enabled() else no_grad():
             returned = self.function.backward(self.ctx, *gradients)
         results = self.checked(returned if isinstance(returned, tuple | list) else (returned,))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function_node import output_node
+from ..core.arriving import Parts
 from ..core.autograd import Description, Node, clock, edge_of, second_backward, stale_value
-from ..core.engine import Parts
 from ..core.tensor import Tensor
 from ..errors import GradientError
 

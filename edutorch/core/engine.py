@@ -23,6 +23,7 @@ from .. import dtypes
 from ..errors import GradientError
 from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
 from ..modes import changed, current
+from .arriving import Parts, Products, owe, settle, settled
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
@@ -75,27 +76,6 @@ def each_conjugated(gradients: Sequence[Any], recording: bool) -> list[Any]:
 # The engine --------------------------------------------------------------------------
 
 
-class Parts:
-    """The gradients of several outputs of one node, on their way to it together.
-
-    To the engine it is a gradient like any other: one that is there already is added to.
-    """
-
-    size, base = 1 << 62, None  # so large that the engine adds to it in place
-
-    def __init__(self, node: Node, by_output: dict[int, Any]) -> None:
-        self.node, self.by_output = node, by_output
-        self.shape, self.dtype = node.shape, node.dtype
-        self._array = self
-
-    def __add__(self, other: Parts) -> Parts:
-        return Parts(self.node, {**self.by_output, **other.by_output})
-
-    def __iadd__(self, other: Parts) -> Parts:
-        self.by_output.update(other.by_output)
-        return self
-
-
 LARGE = 1024  # numbers; from here on adding in place beats making a new array
 
 
@@ -136,7 +116,7 @@ class Engine:
                 target = edge if order else edge._array
                 array = partial._array if recording else partial
                 if array.shape != target.shape or array.dtype is not target.dtype:
-                    partial = fit(partial, target.shape, target.dtype, recording)
+                    partial = self.fitted(partial, edge, target)
                 held = waiting.get(edge)
                 if held is not None:
                     if edge in summed:
@@ -174,6 +154,19 @@ class Engine:
             if node.holds and not self.retain:
                 node.saved = None
 
+    def fitted(self, partial: Any, edge: Any, target: Any) -> Any:
+        """Make a gradient fit; a leaf's `Products` stay what they are, to be computed later."""
+        if partial.__class__ is Products:
+            alike = partial.kind is target.dtype and partial.shape == target.shape
+            if alike and not edge._order:
+                held = self.waiting.get(edge)
+                if held is None:
+                    owe(self, edge)
+                if held is None or held.__class__ is Products:
+                    return partial
+            partial = partial.computed()
+        return fit(partial, target.shape, target.dtype, self.recording)
+
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node that somebody wants to hear of, or to touch the gradients of."""
         if not current().listeners:
@@ -189,6 +182,7 @@ class Engine:
         hooks, recording = node.hooks, self.recording
         shown = conjugated(g, recording)
         if hooks:
+            settle()
             _RUNNING.engine = ref(self)
             shown = run_hooks(hooks.gradient, shown, recording)
         if node in self.captured:
@@ -198,7 +192,7 @@ class Engine:
         if hooks:
             shown = before(hooks, run_hooks(hooks.kept, shown, recording), recording)
             g = conjugated(shown, recording)
-        partials = node.backward(g, edges, recording)
+        partials = [settled(each) for each in node.backward(g, edges, recording)]
         if hooks and hooks.after:
             partials = after(hooks, partials, edges, g, recording)
         return g, edges, partials
@@ -362,6 +356,7 @@ def complete(
             engine.run(edges, each_conjugated(gradients, True))
     else:
         engine.run(edges, each_conjugated([each._array for each in gradients], False))
+        settle()
     for leaf in engine.leaves:
         g = engine.arrived(leaf)
         if targets is None:

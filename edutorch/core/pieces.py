@@ -18,8 +18,8 @@ from ..errors import GradientError
 from ..events import OpApplied, emit
 from ..lines import users_place
 from ..modes import changed, current
+from .arriving import Parts
 from .autograd import LEAF, Description, Node, clock
-from .engine import Parts
 from .forward import called, set_tangent, tangent_of
 from .tensor import Tensor, fill, link_views, wrap
 

@@ -14,6 +14,7 @@ from weakref import ref
 
 from ..errors import GradientError
 from ..modes import changed
+from .arriving import settle
 from .autograd import Node, Writes, edge_of, second_backward, stale_value
 from .registry import REGISTRY
 from .tensor import Tensor, fill, result_again, wrap, writes_of
@@ -44,6 +45,7 @@ class PackedTensor:
 
         Raises: StaleValueError: `pack` kept the very memory, and that was overwritten.
         """
+        settle()
         with changed(saving=None):
             value = self.unpack(self.packed)
         if not isinstance(value, Tensor):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arriving import settled
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from .packing import BAD, LISTED, UNKNOWN, Packed, numbers_of_rows
@@ -187,7 +188,7 @@ class Glance:
         """Take what left the nodes along those edges that are shown."""
         for (node, _, partials), flows in steps:
             for index, row in flows:
-                partial = partials[index]
+                partial = settled(partials[index])
                 if partial is not None:
                     self._flowed(row, partial, node.edges[index])
 

@@ -98,7 +98,14 @@ def slopes():
     return model, loss
 
 
-LOOPS = [mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
+def over_time():
+    """A weight that is used in each of several steps: its gradient is computed at the end."""
+    model = nn.Linear(80, 80)
+    x = torch.randn(64, 80)
+    return model, lambda: model(model(model(x).tanh()).tanh()).square().mean()
+
+
+LOOPS = [over_time, mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
 
 
 class Loop:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...core.arriving import Products
 from .blas import address, gemm
 from .hand_over import share_out
 from .parts import WORTH_A_THREAD, in_parts, parts_for
@@ -37,6 +38,9 @@ LEAST_RESULT = 1200
 
 FEW_ROWS = 4
 """With fewer rows of a, other factors than a transposed one are left to NumPy."""
+
+FEW_FOR_WEIGHTS = 64
+"""Of so many rows the products gᵀ x of one layer are put together (see `core/arriving.py`)."""
 
 TALL, LARGE = 512, 1_000_000
 """aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
@@ -287,10 +291,19 @@ def linear_input() -> Callable[..., Any]:
 
 
 def linear_weight() -> Callable[..., Any]:
-    """Make its rule for W: gᵀ x."""
+    """Make its rule for W: gᵀ x; for few rows, as a product that waits for others."""
     run = product()
 
+    def multiply(a: Any, b: Any) -> Any:
+        y = run(a, b)
+        return a @ b if y is None else y
+
     def rule(g: Any, input: Any) -> Any:
-        return run(rows(g).T, rows(input)) if g.ndim > 1 else None
+        if g.ndim < 2:
+            return None
+        g, input = rows(g), rows(input)
+        if len(g) <= FEW_FOR_WEIGHTS and g.dtype is input.dtype:
+            return Products(g, input, multiply)
+        return run(g.T, input)
 
     return rule

@@ -1,0 +1,107 @@
+"""What arrives at a node or a leaf, and is no array yet.
+
+To the engine both are gradients like any other: what is there already is added to.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy
+
+if TYPE_CHECKING:
+    from .autograd import Node
+    from .engine import Engine
+    from .tensor import Tensor
+
+
+class Parts:
+    """The gradients of several outputs of one node, on their way to it together."""
+
+    size, base = 1 << 62, None  # so large that the engine adds to it in place
+
+    def __init__(self, node: Node, by_output: dict[int, Any]) -> None:
+        self.node, self.by_output = node, by_output
+        self.shape, self.dtype = node.shape, node.dtype
+        self._array = self
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(self.node, {**self.by_output, **other.by_output})
+
+    def __iadd__(self, other: Parts) -> Parts:
+        self.by_output.update(other.by_output)
+        return self
+
+
+MOST_ROWS = 1024
+"""Products of so many rows are computed before more of them are kept."""
+
+
+class Products:
+    """The gradient of a weight matrix as a sum of products gᵀ x, computed all at once.
+
+    A network over time uses the same weights in each step, and each use sends back a product of
+    few rows: g₁ᵀ x₁ + g₂ᵀ x₂ + … One product of all rows together is the same sum; it takes half
+    the time, and nothing as large as the weights has to be added.
+
+    Attributes:
+        dtype: none, so that the engine asks `fit`, which keeps only what a leaf waits for.
+        kind: the type of the array to be.
+    """
+
+    size, base, dtype = 1 << 62, None, None
+
+    def __init__(self, g: Any, x: Any, multiply: Callable[[Any, Any], Any]) -> None:
+        self.shape, self.kind, self.multiply = (g.shape[1], x.shape[1]), g.dtype, multiply
+        self.gs, self.xs, self.rows = [g], [x], len(g)
+        self.sum: Any = None  # of the products that are no longer kept
+
+    def __add__(self, other: Any) -> Products:
+        both = Products(self.gs[0], self.xs[0], self.multiply)
+        both += other
+        return both
+
+    def __iadd__(self, other: Any) -> Products:
+        if other.__class__ is not Products:
+            self.sum = other if self.sum is None else self.sum + other
+            return self
+        self.gs += other.gs
+        self.xs += other.xs
+        self.rows += other.rows
+        if self.rows >= MOST_ROWS:
+            self.sum = self.computed()
+            self.gs, self.xs, self.rows = [], [], 0
+        return self
+
+    def computed(self) -> Any:
+        """Return the array."""
+        if not self.gs:
+            return self.sum
+        g, x = (
+            each[0] if len(each) == 1 else numpy.concatenate(each) for each in (self.gs, self.xs)
+        )
+        y = self.multiply(g.T, x)
+        return y if self.sum is None else numpy.add(y, self.sum, out=y)
+
+
+def settled(g: Any) -> Any:
+    """Return a gradient as an array, whatever it was."""
+    return g.computed() if g.__class__ is Products else g
+
+
+_OWED = threading.local()
+
+
+def owe(engine: Engine, leaf: Tensor) -> None:
+    """Note that a leaf waits for `Products` in a backward pass of this thread."""
+    _OWED.__dict__.setdefault("leaves", []).append((ref(engine), leaf))
+
+
+def settle() -> None:
+    """Compute all that is owed: the user's code comes next, and it may write into the factors."""
+    for engine, leaf in _OWED.__dict__.pop("leaves", ()):
+        if (owing := engine()) is not None:  # else it has failed
+            owing.waiting[leaf] = settled(owing.waiting[leaf])

@@ -1,0 +1,199 @@
+"""Gradients of weights that are used again and again: sums of products, computed all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.backends import reference_only
+from edutorch.core import arriving
+from edutorch.nn.functional import linear
+
+products = pytest.importorskip("edutorch.kernels.cpu.products", reason="needs the extra `fast`")
+
+ROWS, INPUTS, OUTPUTS = 32, 160, 192
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Counts the products that were left for later, and how often some were computed."""
+    counts = {"kept": 0, "computed": 0}
+
+    begin, compute = arriving.Products.__init__, arriving.Products.computed
+
+    def computed(self):
+        counts["computed"] += 1
+        return compute(self)
+
+    def noted(self, *arguments):
+        counts["kept"] += 1
+        begin(self, *arguments)
+
+    monkeypatch.setattr(arriving.Products, "__init__", noted)
+    monkeypatch.setattr(arriving.Products, "computed", computed)
+    return counts
+
+
+def weights(dtype=edutorch.float32):
+    edutorch.manual_seed(1)
+    own, back = edutorch.randn(OUTPUTS, INPUTS) / 20, edutorch.randn(INPUTS, OUTPUTS) / 20
+    return own.to(dtype).requires_grad_(), back.to(dtype).requires_grad_()
+
+
+def network(w, v, steps=5, rows=ROWS):
+    """A recurrent network: each step uses both matrices."""
+    edutorch.manual_seed(2)
+    h = edutorch.randn(rows, INPUTS).to(w.dtype)
+    for _ in range(steps):
+        h = linear(linear(h, w).tanh(), v)
+    return h.square().mean()
+
+
+def gradients(loss_of, dtype=edutorch.float32):
+    w, v = weights(dtype)
+    loss_of(w, v).backward()
+    return [w.grad.numpy(), v.grad.numpy()]
+
+
+def agree(found, exact):
+    for one, other in zip(found, exact, strict=True):
+        assert one.shape == other.shape
+        tolerance = 3e-6 if one.dtype == np.float32 else 1e-13
+        assert abs(one - other).max() <= tolerance * abs(other).max()
+
+
+@pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64])
+@pytest.mark.parametrize("steps", [1, 2, 5, 40])
+def test_each_weight_gets_one_product_for_all_its_uses(steps, dtype, made):
+    found = gradients(lambda w, v: network(w, v, steps), dtype)
+    assert made["kept"] >= 2 * steps
+    folded = 2 * (steps * ROWS // arriving.MOST_ROWS)
+    assert made["computed"] == 2 + folded
+    with reference_only():
+        agree(found, gradients(lambda w, v: network(w, v, steps), edutorch.float64))
+
+
+def test_many_rows_are_not_kept(made):
+    gradients(lambda w, v: network(w, v, rows=200))
+    assert made["kept"] == 0
+
+
+USES = {
+    "in a penalty too, before": lambda w, v: (w * w).sum() + network(w, v),
+    "in a penalty too, behind": lambda w, v: network(w, v) + (w * w).sum(),
+    "through an op": lambda w, v: network(w * 2, v.tanh()),
+    "as a part": lambda w, v: network(w[:, :], v),
+    "turned": lambda w, v: network(v.T, w.T),
+    "as input and as weight": lambda w, v: linear(v.T[:64, :], w).square().mean() + network(w, v),
+    "in both roles": lambda w, v: linear(w[:48], w[:, :]).square().mean() + v.sum(),
+    "in several types": lambda w, v: network(w.double(), v.double()) + network(w, v),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_other_uses_of_the_same_weights(use):
+    found = gradients(USES[use])
+    with reference_only():
+        agree(found, gradients(USES[use], edutorch.float64))
+
+
+def test_a_second_backward_adds_to_the_first():
+    w, v = weights()
+    for _ in range(2):
+        network(w, v).backward()
+    with reference_only():
+        once = gradients(network, edutorch.float64)
+    agree([w.grad.numpy(), v.grad.numpy()], [2 * each for each in once])
+
+
+def test_the_gradient_is_nobody_elses_array():
+    w, v = weights()
+    loss = network(w, v, steps=1)
+    loss.backward(retain_graph=True)
+    first = w.grad.clone()
+    loss.backward()
+    agree([w.grad.numpy()], [2 * first.numpy()])
+
+
+def test_grad_returns_arrays():
+    w, v = weights()
+    found = edutorch.autograd.grad(network(w, v), [w, v])
+    with reference_only():
+        agree([each.numpy() for each in found], gradients(network, edutorch.float64))
+
+
+def by_hook(h, spoil):
+    h.register_hook(lambda g: spoil())
+    return h.sum()
+
+
+def by_function(h, spoil):
+    class Spoiled(edutorch.autograd.Function):
+        @staticmethod
+        def forward(ctx, h):
+            return h.sum()
+
+        @staticmethod
+        def backward(ctx, g):
+            spoil()
+            return g.expand(ROWS, INPUTS)
+
+    return Spoiled.apply(h)
+
+
+def by_unpacking(h, spoil):
+    def unpack(kept):
+        spoil()
+        return kept
+
+    with edutorch.autograd.graph.saved_tensors_hooks(lambda kept: kept, unpack):
+        return (h * h).sum()
+
+
+@pytest.mark.parametrize("by", [by_hook, by_function, by_unpacking])
+def test_the_users_code_may_write_where_backward_has_been(by, made):
+    """As in PyTorch that changes nothing any more: so nothing may still wait for it."""
+    w, _ = weights()
+    x = edutorch.ones(ROWS, INPUTS)
+    older = by(edutorch.ones(ROWS, INPUTS, requires_grad=True) * 1, lambda: x.zero_())
+    w.register_hook(lambda g: seen.append(tuple(g.shape)))
+    seen = []
+    (linear(x, w).sum() + older).backward()
+    assert made["kept"] == 1
+    assert seen == [(OUTPUTS, INPUTS)]
+    assert (x == 0).all()
+    assert (w.grad == ROWS).all()
+
+
+def test_after_a_failure_nothing_is_owed(made):
+    w, _ = weights()
+    older = edutorch.ones(2, requires_grad=True) * 1
+
+    def fail(g):
+        raise KeyError("of the user")
+
+    older.register_hook(fail)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            (linear(edutorch.ones(ROWS, INPUTS), w).sum() + older.sum()).backward()
+        assert w.grad is None
+        linear(edutorch.ones(ROWS, INPUTS), w).sum().backward()
+        assert (w.grad == ROWS).all()
+        w.grad = None
+
+
+def test_a_step_inside_of_backward_does_not_reach_the_other_products():
+    """A weight that is an input as well is changed as soon as its own gradient is there."""
+    w, _ = weights()
+    x = edutorch.ones(ROWS, INPUTS, requires_grad=True)
+    before = x.detach().clone()
+
+    def step(leaf):
+        with edutorch.no_grad():
+            leaf.zero_()
+
+    x.register_post_accumulate_grad_hook(step)
+    linear(x, w).sum().backward()
+    assert (x == 0).all()
+    agree([w.grad.numpy()], [np.tile(before.sum(0).numpy(), (OUTPUTS, 1))])
