@@ -9,8 +9,8 @@ step is looked at in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress
+from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from ..core.arriving import settled
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from .packing import BAD, LISTED, UNKNOWN, Packed, numbers_of_rows
-from .script import Alike, Watched
+from .script import Alike, Backward, Watched
 from .summaries import TINY, Stats, summarize
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SMALL = 2048
 """Arrays of at most so many numbers are summed all together."""
 
-node_of, array_of = attrgetter("_node"), attrgetter("_array")
+node_of, array_of, writes_of = attrgetter("_node"), attrgetter("_array"), attrgetter("_writes")
 
 REALS = np.dtype("float32"), np.dtype("float64")
 
@@ -74,9 +74,9 @@ class Glance:
             self.went_back = Noted(self.read_backward, MOST_HELD)
         self._eager = eager
         self._nodes: list[Any] = []  # of the calls so far
-        self._numbers: dict[Any, int] = {}  # node -> number of its vertex
         self._leaves: dict[int, tuple[int, Tensor]] = {}  # by id: what came from outside
         self._bound: dict[int, Tensor] = {}
+        self._passes = 0  # of backward, or stretches of one
         self._ended: list[int] = []
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
@@ -113,12 +113,11 @@ class Glance:
         end = len(self._nodes)
         if not expected.are(nodes, begin) or not self._operands_are_right(given, begin):
             return False
-        self._numbers.update(zip(nodes, expected.numbers[begin:end], strict=True))
         shown, rows = watched.values.of(outputs, begin)
         self._rows += rows
         self._arrays += map(array_of, shown)
-        written = [each for each in shown if each._writes is not None]
-        if not self._eager and any(each._writes.time > each._node._order for each in written):
+        written = () if self._eager else [each for each in shown if each._writes is not None]
+        if any(each._writes.time > each._node._order for each in written):
             self.written = True
             return False
         if self.gauges is not None:
@@ -128,7 +127,7 @@ class Glance:
 
     def _operands_are_right(self, given: Sequence[Any], begin: int) -> bool:
         """Compare from where the operands of the ops came, and take those from outside."""
-        expected, known = self.watched.expected, self._numbers
+        expected = self.watched.expected
         if list(map(len, given)) != expected.counts[begin : begin + len(given)]:
             return False
         operands = list(chain.from_iterable(given))
@@ -141,7 +140,7 @@ class Glance:
                 return False
             self._constant(number, constant)
         leaves = zip(*expected.leaves.of(operands, first), strict=True)
-        return all(each._node not in known and self._is_leaf(each, at) for each, at in leaves)
+        return all(self._is_leaf(each, at) for each, at in leaves)
 
     def _constant(self, vertex: int, given: float) -> None:
         at = self.watched.at.get(vertex)
@@ -158,6 +157,8 @@ class Glance:
             return known[0] == wanted
         if wanted in self._bound or not isinstance(tensor, Tensor):
             return False
+        if tensor._node is not None and tensor._node is not LEAF and tensor._node in self._nodes:
+            return False
         self._leaves[id(tensor)] = wanted, tensor  # which keeps it: nobody else gets its id
         self._bound[wanted] = tensor
         at = self.watched.at.get(wanted)
@@ -166,31 +167,33 @@ class Glance:
         return at is None or tensor._array.shape == self.watched.shapes[at]
 
     def read_backward(self) -> None:
-        """Take the gradients at the nodes that backward ran through."""
+        """Take the gradients at the nodes that backward ran through, and what left them."""
         if self.recorded:
             self.read_forward()
         if not self.wrong and self.went_back:
-            nodes, gradients, _ = zip(*self.went_back, strict=True)
-            known, watched = self._numbers, self.watched
-            numbers = [known.get(node, -1) for node in nodes]
-            rows = [watched.gradients.get(number, -1) for number in numbers]
-            shown = [row >= 0 for row in rows]
-            self._rows += compress(rows, shown)
-            self._arrays += compress(gradients, shown)
-            if watched.flows:
-                flows = [watched.flows.get(number, ()) for number in numbers]
-                self._take_flows(zip(self.went_back, flows, strict=True))
+            nodes, gradients, partials = zip(*self.went_back, strict=True)
+            order = self._order_of(nodes)
+            shown, rows = order.shown.of(gradients)
+            self._rows += rows
+            self._arrays += shown
+            for place, index, row in order.flows:
+                partial = settled(partials[place][index])
+                if partial is not None:
+                    self._flowed(row, partial, nodes[place].edges[index])
         self.went_back.clear()
         if self._soon:
             self._sum()
 
-    def _take_flows(self, steps: Iterable[tuple[Any, Any]]) -> None:
-        """Take what left the nodes along those edges that are shown."""
-        for (node, _, partials), flows in steps:
-            for index, row in flows:
-                partial = settled(partials[index])
-                if partial is not None:
-                    self._flowed(row, partial, node.edges[index])
+    def _order_of(self, ran: Sequence[Any]) -> Backward:
+        """Return where the gradients go that were at these nodes."""
+        known = self.watched.backward
+        order = known.get(self._passes)
+        if order is None or not order.is_that_of(ran, self._nodes):
+            numbers = dict(zip(self._nodes, self.watched.expected.numbers, strict=False))
+            order = Backward(self.watched, list(map(numbers.get, ran)), list(map(type, ran)))
+            known[self._passes] = order
+        self._passes += 1
+        return order
 
     def _take(self, row: int, array: Any) -> None:
         self._rows.append(row)
@@ -214,7 +217,9 @@ class Glance:
         nodes = [root._node for root in event.roots if root._node not in (None, LEAF)]
         if nodes:
             youngest = max(nodes, key=lambda node: node._order)
-            self._ended.append(self._numbers.get(youngest, -1))
+            known = youngest in self._nodes
+            place = self._nodes.index(youngest) if known else -1
+            self._ended.append(self.watched.expected.numbers[place] if known else -1)
         if not event.accumulated:
             self._sum()
             return
@@ -231,13 +236,13 @@ class Glance:
     def _sum(self) -> None:
         """Summarize the arrays that were gathered, small ones of one shape all together."""
         rows, arrays = self._rows, self._arrays
-        kinds = {each.__class__ for each in arrays}
+        kinds = set(map(type, arrays))
         if Tensor in kinds:
             arrays[:] = [getattr(each, "_array", each) for each in arrays]
-            kinds = {each.__class__ for each in arrays}
+            kinds = set(map(type, arrays))
         if kinds <= {np.ndarray}:
             for alike in self.watched.alike(rows):
-                some = [arrays[place] for place in alike.places]
+                some = alike.pick(arrays)
                 if math.prod(alike.shape) > SMALL or not self._sum_together(alike, some):
                     self._sum_one_by_one(alike.rows.tolist(), some)
         else:
@@ -245,10 +250,10 @@ class Glance:
         rows.clear()
         arrays.clear()
 
-    def _sum_one_by_one(self, rows: list[int], arrays: list[Any]) -> None:
+    def _sum_one_by_one(self, rows: list[int], arrays: Sequence[Any]) -> None:
         self._others.update(zip(rows, map(summarize, arrays), strict=True))
 
-    def _sum_together(self, alike: Alike, arrays: list[Any]) -> bool:
+    def _sum_together(self, alike: Alike, arrays: Sequence[Any]) -> bool:
         """Summarize arrays of one shape; False: they are of another, or no ordinary numbers."""
         shape, count = alike.shape, len(arrays)
         whole = np.concatenate(arrays) if shape else np.array(arrays)

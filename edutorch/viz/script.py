@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, compress
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,11 +107,45 @@ class Expected:
 
 
 class Alike(NamedTuple):
-    """Arrays of one shape: their places in a list, and their rows."""
+    """Arrays of one shape: what picks them out of a list, and their rows."""
 
     shape: tuple[int, ...]
-    places: list[int]
+    pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
+
+
+def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return a function that picks what is at `places` out of a list of so many items."""
+    if len(places) == count:
+        return list
+    return itemgetter(*places) if len(places) > 1 else lambda items: [items[places[0]]]
+
+
+class Backward:
+    """The order in which backward ran through the ops of a script: mostly the same in each step."""
+
+    def __init__(self, watched: Watched, numbers: Sequence[int | None], kinds: list[type]) -> None:
+        calls = watched.script.calls
+        places = {call.number: place for place, call in enumerate(calls)}
+        known = {at: number for at, number in enumerate(numbers) if number is not None}
+        rows = {at: watched.gradients.get(number) for at, number in known.items()}
+        self.kinds = kinds
+        at_calls = {at: places[number] for at, number in known.items()}
+        self.nodes = Some(len(kinds), at_calls)
+        self.least = 1 + max(at_calls.values(), default=-1)
+        self.shown = Some(len(kinds), {at: row for at, row in rows.items() if row is not None})
+        self.flows = [
+            (at, index, row)
+            for at, number in known.items()
+            for index, row in watched.flows.get(number, ())
+        ]
+
+    def is_that_of(self, ran: Sequence[Any], nodes: Sequence[Any]) -> bool:
+        """Say whether backward `ran` in this order; `nodes` are those of the calls."""
+        if len(nodes) < self.least or list(map(type, ran)) != self.kinds:
+            return False
+        known, places = self.nodes.of(ran)
+        return known == list(map(nodes.__getitem__, places))
 
 
 class Watched:
@@ -124,6 +158,7 @@ class Watched:
         flows: by vertex, (index, row) of what leaves it along its edges.
         same: rows, and the rows whose numbers they share.
         shapes: of the arrays, by row.
+        backward: in which order each backward pass of a step ran, as far as it was read at once.
     """
 
     def __init__(self, script: Script, plan: Plan) -> None:
@@ -149,6 +184,7 @@ class Watched:
         self._groups: dict[tuple[int, ...], list[Alike]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
         self.same = self._edges(plan.edges)
+        self.backward: dict[int, Backward] = {}
 
     def alike(self, rows: Sequence[int]) -> list[Alike]:
         """Group rows by the shapes of their arrays: in each step they are the same ones."""
@@ -159,7 +195,9 @@ class Watched:
             for place, row in enumerate(rows):
                 places[self.shapes[row]].append(place)
             every = np.array(rows, int)
-            found = [Alike(shape, some, every[some]) for shape, some in places.items()]
+            found = [
+                Alike(shape, picker(some, len(rows)), every[some]) for shape, some in places.items()
+            ]
             if len(self._groups) > MOST_ORDERS:
                 self._groups.clear()
             self._groups[key] = found

@@ -169,9 +169,10 @@ def test_the_same_numbers(make):
     looked = view._recorder.snapshot
     graph = view._recorder.script.snapshot.graph
     assert graph == looked.graph
-    found = glanced(view, loop)
+    for _ in range(3):  # the first finds out in which order backward runs
+        found = glanced(view, loop)
+        assert found is not None
     view.__exit__(None, None, None)
-    assert found is not None
     wanted = pack(looked)
     assert np.array_equal(found.marks, wanted.marks)
     assert found.texts == wanted.texts
