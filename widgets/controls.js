@@ -15,6 +15,8 @@ const SLOWEST_PACE = 0.1;
 const THIRD = 20;
 const NO_LIMIT = 61;
 
+const BEAT = 800; // milliseconds
+
 /** Steps per second at a position of the slider; null: as fast as it can. @param {number} position */
 export function speedAt(position) {
   return position >= NO_LIMIT ? null : Number((SLOWEST_PACE * 10 ** (position / THIRD)).toPrecision(3));
@@ -83,6 +85,7 @@ export class Controls {
     this.paused = state === "paused";
     if (this.state.textContent !== state) this.state.textContent = state;
     this.state.dataset.state = state;
+    this.state.dataset.beat = String(Math.floor(Date.now() / BEAT) % 2); // no messages, no beat
     this.element.hidden = state === "still";
     this.step.textContent = `step ${step}`;
     this.toggle.disabled = this.speed.disabled = over;

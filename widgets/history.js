@@ -103,11 +103,11 @@ export class HistoryPanel {
       this.asker.ask({ type: "goto", step: Number(this.range.value) });
     };
     this.range.onchange = () => (this.held = false);
-    this.range.addEventListener("keydown", (event) => this.key(event));
+    this.range.addEventListener("keydown", (event) => this.scrub(event));
   }
 
   /** Arrows go from one recorded step to the next, however far apart they are. @param {KeyboardEvent} event */
-  key(event) {
+  scrub(event) {
     const many = Math.max(1, Math.round((this.data?.count ?? 1) / 10));
     /** @type {Record<string, () => void>} */
     const keys = {

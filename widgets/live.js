@@ -81,6 +81,9 @@ class LiveView {
 
   drawNow() {
     this.frame = 0;
+    // Asked before anything is written: afterwards the whole page would have to be laid out for it.
+    const { graph } = this;
+    const visible = graph && this.viewport.visible();
     /** @type {Picture} */
     const picture = this.model.get("picture");
     /** @type {Patch} */
@@ -97,7 +100,7 @@ class LiveView {
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
     const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
-    this.graph.apply(patch, named, this.viewport.visible());
+    this.graph.apply(patch, named, this.graph === graph ? visible : this.viewport.visible());
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
   }
 

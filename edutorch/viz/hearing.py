@@ -8,11 +8,19 @@ that wants no numbers leaves the list of listeners, and comes back when the next
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 from ..events import Stepped, hearing_milestones
 from ..modes import current, listening, switch
 from .recorder import Recorder
+
+SWITCH = 0.0005
+"""Seconds after which a watched loop gives Python's lock to a thread that waits for it.
+
+Numbers and pictures pass through several threads on their way to the page, and each waits so long,
+at each step of its own: by default for five milliseconds.
+"""
 
 
 class Hearing:
@@ -23,8 +31,11 @@ class Hearing:
         self._listening = listening(self.event)
         self._milestones = hearing_milestones(self.milestone)
         self._paused = False  # the garbage collector, by us
+        self._switch = 0.0  # what Python's was
 
     def __enter__(self) -> Hearing:
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH, self._switch))
         self._milestones.__enter__()
         self._listening.__enter__()
         self._collect(False)
@@ -34,6 +45,7 @@ class Hearing:
         self._collect(True)
         self._listening.__exit__(*exception)
         self._milestones.__exit__(*exception)
+        sys.setswitchinterval(self._switch)
 
     def event(self, event: Any) -> None:
         """Take one event of many. A step that is not looked at ends this at its first."""

@@ -10,7 +10,7 @@ from .difference import Comparison
 from .graph import Snapshot
 from .history import History
 from .messages import Curve, State, patch_of
-from .pace import Throttle
+from .pace import Gate, Throttle
 from .recorder import Recorder
 from .stage import Stage
 from .static import Drawing
@@ -27,6 +27,7 @@ class LookBack:
     _stage: Stage
     _recorder: Recorder
     _throttle: Throttle
+    _gate: Gate
     _state: State
     _curves: dict[str, Curve]
 
@@ -91,5 +92,6 @@ class LookBack:
     def _send_past(self) -> None:
         """Answer a page that looks back, at once: the loop's next step may be far."""
         self._throttle.rest()
-        patch = patch_of(self._recorder.step, self._state, {}, [self.history])
+        speed = self._gate.steps_per_second
+        patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
         self._stage.show(self._seen(self._recorder.snapshot), patch)

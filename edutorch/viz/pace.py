@@ -36,7 +36,8 @@ SHORT_WAIT = 0.05
 """Seconds of one wait: after each, interrupts and commands are looked at."""
 
 ANSWER_LIMIT = 5.0
-"""Seconds that a pause asked for by the program waits for a page that can end it."""
+"""Seconds that a pause asked for by the program waits for a page that can end it, or a pace for one
+that shows it."""
 
 
 class PaceError(EdutorchError, ValueError):
@@ -194,6 +195,7 @@ class Gate:
     def __init__(self, steps_per_second: float | None = None) -> None:
         self.steps_per_second = steps_per_second
         self._last = time.monotonic()
+        self._begun = 0.0  # when the first step was to wait
         self._wake = threading.Event()
         self._steps = 0
         self._alone = False
@@ -275,8 +277,14 @@ class Gate:
         return not self.let_go
 
     def delays(self) -> Iterator[float]:
-        """Yield the seconds of each short wait until the next step is due. A pause ends it."""
+        """Yield the seconds of each short wait until the next step is due. A pause ends it.
+
+        Where no page has answered for long there is nobody to be slow for.
+        """
         now = time.monotonic()
+        self._begun = self._begun or now
+        if not self.answered and now > self._begun + ANSWER_LIMIT:
+            return
         while self.steps_per_second is not None and not self.paused:
             left = self._last + 1 / self.steps_per_second - (now := time.monotonic())
             if left <= 0:

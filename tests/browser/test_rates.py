@@ -36,16 +36,20 @@ with view:
 print("SENT", json.dumps(sent))
 """
 
-# Notes when each step was painted: the first frame in which the counter says it.
+# Notes when each step was painted. The page is written within an animation frame, which is painted
+# at its end; a message posted meanwhile comes right after that. (To look in each frame would see
+# the step only in the next one.)
 WATCH = """() => {
   window.painted = {};
+  const after = new MessageChannel();
+  after.port1.onmessage = ({ data }) => { window.painted[data] ??= Date.now(); };
   const look = () => {
     const step = document.querySelector(".edutorch-live .step")?.textContent.slice(5);
     const drawn = document.querySelector(".edutorch-live g.node");
-    if (step && drawn && !(step in window.painted)) window.painted[step] = Date.now();
-    requestAnimationFrame(look);
+    if (step && drawn && !(step in window.painted)) after.port2.postMessage(step);
   };
-  look();
+  const changes = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(look).observe(document.body, changes);
 }"""
 
 

@@ -45,8 +45,17 @@ class Scales:
         self.extra.append(len(json.dumps([curves, patch["parts"]])))
 
 
-@pytest.mark.parametrize("size", [(8, 8), (2, 2), ()])
-@pytest.mark.parametrize("nodes", [100, 500, 2000])
+SIZES = [(8, 8), (2, 2), ()]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "size"),
+    [
+        *((nodes, size) for nodes in (100, 500) for size in SIZES),
+        (2000, (8, 8)),
+        *(pytest.param(2000, size, marks=pytest.mark.slow) for size in SIZES[1:]),
+    ],
+)
 def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypatch):
     # Where the boxes lie does not matter here, and 2,000 of them take a second.
     monkeypatch.setattr(layouts, "render", lambda dot, **options: b"<svg/>")

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HistoryPanel } from "../history.js";
+import { Panels } from "../panels.js";
+import { samplePatch } from "./samples.js";
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -71,6 +73,19 @@ describe("the scrubber", () => {
     }
     expect(key("a")).toBe(true);
     show({ at: 1 });
+    expect(sent).toEqual([]);
+  });
+  it("leaves the keys alone that are pressed elsewhere in the view", () => {
+    const sent = /** @type {any[]} */ ([]);
+    const panels = new Panels({ send: (command) => sent.push(command), graph: () => null, focus: () => {} });
+    const data = { at: null, first: 1, last: 100, count: 100, loss: 0.5, compare: null };
+    panels.show(samplePatch({ parts: { history: data } }));
+    for (const name of ["End", "ArrowLeft"]) {
+      const event = new KeyboardEvent("keydown", { key: name, cancelable: true });
+      panels.key(event);
+      vi.advanceTimersByTime(100);
+      expect(event.defaultPrevented).toBe(false);
+    }
     expect(sent).toEqual([]);
   });
   it("goes one kept step back and forward, and back to what is live", () => {

@@ -38,6 +38,17 @@ describe("the live view", () => {
     expect(find(".step").textContent).toBe("step 1");
     expect(find(".state").textContent).toBe("running");
   });
+  it("beats with the messages, and stands still without them", () => {
+    const now = vi.spyOn(Date, "now").mockReturnValue(1600);
+    const { model, find } = open();
+    expect(find(".state").dataset.beat).toBe("0");
+    now.mockReturnValue(2500);
+    expect(find(".state").dataset.beat).toBe("0");
+    model.change({ patch: samplePatch({ step: 2 }) });
+    paint();
+    expect(find(".state").dataset.beat).toBe("1");
+    now.mockRestore();
+  });
   it("waits patiently for a first picture", () => {
     const { model, find } = open({ picture: null, patch: {}, numbers: null });
     expect(find("g.node")).toBeNull();
