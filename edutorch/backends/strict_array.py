@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -110,11 +111,21 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Call a ufunc after comparing the number types with those CuPy has compiled."""
     known = cupy_names.known()["ufuncs"][name]
     inputs = args[: known["nin"]]
-    kinds = [each.dtype if isinstance(each, (StrictArray, np.generic)) else None for each in inputs]
-    if not any(_accepts(loop, kinds) for loop in known["types"].split()):
+    kinds = tuple(
+        each.dtype if isinstance(each, (StrictArray, np.generic)) else None for each in inputs
+    )
+    if not accepted(name, kinds):
         shown = ", ".join(str(kind) for kind in kinds)
         raise TypeError(f"CuPy's ufunc {name} is not supported for the input types {shown}")
     return computed(getattr(np, name), name, args, keywords)
+
+
+@functools.cache
+def accepted(name: str, kinds: tuple[np.dtype | None, ...]) -> bool:
+    """Say whether CuPy has compiled a ufunc for these number types."""
+    return any(
+        _accepts(loop, kinds) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
+    )
 
 
 def _accepts(loop: str, kinds: Sequence[np.dtype | None]) -> bool:
