@@ -3,7 +3,7 @@
 #   make lab                                  install, open the tour in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                                 install, run all tests but the slow ones
-#   make test-slow                            those: rates in a browser, hundreds of killed processes
+#   make test-slow                            those: rates in a browser, killed processes, more derivatives
 #   make test ARGS="-k conv2d"
 #
 # PYTHON chooses the interpreter for a new .venv: make lab PYTHON=python3.13

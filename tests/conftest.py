@@ -29,6 +29,9 @@ sys.dont_write_bytecode = False
 # A kernel that is made beside a test would decide by chance which path the test takes, and numba's
 # import would take the warnings away that another thread collects.
 os.environ.setdefault("EDUTORCH_KERNELS", "wait")
+# nbformat's jsonschema takes it where it is there, to check addresses in Unicode, which no notebook
+# has: its 38 grammars are built when it is imported, which takes seconds in each worker.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,6 +17,7 @@ from edutorch.core.tensor import Tensor
 from tests.op_cases import CASES, OTHER_TYPES, Case
 from tests.op_oracles import OURS, theirs
 from tests.oracle import require_torch
+from tests.trials import tried
 
 for _file in sorted(Path(__file__).parent.glob("op_cases_*.py")):
     import_module(f"tests.{_file.stem}")  # each adds the cases of its family
@@ -37,7 +38,7 @@ def ops(wanted: Callable[[Op], Any] = lambda op: True) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("op", chosen, ids=lambda op: op.name)
 
 
-devices = pytest.mark.parametrize("device", DEVICES)
+devices = tried("device", DEVICES)
 
 
 def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:

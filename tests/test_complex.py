@@ -12,6 +12,7 @@ import pytest
 import edutorch
 from edutorch.autograd import gradcheck, gradgradcheck
 from tests.oracle import require_torch
+from tests.trials import tried
 
 GENERATOR = np.random.default_rng(0)
 
@@ -77,7 +78,7 @@ def compared(function, *arrays):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("kind", ["complex128", "complex64"])
+@tried("kind", ["complex128", "complex64"])
 @pytest.mark.parametrize("name", ONE_NUMBER)
 def test_functions_of_one_number(name, kind, device):
     torch = require_torch()
@@ -107,7 +108,7 @@ def test_derivatives_of_functions_of_one_number(name):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("kind", ["complex128", "complex64"])
+@tried("kind", ["complex128", "complex64"])
 @pytest.mark.parametrize("name", TWO_NUMBERS)
 def test_functions_of_two_numbers(name, kind, device):
     torch = require_torch()
@@ -139,7 +140,7 @@ def test_with_python_numbers(name):
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow"])
-@pytest.mark.parametrize("order", ["complex first", "real first"])
+@tried("order", ["complex first", "real first"])
 def test_real_numbers_next_to_complex_ones_have_real_gradients(name, order):
     a, b = (Z, X) if order == "complex first" else (np.abs(X) + 0.5, Z)
     compared(lambda module, a, b: getattr(module, name)(a, b), a, b)

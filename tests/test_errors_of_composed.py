@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from types import FunctionType
 from typing import Any
 
 import pytest
 
 import edutorch
+from tests.trials import tried
 
 ASK_NOTHING = {"is_conj", "is_neg", "resolve_conj", "resolve_neg"}
 """They answer without a look at the tensor: nothing is ever conjugated or negated later."""
@@ -16,6 +18,7 @@ ASK_NOTHING = {"is_conj", "is_neg", "resolve_conj", "resolve_neg"}
 FACES = (edutorch, edutorch.linalg, edutorch.fft, edutorch.special, edutorch.nn.functional)
 
 
+@cache
 def composed() -> dict[str, Any]:
     """Return the functions without a block of their own whose first argument is a tensor."""
     found = {}
@@ -35,8 +38,8 @@ def composed() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("wrong", [None, "text"], ids=repr)
-@pytest.mark.parametrize("name", composed())
+@tried("wrong", [None, "text"], ids=repr)
+@tried("name", composed())
 def test_it_is_named(name, wrong):
     with pytest.raises((TypeError, RuntimeError)) as caught:
         composed()[name](wrong)

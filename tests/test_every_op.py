@@ -28,6 +28,7 @@ from tests.op_calls import (
 )  # fmt: skip
 from tests.op_cases import CASES, EXCLUDED, INTERNAL, WIDER
 from tests.op_oracles import NUMBERS
+from tests.trials import tried
 
 pytestmark = pytest.mark.usefixtures("warnings_are_errors")
 
@@ -46,7 +47,7 @@ def test_what_is_left_out_has_a_reason():
     assert all(len(reason.split()) > 1 for _, _, reason in exclusions())
 
 
-@ops()
+@tried("op", [op for name, op in REGISTRY.items() if name in CASES], ids=lambda op: op.name)
 def test_documentation(op):
     if op.name in edutorch.ops.__all__:
         assert ">>>" in op.doc
@@ -79,7 +80,7 @@ def test_values_by_pythons_float64(op):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("dtype", TYPES)
+@tried("dtype", TYPES)
 @devices
 @ops(lambda op: op.name not in INTERNAL)
 def test_types(op, device, dtype):
@@ -95,7 +96,7 @@ def test_types(op, device, dtype):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("dtype", TYPES)
+@tried("dtype", TYPES)
 @ops(lambda op: op.name not in INTERNAL)
 def test_refusals(op, dtype):
     """What PyTorch refuses for its type, we refuse in words that name the op."""

@@ -14,7 +14,8 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -99,8 +100,29 @@ def each(paths: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("path", paths, ids=ids)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield each statement in a statement, however deep. Expressions are not looked at."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(tree, part, ()):
+            yield each
+            yield from statements(each)
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return ast.parse(text_of(path), str(path))
+
+
+def broken(paths: Iterable[Path], rule: Callable[[Path], Iterable[str]]) -> str:
+    """Ask a rule what is wrong with each file, and say all of it, a line each.
+
+    Together the files are one test: thousands that take no time cost minutes to be kept apart.
+    """
+    return "\n".join(f"{ids(path)}: {what}" for path in paths for what in rule(path))
 
 
 def module_name(path: Path) -> str:
@@ -127,12 +149,12 @@ def imported_parts(path: Path) -> Iterator[tuple[int, str]]:
     tree = parsed(path)
     for_types = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-        for inner in ast.walk(node)
+        for inner in statements(node)
     }
     package = list(path.relative_to(ROOT).parent.parts)
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
@@ -149,15 +171,16 @@ def imported_parts(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, rest.partition(".")[0]
 
 
-@each([path for path in MODULES if path != PACKAGE / "__init__.py"])
-def test_imports_go_downwards(path):
+def upward_imports(path: Path) -> Iterator[str]:
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
-    wrong = [
-        f"line {line}: {own} imports {part}"
-        for line, part in imported_parts(path)
-        if layer_of(part) > layer_of(own)
-    ]
-    assert not wrong
+    for line, part in imported_parts(path):
+        if layer_of(part) > layer_of(own):
+            yield f"line {line}: {own} imports {part}"
+
+
+def test_imports_go_downwards():
+    wrong = broken([path for path in MODULES if path != PACKAGE / "__init__.py"], upward_imports)
+    assert not wrong, wrong
 
 
 def test_the_import_scan_sees_every_form(tmp_path, monkeypatch):
@@ -201,29 +224,53 @@ def test_ruff_has_nothing_to_say(path):
 # Sizes -------------------------------------------------------------------------------
 
 
-@each(SOURCES)
-def test_files_are_short(path):
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_FILE, "split it by ideas"
+def too_many_lines(path: Path) -> Iterator[str]:
+    lines = len(text_of(path).splitlines())
+    if lines > MAX_FILE:
+        yield f"{lines} lines: split it by ideas"
 
 
-@each([path for path in SOURCES if path.suffix == ".py"])
-def test_functions_fit_on_a_screen(path):
-    long = [
-        f"{node.name} (line {node.lineno}): {node.end_lineno - node.lineno + 1} lines"
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno - node.lineno >= MAX_FUNCTION
-    ]
-    assert not long
+def test_files_are_short():
+    long = broken(SOURCES, too_many_lines)
+    assert not long, long
+
+
+def long_functions(path: Path) -> Iterator[str]:
+    if len(text_of(path).splitlines()) <= MAX_FUNCTION:
+        return
+    for node in statements(parsed(path)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = node.end_lineno - node.lineno + 1
+        if lines > MAX_FUNCTION:
+            yield f"{node.name} (line {node.lineno}): {lines} lines"
+
+
+def test_functions_fit_on_a_screen():
+    long = broken([path for path in SOURCES if path.suffix == ".py"], long_functions)
+    assert not long, long
+
+
+def test_the_sizes_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    short, long = tmp_path / "short.py", tmp_path / "long.py"
+    short.write_text("def f():\n" + "    f()\n" * (MAX_FUNCTION - 1))
+    long.write_text("try:\n    f()\nexcept E:\n    async def g():\n" + "        g()\n" * MAX_FILE)
+    assert broken([short, long], too_many_lines) == "long.py: 404 lines: split it by ideas"
+    assert broken([short, long], long_functions) == "long.py: g (line 4): 401 lines"
 
 
 # Documentation -----------------------------------------------------------------------
 
 
-@each(MODULES)
-def test_modules_say_what_they_are_for(path):
-    assert ast.get_docstring(parsed(path))
+def without_a_docstring(path: Path) -> Iterator[str]:
+    if not ast.get_docstring(parsed(path)):
+        yield "say at its top what it is for"
+
+
+def test_modules_say_what_they_are_for():
+    silent = broken(MODULES, without_a_docstring)
+    assert not silent, silent
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -234,7 +281,7 @@ def public_names(module: ModuleType) -> list[str]:
 FACES = [
     module_name(path)
     for path in MODULES
-    if path.name == "__init__.py" or "\n__all__ = " in path.read_text(encoding="utf-8")
+    if path.name == "__init__.py" or "\n__all__ = " in text_of(path)
 ]
 
 
@@ -255,9 +302,8 @@ def undocumented(face: str) -> Iterator[str]:
                     yield f"{face}.{name}.{part}"
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_public_names_are_documented(face):
-    assert list(undocumented(face)) == []
+def test_public_names_are_documented():
+    assert [name for face in FACES for name in undocumented(face)] == []
 
 
 def test_the_faces_are_found():
@@ -269,14 +315,15 @@ def docstrings(path: Path) -> Iterator[tuple[str, int, str]]:
 
     They are read from the source: what a decorator makes of a function does not matter.
     """
-    for node in ast.walk(parsed(path)):
+    tree = parsed(path)
+    for node in (tree, *statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = ast.get_docstring(node, clean=False)
             if text and ">>>" in text:
                 yield getattr(node, "name", "module"), node.body[0].lineno, text
 
 
-@each([path for path in MODULES if any(docstrings(path))])
+@each([path for path in MODULES if ">>>" in text_of(path)])
 def test_examples_in_docstrings_are_true(path):
     module = importlib.import_module(module_name(path))
     names = {name: getattr(edutorch, name) for name in public_names(edutorch)}
@@ -294,18 +341,23 @@ def test_examples_in_docstrings_are_true(path):
 # Words -------------------------------------------------------------------------------
 
 
-@each([path for path in SOURCES if path != Path(__file__).resolve()])
-def test_nothing_is_left_for_later(path):
-    found = re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b", path.read_text(encoding="utf-8"))
-    assert not found
+def test_nothing_is_left_for_later():
+    found = broken(
+        [path for path in SOURCES if path != Path(__file__).resolve()],
+        lambda path: re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b", text_of(path)),
+    )
+    assert not found, found
 
 
-@each([*MODULES, *sorted((ROOT / "widgets").glob("*.[jc]s*"))])
-def test_no_address_of_another_machine(path):
+def unknown_addresses(path: Path) -> set[str]:
+    return set(re.findall(r"\b(?:https?|wss?)://([\w.-]+)", text_of(path))) - KNOWN_ADDRESSES
+
+
+def test_no_address_of_another_machine():
     """Nothing here may ask the network, so nothing here needs an address."""
-    text = path.read_text(encoding="utf-8")
-    hosts = set(re.findall(r"\b(?:https?|wss?)://([\w.-]+)", text))
-    assert hosts <= KNOWN_ADDRESSES
+    scripts = sorted((ROOT / "widgets").glob("*.[jc]s*"))
+    found = broken([*MODULES, *scripts], unknown_addresses)
+    assert not found, found
 
 
 FOLDERS = sorted({path.parent for path in MODULES}) + [
@@ -313,6 +365,6 @@ FOLDERS = sorted({path.parent for path in MODULES}) + [
 ]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=ids)
-def test_folders_have_a_readme(folder):
-    assert (folder / "README.md").is_file(), "say what lives here, in which order to read it"
+def test_folders_have_a_readme():
+    missing = [ids(folder) for folder in FOLDERS if not (folder / "README.md").is_file()]
+    assert not missing, "say what lives here, in which order to read it"

@@ -15,6 +15,8 @@ import edutorch
 from edutorch.autograd import gradcheck, gradgradcheck
 from edutorch.errors import GradientError
 from tests.oracle import require_torch
+from tests.slopes import second_derivatives_agree
+from tests.trials import tried
 
 GENERATOR = np.random.default_rng(0)
 
@@ -157,7 +159,7 @@ for order in (0.5, 1, 2, 3, math.inf, -math.inf):
 for order in ("fro", "nuc", 1, -1, 2, -2, math.inf):
     CASES[f"matrix_norm {order}"] = (lambda t, x, order=order: t.linalg.matrix_norm(x, order), A)
 each_case = pytest.mark.parametrize("name", CASES)
-kinds = pytest.mark.parametrize("kind", ["complex", "real"])
+kinds = tried("kind", ["complex", "real"])
 
 
 def given(name, kind):
@@ -197,6 +199,15 @@ def test_both_derivatives_are_those_of_the_numbers(name, kind):
     function, arrays = given(name, kind)
     numbers = [edutorch.tensor(each, requires_grad=True) for each in arrays]
     assert gradcheck(lambda *x: function(edutorch, *x), numbers)
+    assert second_derivatives_agree(lambda *x: function(edutorch, *x), numbers)
+
+
+@pytest.mark.slow
+@kinds
+@each_case
+def test_second_derivatives_number_by_number(name, kind):
+    function, arrays = given(name, kind)
+    numbers = [edutorch.tensor(each, requires_grad=True) for each in arrays]
     assert gradgradcheck(lambda *x: function(edutorch, *x), numbers)
 
 

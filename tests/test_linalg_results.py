@@ -10,6 +10,7 @@ import pytest
 import edutorch
 from edutorch.errors import DTypeError, LinAlgError, ShapeError
 from tests.oracle import require_torch
+from tests.trials import tried
 
 
 def compare(function, absolute=False):
@@ -37,8 +38,8 @@ def compare(function, absolute=False):
 
 
 SHAPES = [(4, 4), (2, 5, 5), (1, 1), (2, 0, 0), (0, 3, 3)]
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
-types = pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
+shapes = tried("shape", SHAPES)
+types = tried("dtype", ["float64", "complex128", "float32", "complex64"])
 
 
 def some(t, shape, dtype, hermitian=None):

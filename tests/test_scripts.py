@@ -3,7 +3,7 @@
 `tests/scripts` holds whole programs in the style of the repositories that students copy from.
 Each starts from the same weights and draws the same numbers under both libraries; its 20 steps
 are compared with what a PyTorch has left in `golden/scripts.json`, and so are those of a
-PyTorch that runs here. (Both against the same curves: then each program runs once.)
+PyTorch that runs here, in a slow test. (Both against the same curves: then each runs once.)
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def test_the_losses_are_those_that_pytorch_has_left(name, tmp_path):
 
 
 @pytest.mark.oracle
+@pytest.mark.slow
 def test_so_are_those_of_a_pytorch_that_runs_here(tmp_path):
     require_torch()
     expected = json.loads(GOLDEN.read_text())

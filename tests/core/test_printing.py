@@ -10,6 +10,7 @@ import pytest
 from edutorch.core import printing
 from edutorch.core.printing import printoptions, set_printoptions, tensor_text, visible_part
 from tests.oracle import require_torch
+from tests.trials import tried
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +131,7 @@ def as_both(array: np.ndarray, dtype_name: str, torch):
     return cast, theirs.view(torch.bfloat16) if dtype_name == "bfloat16" else theirs
 
 
-@pytest.mark.parametrize("seed", range(25))
+@tried("seed", range(25))
 @pytest.mark.parametrize("dtype_name", ["float32", "float64", "float16", "bfloat16"])
 def test_floats_like_pytorch(dtype_name, seed):
     torch = require_torch()
@@ -141,7 +142,7 @@ def test_floats_like_pytorch(dtype_name, seed):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(10))
+@tried("seed", range(10))
 @pytest.mark.parametrize("dtype_name", ["complex64", "complex128"])
 def test_complex_like_pytorch(dtype_name, seed):
     torch = require_torch()
@@ -154,7 +155,7 @@ def test_complex_like_pytorch(dtype_name, seed):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(5))
+@tried("seed", range(5))
 @pytest.mark.parametrize("dtype_name", ["bool", "uint8", "int8", "int16", "int32", "int64"])
 def test_integers_like_pytorch(dtype_name, seed):
     torch = require_torch()
@@ -168,8 +169,7 @@ def test_integers_like_pytorch(dtype_name, seed):
 
 
 @pytest.mark.oracle
-@pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(8))
+@tried("seed", range(8))
 @pytest.mark.parametrize(
     "options",
     [
@@ -194,7 +194,7 @@ def test_options_like_pytorch(options, seed):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("count", range(1, 60))
+@tried("count", range(1, 60))
 def test_suffixes_wrap_like_pytorch(count):
     torch = require_torch()
     ours, theirs = as_both(np.arange(count) / 4, "float64", torch)

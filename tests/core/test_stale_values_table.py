@@ -11,6 +11,7 @@ import edutorch
 from edutorch import tensor
 from edutorch.errors import StaleValueError
 from tests.devices import device  # noqa: F401
+from tests.trials import tried
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -73,7 +74,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("write", WRITES)
+@tried("write", WRITES)
 def test_a_write_into_a_saved_value_is_noticed(op, write):
     x, w = tensor(X, requires_grad=True), tensor(X) + 0.25
     right = tensor(X, requires_grad=True)
@@ -103,7 +104,7 @@ NOT_HERE = {"put_", "scatter_", "set_", "masked_scatter_", "index_reduce_", "res
 
 
 @pytest.mark.parametrize("op", RESULTS)
-@pytest.mark.parametrize("write", [each for each in WRITES if each not in NOT_HERE])
+@tried("write", [each for each in WRITES if each not in NOT_HERE])
 def test_a_write_into_a_saved_result_is_noticed(op, write):
     x, right = tensor(X, requires_grad=True), tensor(X, requires_grad=True)
     RESULTS[op](right).sum().backward()

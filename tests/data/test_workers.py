@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import sys
@@ -85,10 +86,16 @@ def test_workers_give_the_same_batches(settings):
     assert found[0]
 
 
-@pytest.mark.parametrize("lengths", [[3, 3, 3], [5, 1, 3], [0, 4, 0], [0, 0, 0], [1, 9, 2]])
-@pytest.mark.parametrize(
-    "how", [{"batch_size": 2}, {"batch_size": None}, {"batch_size": 3, "drop_last": True}]
-)
+LENGTHS = [[3, 3, 3], [5, 1, 3], [0, 4, 0], [0, 0, 0], [1, 9, 2]]
+HOW = [{"batch_size": 2}, {"batch_size": None}, {"batch_size": 3, "drop_last": True}]
+# Each combination starts six processes, so half of them are for the slow tests.
+COMBINATIONS = [
+    pytest.param(lengths, how, marks=[pytest.mark.slow] if number % 2 else [])
+    for number, (how, lengths) in enumerate(itertools.product(HOW, LENGTHS))
+]
+
+
+@pytest.mark.parametrize(("lengths", "how"), COMBINATIONS)
 def test_streams_come_in_pytorchs_order(lengths, how, torch):
     class Theirs(torch.utils.data.IterableDataset):
         def __iter__(self):

@@ -11,6 +11,7 @@ import pytest
 import edutorch
 from edutorch import from_numpy, ones, tensor
 from edutorch.errors import StaleValueError
+from tests.trials import tried
 
 X = [[0.5, 1.5], [2.0, 0.25]]
 
@@ -192,7 +193,7 @@ def checked(x: Any, loss: Any, right: Any) -> None:
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("kind", ALIASES)
+@tried("kind", ALIASES)
 def test_a_write_between_forward_and_backward(op, kind):
     w, array = ALIASES[kind]()
     right = right_gradient(op, w)
@@ -203,7 +204,7 @@ def test_a_write_between_forward_and_backward(op, kind):
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("kind", ALIASES)
+@tried("kind", ALIASES)
 def test_a_write_before_forward_is_what_forward_sees(op, kind):
     w, array = ALIASES[kind]()
     array += 1
@@ -213,7 +214,7 @@ def test_a_write_before_forward_is_what_forward_sees(op, kind):
     assert x.grad.tolist() == right
 
 
-@pytest.mark.parametrize("kind", ALIASES)
+@tried("kind", ALIASES)
 def test_a_write_after_backward_changes_nothing(kind):
     w, array = ALIASES[kind]()
     right = right_gradient("mul", w)
@@ -240,8 +241,8 @@ LATER: dict[str, Callable[[Any], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("how", LATER)
-@pytest.mark.parametrize("kept", [True, False])
+@tried("how", LATER)
+@tried("kept", [True, False])
 def test_an_array_asked_for_after_the_forward_pass(op, how, kept):
     w = tensor(X) + 0.25
     right = right_gradient(op, w)
@@ -265,8 +266,8 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("op", RESULTS)
-@pytest.mark.parametrize("how", LATER)
-@pytest.mark.parametrize("kept", [True, False])
+@tried("how", LATER)
+@tried("kept", [True, False])
 def test_a_result_that_is_changed(op, how, kept):
     x, right = tensor(X, requires_grad=True), tensor(X, requires_grad=True)
     RESULTS[op](right).sum().backward()

@@ -13,11 +13,12 @@ from edutorch import kernels
 from edutorch.backends import blas, stand_in
 from edutorch.backends.kernel_table import KERNELS
 from edutorch.backends.stand_in import slot_of
+from tests.trials import tried
 
 numba = pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 
-@pytest.mark.parametrize("key", KERNELS)
+@tried("key", KERNELS)
 def test_each_row_of_the_table_names_a_maker(key):
     assert callable(kernels.maker_of(slot_of(key)))
 

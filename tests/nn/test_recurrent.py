@@ -11,6 +11,7 @@ import edutorch
 from edutorch import nn
 from edutorch.nn.utils import rnn
 from tests.nn.compare import assert_close, carry, ours_of
+from tests.trials import tried
 
 SETTINGS = [
     {}, {"num_layers": 2, "bias": False}, {"bidirectional": True}, {"batch_first": True},
@@ -67,7 +68,7 @@ def same_gradients(ours, theirs, mine, x, found, expected):
         assert_close(a.grad, b.grad, name)
 
 
-@pytest.mark.parametrize("given", ["states", "no states", "one sequence"])
+@tried("given", ["states", "no states", "one sequence"])
 @pytest.mark.parametrize(("name", "settings"), LAYERS, ids=str)
 def test_layers(name, settings, given, device, torch):
     torch.manual_seed(0)
@@ -85,8 +86,8 @@ def test_layers(name, settings, given, device, torch):
     same_gradients(ours, theirs, [mine], [x], (found[0], *own), (expected[0], *last))
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize("states", [True, False])
+@tried("ordered", [True, False])
+@tried("states", [True, False])
 @pytest.mark.parametrize(("name", "settings"), LAYERS, ids=str)
 def test_packed_sequences(name, settings, states, ordered, device, torch):
     torch.manual_seed(1)

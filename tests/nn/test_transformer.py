@@ -10,6 +10,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from tests.nn.compare import assert_close, carry, ours_of
+from tests.trials import tried
 
 SETTINGS = [
     {}, {"norm_first": True}, {"batch_first": True, "bias": False}, {"activation": "gelu"},
@@ -72,8 +73,8 @@ def inputs(torch, settings, *lengths):
     return [some(torch, *shape) for shape in shapes]
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("kind", KINDS)
+@tried("training", [True, False])
+@tried("kind", KINDS)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_encoder_layer(settings, kind, training, device, torch):
     torch.manual_seed(0)
@@ -85,7 +86,7 @@ def test_encoder_layer(settings, kind, training, device, torch):
     compare(ours, theirs, inputs(torch, settings, SOURCE), call, device, torch)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@tried("kind", KINDS)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_decoder_layer(settings, kind, device, torch):
     torch.manual_seed(1)
@@ -111,8 +112,8 @@ def stack_of(what):
     return make
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("kind", KINDS)
+@tried("training", [True, False])
+@tried("kind", KINDS)
 def test_stacks(kind, training, device, torch):
     torch.manual_seed(2)
     settings = {"batch_first": True}
