@@ -246,17 +246,6 @@ def test_the_page_looks_back_after_the_end():
         assert shown_step(page) is None
 
 
-def test_looking_back_does_not_hide_the_pace():
-    w = start()
-    view, page = watched(live(steps_per_second=1000))
-    with view:
-        for _ in range(6):
-            descend(w)
-    view._command({"type": "goto", "step": 2})
-    assert shown_step(page) == 2
-    assert page.patches[-1]["speed"] == 1000
-
-
 def test_looking_back_at_another_structure_brings_its_picture():
     w = start()
     view, page = watched(recording())

@@ -13,7 +13,6 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.modes import current
 from edutorch.viz import live
-from edutorch.viz import pace as pace_module
 from edutorch.viz.live import NothingRecordedError, View
 from edutorch.viz.pace import PaceError
 from edutorch.viz.render import LayoutTimeout
@@ -300,20 +299,6 @@ def test_the_pace_can_be_changed_and_pauses_stay_quick():
     assert time.monotonic() - begin < 2
     assert view.steps_per_second is None
     timer.join()
-
-
-def test_a_pace_that_nobody_sees_is_not_held_for_ever(monkeypatch):
-    monkeypatch.setattr(pace_module, "ANSWER_LIMIT", 0.1)
-    w = start()
-    for answers in (False, True):
-        view, _ = watched(live(steps_per_second=10))
-        begin = time.monotonic()
-        with view:
-            for _ in range(8):
-                descend(w)
-                if answers:
-                    view._command({"type": "ready"})
-        assert (time.monotonic() - begin > 0.6) == answers
 
 
 @pytest.mark.parametrize("pace", [0, -1, math.nan])

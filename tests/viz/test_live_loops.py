@@ -11,7 +11,7 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.modes import current, listening
-from edutorch.viz import live
+from edutorch.viz import live, pace
 from tests.viz.test_live import descend, press, run, start, watched
 
 
@@ -206,3 +206,28 @@ def test_two_networks_that_take_turns():
     assert view.step == step
     assert view.layouts == 2
     assert len(page.pictures) > 2
+
+
+def test_a_pace_that_nobody_sees_is_not_held_for_ever(monkeypatch):
+    monkeypatch.setattr(pace, "ANSWER_LIMIT", 0.1)
+    w = start()
+    for answers in (False, True):
+        view, _ = watched(live(steps_per_second=10))
+        begin = time.monotonic()
+        with view:
+            for _ in range(8):
+                descend(w)
+                if answers:
+                    view._command({"type": "ready"})
+        assert (time.monotonic() - begin > 0.6) == answers
+
+
+def test_looking_back_does_not_hide_the_pace():
+    w = start()
+    view, page = watched(live(steps_per_second=1000))
+    with view:
+        for _ in range(6):
+            descend(w)
+    view._command({"type": "goto", "step": 2})
+    assert page.patches[-1]["parts"]["history"]["at"] == 2
+    assert page.patches[-1]["speed"] == 1000
