@@ -22,6 +22,9 @@ Numbers and pictures pass through several threads on their way to the page, and 
 at each step of its own: by default for five milliseconds.
 """
 
+_heard: list[Hearing] = []  # loops that are watched now, perhaps in several threads
+_usual: list[float] = []  # Python's interval when none is
+
 
 class Hearing:
     """A block in which a recorder hears a loop: `with Hearing(recorder): ...`."""
@@ -31,11 +34,12 @@ class Hearing:
         self._listening = listening(self.event)
         self._milestones = hearing_milestones(self.milestone)
         self._paused = False  # the garbage collector, by us
-        self._switch = 0.0  # what Python's was
 
     def __enter__(self) -> Hearing:
-        self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH, self._switch))
+        if not _heard:
+            _usual[:] = [sys.getswitchinterval()]
+            sys.setswitchinterval(min(SWITCH, *_usual))
+        _heard.append(self)
         self._milestones.__enter__()
         self._listening.__enter__()
         self._collect(False)
@@ -45,7 +49,9 @@ class Hearing:
         self._collect(True)
         self._listening.__exit__(*exception)
         self._milestones.__exit__(*exception)
-        sys.setswitchinterval(self._switch)
+        _heard.remove(self)
+        if not _heard:
+            sys.setswitchinterval(*_usual)
 
     def event(self, event: Any) -> None:
         """Take one event of many. A step that is not looked at ends this at its first."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import math
+import sys
 import threading
 import time
 
@@ -231,3 +232,15 @@ def test_looking_back_does_not_hide_the_pace():
     view._command({"type": "goto", "step": 2})
     assert page.patches[-1]["parts"]["history"]["at"] == 2
     assert page.patches[-1]["speed"] == 1000
+
+
+def test_python_hands_its_lock_over_soon_while_any_loop_is_watched():
+    usual = sys.getswitchinterval()
+    first, second = live(), live()
+    first.__enter__()
+    second.__enter__()
+    assert sys.getswitchinterval() <= 0.001
+    first.__exit__(None, None, None)
+    assert sys.getswitchinterval() <= 0.001
+    second.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(usual)
