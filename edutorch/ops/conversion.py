@@ -6,9 +6,9 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.numpy import Array
-from ..core.methods import as_method, overwrite, refuse_leaf, same_past
+from ..core.methods import as_method, leaves_no_trace, overwrite, refuse_leaf, same_past, write
 from ..core.op import op
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import PLAIN_TENSORS, Tensor, wrap
 from ..device import Device, backend_for
 from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
 
@@ -196,6 +196,11 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     >>> copy_(zeros(2), tensor([1, 2]))
     tensor([1., 2.])
     """
+    if leaves_no_trace(input, (src,)) and src.__class__ in PLAIN_TENSORS:
+        values, have = src._array, input._array
+        if values.dtype is have.dtype and values.shape == have.shape:
+            write(input, "copy_", values)
+            return input
     return _replace(input, src, "copy_")
 
 
@@ -213,8 +218,16 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     >>> fill_(zeros(2), 7)
     tensor([7., 7.])
     """
-    number = value if isinstance(value, Tensor) else wrap(input._array.dtype.type(value))
-    return _replace(input, number, "fill_")
+    if isinstance(value, Tensor):
+        return _replace(input, value, "fill_")
+    return _fill(input, input._array.dtype.type(value), "fill_")
+
+
+def _fill(input: Tensor, number: Any, name: str) -> Tensor:
+    if not leaves_no_trace(input, ()):
+        return _replace(input, wrap(number), name)
+    write(input, name, number)
+    return input
 
 
 def fill(input: Tensor, value: Any) -> Tensor:
@@ -233,4 +246,4 @@ def zero_(input: Tensor) -> Tensor:
     >>> zero_(ones(2))
     tensor([0., 0.])
     """
-    return _replace(input, wrap(input._array.dtype.type(0)), "zero_")
+    return _fill(input, input._array.dtype.type(0), "zero_")
