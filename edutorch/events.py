@@ -184,15 +184,16 @@ class hearing_milestones:
 
     def __init__(self, listener: Callable[..., None]) -> None:
         self.listener = listener
-        self._before: list[tuple[Callable[..., None], ...]] = []
 
     def __enter__(self) -> hearing_milestones:
-        self._before.append(_MILESTONES.get())
-        _MILESTONES.set((*self._before[-1], self.listener))
+        _MILESTONES.set((*_MILESTONES.get(), self.listener))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _MILESTONES.set(self._before.pop())
+        left = list(_MILESTONES.get())
+        if self.listener in left:
+            left.remove(self.listener)  # only this one: blocks of several loops end in any order
+        _MILESTONES.set(tuple(left))
 
 
 class following(ModeContext):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SMALL = 2048
 """Arrays of at most so many numbers are summed all together."""
 
-node_of, array_of, writes_of = attrgetter("_node"), attrgetter("_array"), attrgetter("_writes")
+node_of, array_of = attrgetter("_node"), attrgetter("_array")
 
 REALS = np.dtype("float32"), np.dtype("float64")
 

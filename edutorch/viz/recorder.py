@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from ..core.autograd import Node, clock
+from ..core.autograd import LEAF, Node, clock
 from ..core.tensor import Tensor
 from ..events import (
     BackwardEnded,
@@ -311,7 +311,8 @@ class Recorder:
 
     def _backward_ended(self, event: BackwardEnded) -> None:
         roots = [root for root in event.roots if root._node is not None]
-        newest = max((root._node._order for root in roots), default=0)
+        orders = (root._node._order for root in roots if root._node is not LEAF)
+        newest = max(orders, default=0)
         begun = newest > self._youngest  # by ops that ran after the last backward
         if event.accumulated and begun and self._accumulated and not self._optimizer_seen:
             self.finish_step()

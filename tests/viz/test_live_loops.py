@@ -11,6 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
+from edutorch.events import _MILESTONES
 from edutorch.modes import current, listening
 from edutorch.viz import live, pace
 from tests.viz.test_live import descend, press, run, start, watched
@@ -244,3 +245,27 @@ def test_python_hands_its_lock_over_soon_while_any_loop_is_watched():
     assert sys.getswitchinterval() <= 0.001
     second.__exit__(None, None, None)
     assert sys.getswitchinterval() == pytest.approx(usual)
+
+
+def test_loops_that_end_in_another_order_than_they_began_leave_nothing_behind():
+    first, second = live(), live()
+    w = start()
+    first.__enter__()
+    second.__enter__()
+    descend(w)
+    first.__exit__(None, None, None)
+    descend(w)
+    second.__exit__(None, None, None)
+    descend(w)
+    assert (first.step, second.step) == (1, 2)
+    assert _MILESTONES.get() == ()
+
+
+def test_backward_on_a_leaf_alone_does_not_break_the_loop():
+    w = edutorch.tensor(2.0, requires_grad=True)
+    with live() as view:
+        view._throttle._early, view._throttle._next = 0.0, math.inf  # between two looks
+        for _ in range(3):
+            descend(w)
+            w.backward()
+    assert w.grad is not None
