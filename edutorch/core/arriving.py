@@ -44,8 +44,8 @@ class Products:
     """The gradient of a weight matrix as a sum of products gᵀ x, computed all at once.
 
     A network over time uses the same weights in each step, and each use sends back a product of
-    few rows: g₁ᵀ x₁ + g₂ᵀ x₂ + … One product of all rows together is the same sum; it takes half
-    the time, and nothing as large as the weights has to be added.
+    few rows: g₁ᵀ x₁ + g₂ᵀ x₂ + … One product of all rows together is the same sum; it takes two
+    thirds of the time, and nothing as large as the weights has to be added.
 
     Attributes:
         dtype: none, so that the engine asks `fit`, which keeps only what a leaf waits for.

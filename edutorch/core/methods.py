@@ -152,7 +152,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     name = f"{op.name}_"
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if leaves_no_trace(self, args) and (not kwargs or leaves_no_trace(self, kwargs.values())):
+        if leaves_no_trace(self, (*args, *kwargs.values())):
             result = op.function(self, *args, **kwargs)._array
             have = self._array
             if result.shape == have.shape and result.dtype is have.dtype:
