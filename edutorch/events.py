@@ -7,7 +7,8 @@ make one of the small objects below, and only when somebody listens:
         loss = model(x)
 
 Events carry live tensors and arrays. A listener that keeps them keeps their
-memory: turn them into plain data at once (see `viz/recorder.py`).
+memory: turn them into plain data at once (see `viz/recorder.py`). All listeners are
+handed the same object, so none changes it: frozen ones would take four times as long to make.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OpApplied:
     """An op ran. `inputs` are its tensor arguments in order (a Tensor, a number
     or None each), `settings` the others by name; `node` is what was recorded,
@@ -52,7 +53,7 @@ class OpApplied:
     node: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class GradientFlowed:
     """During backward, `gradient` left `node` along its edge number `index`
     (towards `node.edges[index]`). It is an array, or a Tensor with `create_graph`."""
@@ -62,7 +63,7 @@ class GradientFlowed:
     gradient: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class GradientAccumulated:
     """`gradient`, this backward's whole sum, was added to `tensor.grad`."""
 
@@ -70,7 +71,7 @@ class GradientAccumulated:
     gradient: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ModuleEntered:
     """A module's `forward` begins with the positional `inputs`."""
 
@@ -78,7 +79,7 @@ class ModuleEntered:
     inputs: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ModuleLeft:
     """A module's `forward` ended with `output` (None when it raised)."""
 
@@ -86,14 +87,14 @@ class ModuleLeft:
     output: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Stepped:
     """An optimizer has updated its parameters."""
 
     optimizer: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class BackwardEnded:
     """A backward pass from the tensors `roots` is over. It is a milestone only: see below.
     `accumulated`: it was `backward`, not `grad`."""
@@ -102,14 +103,14 @@ class BackwardEnded:
     accumulated: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TensorMade:
     """`tensor` was made out of nothing: by `zeros`, `tensor`, `randn`, …"""
 
     tensor: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class WorkStarted:
     """Something that takes time begins; a `WorkEnded` of the same subject follows, whatever
     happens. By `kind`, the `subject` is
@@ -128,7 +129,7 @@ class WorkStarted:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class WorkEnded:
     """It is over, with a `result`: what an op made (None: it wrote into `out=`), or the
     gradients that left a node; None for the other kinds. `failed`: it raised."""

@@ -46,6 +46,12 @@ class Followed(Modes):
     __slots__ = ()
 
 
+class Heard(Modes):
+    """Nothing unusual is in force, but somebody listens: an op is told of, around its fast path."""
+
+    __slots__ = ()
+
+
 PLAIN = Modes()
 QUIET = Modes(grad=False)
 _CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=PLAIN)
@@ -54,11 +60,14 @@ current = _CURRENT.get
 
 def _normal(modes: Modes) -> Modes:
     """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
-    if (
-        modes.inference or modes.listeners or modes.levels or modes.saving is not None
+    unusual = (
+        modes.inference or modes.levels or modes.saving is not None
         or modes.batches or modes.autocast is not None
-    ):  # fmt: skip
-        return Modes(**_fields(modes)) if modes.__class__ is Followed else modes
+    )  # fmt: skip
+    if unusual or (modes.listeners and modes.follower is not None):
+        return modes if modes.__class__ is Modes else Modes(**_fields(modes))
+    if modes.listeners:
+        return Heard(modes.grad, listeners=modes.listeners)
     if modes.follower is not None:
         return Followed(modes.grad, follower=modes.follower)
     return PLAIN if modes.grad else QUIET
@@ -182,7 +191,28 @@ class ModeContext:
         return wrapped
 
 
-_SWITCHING = {ModeContext.__enter__.__code__, ModeContext.__exit__.__code__, be_patient.__code__}
+class unheard:
+    """Let an op take its fast path inside the block, where nothing but listeners is in its way."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = before = current()
+        _CURRENT.set(PLAIN if before.grad else QUIET)
+
+    def __exit__(self, *exception: object) -> None:
+        _CURRENT.set(self.before)
+        if _LATE:
+            raise_late()
+
+
+_SWITCHING = {
+    each.__code__
+    for each in (
+        ModeContext.__enter__, ModeContext.__exit__, be_patient,
+        unheard.__enter__, unheard.__exit__,
+    )
+}  # fmt: skip
 
 
 class no_grad(ModeContext):

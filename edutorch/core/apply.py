@@ -14,14 +14,12 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.shared import Shared, plain
-from ..errors import DeviceError, DTypeError, GradientError, NotForTypesError, ShapeError
+from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied, emit, work
 from ..lines import Place, users_place
-from ..modes import current
+from ..modes import Heard, current, unheard
 from .autograd import Writes
 from .complaints import (
-    conversion_hint,
-    described,
     explain,
     operand_names,
     sequence_of,
@@ -29,6 +27,7 @@ from .complaints import (
 )  # fmt: skip
 from .forward import propagate
 from .pieces import cut_anywhere, tell
+from .promotion import EXTENSION_TYPES, promote, refuse_types
 from .registry import public
 from .saving import Packed
 from .shapes import reduced_dims
@@ -38,10 +37,6 @@ from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
 
 if TYPE_CHECKING:
     from .op import Op
-
-
-EXTENSION_TYPES = {dtypes.bfloat16.numpy}
-"""Types that NumPy does not know by itself: a Python number next to them becomes float64."""
 
 
 ORDINARY = {int, float, bool, complex, type(None), np.ndarray, np.float64, np.float32, np.int64}
@@ -78,6 +73,10 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     if op.single and op.contract and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1:
         batch = public("unsqueeze")(given[0], 0)
         return public("squeeze")(op.function(batch, *given[1:], **settings), 0)
+    if current().__class__ is Heard and tensors and not special and out is None:
+        everyday = all(each._array.__class__ is np.ndarray for each in tensors)
+        if everyday:
+            return told(op, inputs, tuple(given), settings)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
         given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
     backend = common_backend(op, given, tensors)
@@ -92,6 +91,19 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     with work("op", op, given) as around:
         result = carry_out(op, backend, given, settings, out, tensors, special)
         around.result = result if out is None else None
+    return announced(op, given, settings, result)
+
+
+def told(op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run `op` as if nobody listened, and tell of it before and after."""
+    with work("op", op, given) as around, unheard():
+        named = dict(zip(op.inputs, inputs, strict=True))
+        around.result = result = op.function(**named, **settings)
+    return announced(op, given, settings, result)
+
+
+def announced(op: Op, given: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
+    """Tell the listeners of an op that has run, and return its result."""
     if op.family == "pieces":
         tell(op, given, settings, result)
         return result
@@ -257,78 +269,6 @@ def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
             return backend.from_numpy(backends.of(value).to_numpy(value))
         return value
     raise wrong_operand(op, name, value)
-
-
-def promote(
-    op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
-) -> list[Any]:
-    """Bring the operands to the one type in which the op computes."""
-    promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
-    if promotion == "none":
-        return operands
-    kept = [name in op.keep for name in op.inputs] if op.keep else [False] * len(operands)
-    deciding = [each for each, keep in zip(operands, kept, strict=True) if not keep]
-    arrays = [each for each in deciding if hasattr(each, "dtype")]
-    kind = dtypes.result_of(
-        [dtypes.of(each.dtype) for each in arrays if each.ndim],
-        [dtypes.of(each.dtype) for each in arrays if not each.ndim],
-        [each for each in deciding if each is not None and not hasattr(each, "dtype")],
-    )
-    if promotion == "same":
-        check_same_type(op, operands)
-        if op.family != "elementwise":
-            return operands
-    if promotion == "float" and kind.category < 2:
-        kind = dtypes.get_default_dtype()
-
-    following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
-    wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
-
-    def converted(each: Any) -> Any:
-        if hasattr(each, "dtype"):
-            return each.astype(kind.numpy) if each.dtype != kind.numpy else each
-        # Python numbers follow the arrays, except where they decide the type themselves
-        # and NumPy would decide otherwise.
-        follows = each is None or (arrays and kind.numpy in following and not wraps)
-        return each if follows else backend.asarray(each).astype(kind.numpy)
-
-    return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
-
-
-KINDS = {0: "b", 1: "i", 2: "f", 3: "c"}
-REFUSED = {
-    "b": ("bools", "x.int() computes with 0 and 1"),
-    "i": ("integers", "convert them first, for example with x.float()"),
-    "f": ("floating numbers", "convert them first, for example with x.long()"),
-    "c": ("complex numbers", "they have no order; compute with z.abs(), z.real or z.imag"),
-}
-
-
-def refuse_types(op: Op, operands: Sequence[Any]) -> None:
-    """Raise DTypeError if the op is not defined for these numbers."""
-    kinds = [dtypes.of(each.dtype) for each in operands if hasattr(each, "dtype")]
-    kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
-    if KINDS[kind.category] not in op.takes:
-        what, hint = REFUSED[KINDS[kind.category]]
-        rows = {
-            name: described(each)
-            for name, each in zip(op.inputs, operands, strict=False)
-            if hasattr(each, "dtype")
-        }
-        raise NotForTypesError(op.title, f"not implemented for {what}", rows, hint)
-
-
-def check_same_type(op: Op, operands: list[Any]) -> None:
-    """Raise DTypeError unless all operands have one type: products do not convert."""
-    pairs = zip(operand_names(op, operands), operands, strict=True)
-    arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
-    if len({each.dtype for each in arrays.values()}) > 1:
-        raise DTypeError(
-            op.title,
-            f"expected {'both' if len(arrays) == 2 else 'all'} arguments to have the same dtype",
-            {name: described(each) for name, each in arrays.items()},
-            conversion_hint(arrays),
-        )
 
 
 def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict[str, Any]) -> Any:

@@ -118,6 +118,7 @@ class Op:
         self.takes_numbers = numbers or family == "elementwise"
         self.has_out = out
         self.rules: dict[str, Rule] = {}
+        self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.together: Callable[..., Any] | None = None  # one rule for all inputs
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
@@ -158,6 +159,7 @@ class Op:
                     f"it may name {', '.join(sorted(known))}"
                 )
             self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
+        self.formulas = {name: each.latex for name, each in self.rules.items() if each.latex}
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
@@ -169,11 +171,6 @@ class Op:
     def title(self) -> str:
         """The name that users know it by, which may be that of an op it is half of."""
         return running(self.public)
-
-    @property
-    def formulas(self) -> dict[str, str]:
-        """The LaTeX of each derivative rule that has one, by input."""
-        return {name: rule.latex for name, rule in self.rules.items() if rule.latex}
 
     def _node_type(self) -> type[autograd.Node]:
         title = "".join(part.capitalize() for part in self.name.split("_"))

@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections.abc import Iterable
 
-from .graph import Frame, GraphEdge, GraphNode, NodeKind, Snapshot
+from .graph import Frame, Graph, GraphEdge, GraphNode, NodeKind, Snapshot
 from .summaries import TINY, UNKNOWN, Stats, bar_text, number, number_size
 
 NODE_STYLES: dict[NodeKind, str] = {
@@ -34,9 +34,11 @@ FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
 
 SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
+MUCH_WORK, EFFORT = 300, 0.3  # nodes; from there on, so many rounds of Graphviz's for each
 NUMBER_WIDTH = 7
 SPACE = "\xa0"  # one that does not break and is not left out
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 12.0  # of Courier at 10 points, in points
+BASELINE = 3.0  # so far below the middle of a line its letters stand
 MARGIN_X, MARGIN_Y = 7.2, 4.32
 
 
@@ -152,6 +154,7 @@ def dot_text(
     caption: str = "",
     reserve: bool = False,
     bare: bool = False,
+    words: bool = True,
 ) -> str:
     """Return a graph with its numbers as DOT text.
 
@@ -161,15 +164,16 @@ def dot_text(
         reserve: leave room for every number that may be written in later.
         bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
             is a third of the size.
+        words: write into the boxes; to measure what stands in them is half of Graphviz's work.
     """
     graph = snapshot.graph
     lines = [
         "digraph edutorch {",
-        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3",
+        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3{haste(graph)}",
         f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
         f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" {PLAIN if bare else INK}]',
         '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
-        *_boxes(snapshot, reserve, bare),
+        *_boxes(snapshot, reserve, bare, words),
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
@@ -181,10 +185,17 @@ def dot_text(
     return "\n".join([*lines, "}", ""])
 
 
-def _box(node: GraphNode, lines: list[str], bad: bool, bare: bool) -> str:
+def haste(graph: Graph) -> str:
+    """Let Graphviz stop early over a large graph: it is soon nearly as good as it will ever be."""
+    return f" nslimit={EFFORT} nslimit1={EFFORT}" if len(graph.nodes) > MUCH_WORK else ""
+
+
+def _box(node: GraphNode, lines: list[str], bad: bool, bare: bool, words: bool) -> str:
     alarm = f' color="{ALARM}" penwidth=3' if bad else ""
     look = "" if bare else f"{NODE_STYLES[node.kind]}{alarm} "
-    return f"{node.id} [id={node.id} label={quoted(lines)} {look}{box_size(lines)}]"
+    return (
+        f"{node.id} [id={node.id} label={quoted(lines if words else ())} {look}{box_size(lines)}]"
+    )
 
 
 def box_size(lines: Iterable[str]) -> str:
@@ -218,7 +229,7 @@ def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) ->
     return f"  {ends} [id={edge.id}{label}{weight} {look}{more}]"
 
 
-def _boxes(snapshot: Snapshot, reserve: bool, bare: bool) -> list[str]:
+def _boxes(snapshot: Snapshot, reserve: bool, bare: bool, words: bool) -> list[str]:
     """Write the nodes, those of one open group in a frame, and frames inside frames."""
     graph = snapshot.graph
     members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
@@ -226,7 +237,7 @@ def _boxes(snapshot: Snapshot, reserve: bool, bare: bool) -> list[str]:
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
         lines = node_lines(node, value, grad, reserve)
-        members[node.frame].append(_box(node, lines, node.id in bad, bare))
+        members[node.frame].append(_box(node, lines, node.id in bad, bare, words))
     inner: dict[str, list[Frame]] = {}
     for frame in graph.frames:
         inner.setdefault(frame.around, []).append(frame)

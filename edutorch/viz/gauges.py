@@ -329,7 +329,7 @@ def flat_share(array: Any, kind: str) -> float:
     """Return the share of numbers where tanh or sigmoid is so flat that little gradient passes."""
     some = sample_of(array).astype("float32")
     lying = abs(some) > 0.97 if kind == "tanh" else abs(some - 0.5) > 0.47
-    return float(lying.mean())
+    return int(backends.of(some).xp.count_nonzero(lying)) / some.size  # quicker than their mean
 
 
 def short(value: float) -> float | None:

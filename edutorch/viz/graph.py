@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -186,11 +186,45 @@ class Vertex:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The graph of some vertices, and where the numbers of its nodes and edges come from.
+
+    `keys` are the vertices of its nodes, `inputs` those of the targets of its edges with the
+    name of the input, `order` says which of all vertices each node was.
+    """
+
+    graph: Graph
+    keys: tuple[Key, ...]
+    inputs: tuple[tuple[Key, str], ...]
+    order: tuple[int, ...]
+
+    def snapshot(self, vertices: Mapping[Key, Vertex]) -> Snapshot:
+        """Return the graph with the numbers that are known by now."""
+        shown = [vertices[key] for key in self.keys]
+        return Snapshot(
+            self.graph,
+            tuple(vertex.value for vertex in shown),
+            tuple(vertex.grad for vertex in shown),
+            tuple(vertices[key].flows.get(name) for key, name in self.inputs),
+            self.order,
+        )
+
+
 def arrange(
     vertices: Mapping[Key, Vertex],
     roots: Iterable[Key],
     modules: Mapping[str, str] | None = None,
 ) -> Snapshot:
+    """Return the graph of everything that `roots` were computed from, and its numbers."""
+    return arranged(vertices, roots, modules).snapshot(vertices)
+
+
+def arranged(
+    vertices: Mapping[Key, Vertex],
+    roots: Iterable[Key],
+    modules: Mapping[str, str] | None = None,
+) -> Arranged:
     """Make the graph of everything that `roots` were computed from.
 
     Args:
@@ -206,28 +240,45 @@ def arrange(
             for _, source in vertex.sources:  # a leaf comes just before its first use
                 order.setdefault(source, f"n{len(order)}")
             order.setdefault(key, f"n{len(order)}")
-    nodes, edges, flows = [], [], []
+    nodes, edges, inputs = [], [], []
     for key, id in order.items():
         vertex = vertices[key]
         kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
         nodes.append(vertex.named(id, kind))
         for name, source in vertex.sources:
             edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
-            flows.append(vertex.flows.get(name))
+            inputs.append((key, name))
     numbers = {key: number for number, key in enumerate(vertices)}
-    used = [node.module for node in nodes]
+    used = {node.module for node in nodes}
     shown = {
         path: name
         for path, name in (modules or {}).items()
         if path and any(f"{each}.".startswith(f"{path}.") for each in used)
     }
-    return Snapshot(
+    return Arranged(
         Graph(tuple(nodes), tuple(edges), shown),
-        tuple(vertices[key].value for key in order),
-        tuple(vertices[key].grad for key in order),
-        tuple(flows),
+        tuple(order),
+        tuple(inputs),
         tuple(numbers[key] for key in order),
     )
+
+
+def ends(vertices: Mapping[Key, Vertex], ran: Sequence[Key]) -> Iterable[Key]:
+    """Return the results from which a graph is to be drawn.
+
+    Args:
+        ran: those on which backward ran. The last is drawn with others of the same graph;
+            without any, every result that nothing used.
+    """
+    ops = {key: None for key, vertex in vertices.items() if vertex.kind == "op"}
+    roots = [root for root in ran if root in ops]
+    if not roots:
+        used = {key for vertex in vertices.values() for _, key in vertex.sources}
+        return [key for key in ops if key not in used]
+    if len(roots) == 1:
+        return roots
+    last = ancestors(vertices, roots[-1:]) & ops.keys()
+    return dict.fromkeys(root for root in roots if ancestors(vertices, [root]) & last)
 
 
 def enclosing(path: str) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 from ..errors import warn
-from .dot import SPACE, dot_text
+from .dot import BASELINE, LINE_HEIGHT, SPACE, dot_text, node_lines
 from .graph import Graph, Snapshot
 from .render import LayoutError, LayoutTimeout, page_lays_out, render
 
@@ -62,17 +64,24 @@ class Layouts:
         """Whether the picture that was asked for last is there."""
         return self._latest is not None and self._latest.done()
 
+    def then(self, call: Callable[[], None]) -> None:
+        """Call when the picture that was asked for last is there, on whatever thread that is."""
+        if self._latest is not None:
+            self._latest.add_done_callback(lambda _: call())
+
     def with_looks(self, graph: Graph) -> str:
         """Return the picture of `graph` with its colours, for a file that does not draw."""
         return self._lay_out(graph, bare=False)
 
     def _lay_out(self, graph: Graph, bare: bool = True) -> str:
-        text = dot_text(blank_numbers(graph), self.rankdir, reserve=True, bare=bare)
-        if page_lays_out():
+        by_page = page_lays_out()
+        blank, words = blank_numbers(graph), by_page or not bare
+        text = dot_text(blank, self.rankdir, reserve=True, bare=bare, words=words)
+        if by_page:
             return text
         try:
             svg = render(text, timeout=LIMIT).decode()
-            return slim(svg) if bare else svg
+            return svg if words else written(slim(svg), graph)
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):
                 self.slow.add(graph.structure)
@@ -100,6 +109,29 @@ def slim(svg: str) -> str:
     In the texts nothing is touched: there, Graphviz writes a quote as `&quot;`.
     """
     return LOOKS.sub("", svg).replace("&#160;", SPACE)
+
+
+BOX = re.compile(r'<g id="(n\d+)" class="node">\s*<polygon points="([^"]*)"/>')
+
+
+def written(svg: str, graph: Graph) -> str:
+    """Write into the boxes of Graphviz's SVG what stands in them: see `words` of `dot_text`."""
+    nodes = {node.id: node for node in graph.nodes}
+
+    def box(found: re.Match[str]) -> str:
+        numbers = list(map(float, found[2].replace(",", " ").split()))
+        across, down = numbers[::2], numbers[1::2]
+        middle = (min(across) + max(across)) / 2
+        lines = node_lines(nodes[found[1]], None, None, reserve=True)
+        first = (min(down) + max(down) - LINE_HEIGHT * (len(lines) - 1)) / 2 + BASELINE
+        texts = (
+            f'<text text-anchor="middle" x="{middle:.2f}"'
+            f' y="{first + LINE_HEIGHT * number:.2f}">{escape(line)}</text>'
+            for number, line in enumerate(lines)
+        )
+        return "\n".join((found[0], *texts))
+
+    return BOX.sub(box, svg)
 
 
 def blank_numbers(graph: Graph) -> Snapshot:

@@ -99,7 +99,7 @@ class View(LookBack):
         self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
-        self._stage = Stage(rankdir)
+        self._stage = Stage(rankdir, sent_late=self._sent_late)
         gauges = Gauges(self._names, lambda: self._state != "running")
         self.parts.append(gauges)
         self._looks = Looks(self._recorder, self._stage, gauges)

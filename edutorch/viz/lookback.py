@@ -30,6 +30,7 @@ class LookBack:
     _gate: Gate
     _state: State
     _curves: dict[str, Curve]
+    spent: float
 
     @property
     def curves(self) -> Mapping[str, Curve]:
@@ -95,3 +96,8 @@ class LookBack:
         speed = self._gate.steps_per_second
         patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
         self._stage.show(self._seen(self._recorder.snapshot), patch)
+
+    def _sent_late(self, seconds: float) -> None:
+        """Hear that a picture was sent beside the loop, and how long that took."""
+        self.spent += seconds
+        self._throttle.rest()

@@ -25,6 +25,10 @@ class Part:
     def take(self, event: Any) -> None:
         """Hear an event of a step that is looked at."""
 
+    def takes(self, kind: type) -> bool:
+        """Say whether events of a kind are wanted."""
+        return type(self).take is not Part.take and (self.hears is None or kind in self.hears)
+
     def step_ended(self, recorder: Recorder) -> None:
         """Hear that a step has ended, also one that was not looked at (`recorder.sampled`)."""
 

@@ -26,13 +26,13 @@ from ..events import (
     Stepped,
 )
 from .glance import Glance
-from .graph import Key, Snapshot, Vertex, ancestors, arrange
+from .graph import Arranged, Graph, Key, Snapshot, Vertex, arranged, ends
 from .names import Names
 from .packing import Packed
 from .part import Part
 from .script import Call, Constant, Script
-from .summaries import Stats, summarize
-from .trace import flow_stats, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
+from .summaries import summarize
+from .trace import flow_of, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
 
 if TYPE_CHECKING:
     from .looks import Watch
@@ -56,16 +56,16 @@ class Recorder:
         cost: seconds spent on the last sampled step.
         detailed: count for histograms too.
         parts: what else hears the events (see `part.py`).
-        watch: whose numbers are taken, where not everything is to be seen.
+        watch: whose numbers are taken, where not all are to be seen.
         full: whether the last sampled step has the numbers of everything.
         sampled_whole: whether the step that runs has been listened to from its beginning.
         script: what the last sampled step did, for a glance at one like it.
         glance: what follows the step that runs, where only a glance is taken.
         glimpse: the numbers of the last step, if a glance at it was enough.
-        eager: some result is overwritten: a glance has to take each at once.
-        rest_until: the time (of `time.perf_counter`) before which no step is to be told of that
-            is not looked at.
+        eager: a glance has to take each result at once, for some is overwritten.
+        rest_until: the time (of `time.perf_counter`) before which steps are not told of.
         rested: when each of those ended, and its loss; they are told with the next step.
+        on_graph: told of the graph of a step that is looked at as soon as its backward begins.
     """
 
     def __init__(
@@ -77,11 +77,12 @@ class Recorder:
         self.names = names
         self.detailed = detailed
         self.parts: list[Part] = []
-        self._hearers: list[Part] = []  # those of them that listen to events
+        self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
         self._known_parts = 0
         self.watch: Watch | None = None
         self.full = True
         self.on_step = on_step
+        self.on_graph: Callable[[Graph], None] | None = None
         self.step = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
@@ -114,6 +115,8 @@ class Recorder:
         self._leaves: dict[int, tuple[weakref.ref[Tensor], Key]] = {}
         self._roots: list[int] = []
         self._last_flow = (0, 0)
+        self._drawn: tuple[Any, Any] = None, None  # of which vertices and roots, and their graph
+        self._flowed: tuple[Any, Any] = None, None  # what left a node last, and its numbers
         self._accumulated = False
         self._scalar: tuple[int, weakref.ref[Tensor]] | None = None
         self._spent = 0.0
@@ -130,17 +133,16 @@ class Recorder:
             return
         start, aside = perf_counter(), self._aside
         if len(self.parts) != self._known_parts:
-            self._sort_parts()
-        for part in self._hearers:
-            if part.hears is None or kind in part.hears:
-                part.take(event)
+            self._known_parts = len(self.parts)
+            self._hearers.clear()
+        takers = self._hearers.get(kind)
+        if takers is None:
+            takers = self._hearers[kind] = [part.take for part in self.parts if part.takes(kind)]
+        for take in takers:
+            take(event)
         if handler is not None:
             handler(event)
         self._spent += perf_counter() - start - (self._aside - aside)
-
-    def _sort_parts(self) -> None:
-        self._known_parts = len(self.parts)
-        self._hearers = [part for part in self.parts if type(part).take is not Part.take]
 
     @property
     def has_optimizer(self) -> bool:
@@ -151,9 +153,6 @@ class Recorder:
     def pending(self) -> bool:
         """Whether something was recorded that belongs to no step yet."""
         return bool(self._vertices)
-
-    def _summary(self, array: Any) -> Stats:
-        return summarize(array, self.detailed)
 
     def _add(self, key: Key, vertex: Vertex) -> Vertex:
         """Gather a vertex, and decide whether its numbers are wanted."""
@@ -189,22 +188,21 @@ class Recorder:
             return
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
-        vertex.device = str(output.device)
-        names = input_names(node)
-        keys = [self._source(given, node, name)
-                for name, given in zip(names, event.inputs, strict=True)]  # fmt: skip
+        if output._array.__class__ is not ndarray:
+            vertex.device = str(output.device)
+        names, given = input_names(node), event.inputs
+        keys = [self._source(each, node, name) for name, each in zip(names, given, strict=True)]
         pairs = zip(names, keys, strict=True)
         vertex.sources = tuple((name, key) for name, key in pairs if key is not None)
         self._add(node._order, vertex)
         self._calls.append(
             Call(
                 node.__class__, node.shape, self._numbers[node._order],
-                tuple(map(self._given, event.inputs, keys)), tuple(names), node.gathers,
-                vertex.module,
+                tuple(map(self._given, given, keys)), tuple(names), node.gathers, vertex.module,
             )
         )  # fmt: skip
         if vertex.watched:
-            vertex.value = self._summary(output._array)
+            vertex.value = summarize(output._array, self.detailed)
         if vertex.watched and not node.gathers:
             node.hang("gradient", lambda gradient: self._gradient_reached(vertex, gradient))
 
@@ -235,13 +233,15 @@ class Recorder:
         self._leaves[id(tensor)] = weakref.ref(tensor), key
         vertex = self._add(key, leaf_vertex(tensor, self.names))
         if vertex.watched:
-            vertex.value = self._summary(tensor._array)
+            vertex.value = summarize(tensor._array, self.detailed)
         return key
 
     # Backward ---------------------------------------------------------------------------
 
     def _gradient_reached(self, vertex: Vertex, gradient: Tensor) -> None:
-        vertex.grad = self._summary(gradient._array)
+        array, known = self._flowed  # mostly, as it is, what reaches the next node
+        same = gradient._array is array and not self.detailed
+        vertex.grad = known if same else summarize(gradient._array, self.detailed)
 
     def _gradient_flowed(self, event: GradientFlowed) -> None:
         node = event.node
@@ -253,16 +253,19 @@ class Recorder:
         vertex = self._vertices.get(node._order)
         if vertex is not None and vertex.tracked and self.sampling:
             name = input_names(node)[event.index]
-            vertex.flows[name] = flow_stats(event.gradient, node.edges[event.index])
+            array = flow_of(event.gradient, node.edges[event.index])
+            vertex.flows[name] = summarize(array)
+            self._flowed = array, vertex.flows[name]
 
     def _backward_began(self, order: int) -> None:
         self._roots.append(order)
         if self.sampling:  # later in the loop, the variables may hold other tensors
             name_variables(self._vertices, self.names)
-        if self._scalar is not None and self._scalar[0] == order:
-            loss = self._scalar[1]()
-            if loss is not None and (self.sampling or not loss.is_cuda):
-                self.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
+        if self.sampling and self.sampled_whole and self.on_graph is not None:
+            self.on_graph(self._arranged().graph)
+        loss = self._scalar[1]() if self._scalar and self._scalar[0] == order else None
+        if loss is not None:
+            self._note_loss(loss)
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
@@ -274,7 +277,7 @@ class Recorder:
         if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
             vertex = self._vertices[known[1]]
             self._received.add(self._numbers[known[1]])
-            vertex.grad = self._summary(gradient._array) if vertex.watched else None
+            vertex.grad = summarize(gradient._array, self.detailed) if vertex.watched else None
 
     def gradient_norm(self, leaf: Tensor) -> float | None:
         """Return the norm of the gradient that a leaf received in this step, if it was taken."""
@@ -312,8 +315,7 @@ class Recorder:
     def _backward_ended(self, event: BackwardEnded) -> None:
         roots = [root for root in event.roots if root._node is not None]
         orders = (root._node._order for root in roots if root._node is not LEAF)
-        newest = max(orders, default=0)
-        begun = newest > self._youngest  # by ops that ran after the last backward
+        begun = max(orders, default=0) > self._youngest  # by ops that ran after the last backward
         if event.accumulated and begun and self._accumulated and not self._optimizer_seen:
             self.finish_step()
         self._accumulated |= event.accumulated
@@ -324,8 +326,8 @@ class Recorder:
             self.glance.backward_ended(event)
 
     def _note_loss(self, loss: Tensor) -> None:
-        array = loss._array
-        if array.size == 1 and not hasattr(array, "all_examples") and not loss.is_cuda:
+        one = loss._array.size == 1 and not hasattr(loss._array, "all_examples")
+        if one and (self.sampling or not loss.is_cuda):  # to ask a GPU is to wait for it
             self.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
 
     def _stepped(self, event: Stepped) -> None:
@@ -383,15 +385,14 @@ class Recorder:
             self.snapshot = self._arrange()
 
     def _arrange(self) -> Snapshot:
-        """Draw what the last backward ran through, with other losses of the same graph."""
-        ops = {key: None for key, vertex in self._vertices.items() if vertex.kind == "op"}
-        roots = [root for root in self._roots if root in ops]
-        if not roots:
+        if not self._roots:
             name_variables(self._vertices, self.names)
-            used = {key for vertex in self._vertices.values() for _, key in vertex.sources}
-            return arrange(
-                self._vertices, [key for key in ops if key not in used], self.names.classes
-            )
-        last = ancestors(self._vertices, roots[-1:]) & ops.keys()
-        together = [root for root in roots if ancestors(self._vertices, [root]) & last]
-        return arrange(self._vertices, dict.fromkeys(together), self.names.classes)
+        return self._arranged().snapshot(self._vertices)
+
+    def _arranged(self) -> Arranged:
+        """Return the graph, which is known when backward begins, before most of its numbers are."""
+        of = len(self._vertices), tuple(self._roots)
+        if self._drawn[0] != of:
+            roots = ends(self._vertices, self._roots)
+            self._drawn = of, arranged(self._vertices, roots, self.names.classes)
+        return self._drawn[1]

@@ -27,8 +27,7 @@ class Constant(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One recorded op of a step. `given` says for each operand which vertex it was."""
 
     kind: type

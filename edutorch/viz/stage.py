@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .fold import Choice, Plan, plan_of
@@ -44,16 +45,25 @@ class Stage:
         shown: the structure of the picture that the page has.
         asked: the page wants something else than it has: another group open, or a picture that
             was not ready when it was to be sent.
+        sent_late: told when a picture was sent as soon as it was ready, on a thread of its own,
+            and how many seconds that took.
     """
 
-    def __init__(self, rankdir: str = "LR", choice: Choice | None = None) -> None:
+    def __init__(
+        self,
+        rankdir: str = "LR",
+        choice: Choice | None = None,
+        sent_late: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
         self.page: Page | None = None
         self.choice = choice or Choice()
         self.layouts = Layouts(rankdir)
         self.asked = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
         self.shown = ""
-        self._lock = threading.RLock()  # a page that looks back is answered beside the loop
+        self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
+        self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
+        self.sent_late = sent_late
 
     def command(self, content: dict[str, Any]) -> bool:
         """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
@@ -76,6 +86,10 @@ class Stage:
                 del self._plans[next(iter(self._plans))]
             found = self._plans[key] = plan_of(graph, self.choice)
         return found
+
+    def prepare(self, graph: Graph) -> None:
+        """Have the picture of a graph laid out, before its numbers are there."""
+        self.layouts.svg(self.plan(graph).graph, patience=0)
 
     def show(
         self,
@@ -103,7 +117,7 @@ class Stage:
         if self.page is None:
             return 0.0
         self.asked = False
-        visible, picture, waited = None, None, 0.0
+        visible, picture, waited, self._late = None, None, 0.0, None
         if snapshot is not None:
             visible = self.plan(snapshot.graph).pick(snapshot)
             if visible.graph.structure != self.shown:
@@ -112,10 +126,23 @@ class Stage:
                 waited = time.perf_counter() - start
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
+                    self._late = snapshot, patch
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
         numbers = numbers_of(visible, running=patch["state"] == "running")
         self.page.show(picture, patch, numbers, curves)
+        if self._late is not None:
+            self.layouts.then(self._arrived)
         return waited
+
+    def _arrived(self) -> None:
+        """Send a picture that was not ready in time: the loop's next step may be far."""
+        with self._lock:
+            if self._late is None or not self.layouts.ready:
+                return
+            start = time.perf_counter()
+            snapshot, patch = self._late
+            self._show(snapshot, {**patch, "latest": {}}, None, patience=0)
+            self.sent_late(time.perf_counter() - start)
 
     def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
                      curves: dict[str, Any] | None = None) -> float:  # fmt: skip

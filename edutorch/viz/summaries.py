@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ UNKNOWN = "—"
 """Stands where a number is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """What a picture says about one array of `size` numbers.
 
     `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
@@ -74,18 +72,33 @@ def summarize(array: Any, bars: bool = False) -> Stats:
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:
         array = array.astype("float32")  # half precision, bfloat16, integers and bools
     flat = array.ravel()
-    low, high = flat.min().item(), flat.max().item()
+    low, high = least(flat), most(flat)
     if not (math.isfinite(low) and math.isfinite(high)):
         with np.errstate(invalid="ignore"):  # ∞ - ∞
-            return Stats(size, flat.sum().item() / size, low, high, math.nan, bad=True)
+            return Stats(size, total(flat) / size, low, high, math.nan, bad=True)
     # Squares of very large or small numbers leave the range of float32: take the sums
     # of numbers that are at most 1 in size instead.
     peak = max(abs(low), abs(high))
     scale = 1.0 if 1e-12 < peak < 1e12 or peak == 0 else peak
     flat = flat if scale == 1.0 else flat / scale
-    mean, square = flat.sum().item() / size, (flat @ flat).item()
+    mean, square = total(flat) / size, (flat @ flat).item()
     counts = histogram(flat, low / scale, high / scale) if bars else ()
     return Stats(size, mean * scale, low, high, math.sqrt(square) * scale, bars=counts)
+
+
+def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
+    """Return a reduction to one number that saves what NumPy's methods ask before they begin."""
+    reduce = ufunc.reduce
+
+    def one(flat: Any) -> float:
+        found = reduce(flat) if flat.__class__ is np.ndarray else getattr(flat, method)()
+        return found.item()
+
+    return one
+
+
+least, most = by_ufunc(np.minimum, "min"), by_ufunc(np.maximum, "max")
+total = by_ufunc(np.add, "sum")
 
 
 def histogram(flat: Any, low: float, high: float) -> tuple[int, ...]:

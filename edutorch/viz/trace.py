@@ -8,6 +8,7 @@ that nobody saved (the 1 in `x + 1`) are gone. `live` sees everything.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
             add_leaf(vertices, step, names)
         else:
             vertices[step._order] = op_vertex(step)
+            vertices[step._order].sources = sources_of(step)
             add_saved(vertices, step, names)
             vertices[step._order].module = module_of(vertices, step._order)
             vertices[step._order].device = str(tensor.device)
@@ -87,19 +89,24 @@ def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
     )
 
 
-def input_names(node: Node) -> list[str]:
+def input_names(node: Node) -> Sequence[str]:
     """Return the name of each edge's input; a list of tensors counts its items."""
     if node.op.variadic:
         return [f"{node.op.inputs[0]}[{index}]" for index in range(len(node.edges))]
-    return list(node.op.inputs)
+    return node.op.inputs
+
+
+def sources_of(node: Node) -> tuple[tuple[str, Key], ...]:
+    """Return the inputs of a recorded op that are differentiable, and the key of each."""
+    return tuple(
+        (name, leaf_key(edge) if isinstance(edge, Tensor) else edge._order)
+        for name, edge in zip(input_names(node), node.edges, strict=True)
+        if edge is not None
+    )
 
 
 def op_vertex(node: Node) -> Vertex:
-    """Describe one recorded op; its differentiable inputs become its sources."""
-    sources = []
-    for name, edge in zip(input_names(node), node.edges, strict=True):
-        if edge is not None:
-            sources.append((name, leaf_key(edge) if isinstance(edge, Tensor) else edge._order))
+    """Describe one recorded op, without its sources."""
     return Vertex(
         "op",
         node.op.name,
@@ -108,7 +115,6 @@ def op_vertex(node: Node) -> Vertex:
         formulas=node.op.formulas,
         line=line_of(node),
         saved=saved_bytes(node),
-        sources=tuple(sources),
     )
 
 
@@ -208,12 +214,12 @@ def number_vertex(name: str, value: float) -> Vertex:
     return Vertex("constant", name, differentiable=False, value=stats)
 
 
-def flow_stats(gradient: Any, edge: Any) -> Stats:
-    """Summarize what an input received, before broadcasting made it larger."""
+def flow_of(gradient: Any, edge: Any) -> Any:
+    """Return the array that an input received, before broadcasting made it larger."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape
     if edge._order and edge.gathers:
         shape = array.shape
-    if tuple(array.shape) != tuple(shape):
-        array = unbroadcast(array, tuple(shape))
-    return summarize(array)
+    if array.shape == shape or array.shape == tuple(shape):
+        return array
+    return unbroadcast(array, tuple(shape))

@@ -17,7 +17,7 @@ from ..autograd import enable_grad, grad
 from ..core.autograd import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import EdutorchError, warn
-from ..events import OpApplied, listening
+from ..events import OpApplied, WorkEnded, WorkStarted, listening
 from ..ops import ones_like
 from ..random import fork_rng
 from ..utils._pytree import tree_leaves
@@ -64,11 +64,13 @@ class Trouble(Part):
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
         looking = (self.failing, self.births, self.chain, self.habits, self.growth)
-        self._takers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
+        # By the kind of event, and of work that begins or ends.
+        self._takers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
         for each in looking:
             for kind in each.hears:
-                self._takers.setdefault(kind, []).append(each.take)
-        self.hears = frozenset(self._takers)
+                for work in each.works if kind in (WorkStarted, WorkEnded) else ("",):
+                    self._takers.setdefault((kind, work), []).append(each.take)
+        self.hears = frozenset(kind for kind, _ in self._takers)
 
     # Listening --------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Trouble(Part):
     def _hear(self, event: Any) -> None:
         """Hand an event to all who look. None of them may break the loop that it looks at."""
         try:
-            for take in self._takers.get(event.__class__, ()):
+            for take in self._takers.get((event.__class__, getattr(event, "kind", "")), ()):
                 take(event)
         except Exception as error:  # noqa: BLE001
             self._takers.clear()

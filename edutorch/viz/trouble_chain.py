@@ -47,6 +47,7 @@ class Chain:
     """Hears the ops of a step and who got a gradient."""
 
     hears = (OpApplied, GradientAccumulated, ModuleEntered, WorkStarted, WorkEnded)
+    works = ("backward",)
 
     def __init__(self, names: Names) -> None:
         self.names = names

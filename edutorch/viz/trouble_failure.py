@@ -20,7 +20,7 @@ from .graph import Key, Snapshot, Vertex, arrange
 from .names import Names, variables
 from .recorder import Recorder
 from .summaries import Stats, summarize
-from .trace import add_leaf, leaf_vertex, op_vertex
+from .trace import add_leaf, leaf_vertex, op_vertex, sources_of
 from .trouble_words import Finding
 
 FAILED: Key = ("failed",)
@@ -40,6 +40,7 @@ class Failing:
     """Notes which op, or which rule, is at work, so that it is known when it fails."""
 
     hears = (WorkStarted, WorkEnded)
+    works = ("op", "node")
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -53,9 +54,9 @@ class Failing:
 
     def take(self, event: Any) -> None:
         """Hear an event."""
-        if type(event) is WorkStarted and event.kind in ("op", "node"):
+        if event.__class__ is WorkStarted:
             self._at_work.append(event)
-        elif type(event) is WorkEnded and event.kind in ("op", "node") and self._at_work:
+        elif self._at_work:
             started = self._at_work.pop()
             if event.failed and not self.op:
                 self._note(started)
@@ -84,7 +85,6 @@ def operand(name: str, given: Any, names: Names) -> Operand:
     shape = "×".join(map(str, given.shape)) or "scalar"
     if given._node is not None and given._node is not LEAF:
         vertex = op_vertex(given._node)
-        vertex.sources = ()
         vertex.value = numbers(given)
         return Operand(name, given._node._order, vertex, shape)
     vertex = leaf_vertex(given, names)
@@ -238,7 +238,8 @@ def from_traceback(error: BaseException) -> Failure:
                 if isinstance(step, Tensor):
                     add_leaf(recorder._vertices, step, names)
                 else:
-                    recorder._vertices[step._order] = op_vertex(step)
+                    vertex = recorder._vertices[step._order] = op_vertex(step)
+                    vertex.sources = sources_of(step)
     return failure_of(recorder, failing, error)
 
 

@@ -43,6 +43,7 @@ class Habits:
     """Hears a training loop, step by step."""
 
     hears = (OpApplied, GradientAccumulated, Stepped)
+    works = ()
 
     def __init__(self, names: Names) -> None:
         self.names = names

@@ -37,6 +37,7 @@ class Growth:
     """Watches, over the steps, how many old graphs are alive."""
 
     hears = (OpApplied,)
+    works = ()
 
     def __init__(self, names: Names) -> None:
         self.names = names

@@ -43,6 +43,7 @@ class Births:
     """Hears all ops of a step and remembers of bad tensors where their numbers went bad."""
 
     hears = (OpApplied, WorkStarted, WorkEnded, GradientAccumulated)
+    works = ("node", "backward")
 
     def __init__(self, names: Names) -> None:
         self.names = names

@@ -227,7 +227,7 @@ def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
 
 def test_a_mistake_in_here_never_breaks_a_loop(monkeypatch):
     view = viz.live()
-    monkeypatch.setitem(view.trouble._takers, OpApplied, [lambda event: 1 / 0])
+    monkeypatch.setitem(view.trouble._takers, (OpApplied, ""), [lambda event: 1 / 0])
     w = leaf(1.0)
     with pytest.warns(UserWarning, match="nothing more is said about trouble"), view:
         (w * 2).sum().backward()

@@ -1,0 +1,91 @@
+"""The one type that an op computes in: its operands are brought to it, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..errors import DTypeError, NotForTypesError
+from .complaints import conversion_hint, described, operand_names
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+EXTENSION_TYPES = {dtypes.bfloat16.numpy}
+"""Types that NumPy does not know by itself: a Python number next to them becomes float64."""
+
+
+def promote(
+    op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
+) -> list[Any]:
+    """Bring the operands to the one type in which the op computes."""
+    promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
+    if promotion == "none":
+        return operands
+    kept = [name in op.keep for name in op.inputs] if op.keep else [False] * len(operands)
+    deciding = [each for each, keep in zip(operands, kept, strict=True) if not keep]
+    arrays = [each for each in deciding if hasattr(each, "dtype")]
+    kind = dtypes.result_of(
+        [dtypes.of(each.dtype) for each in arrays if each.ndim],
+        [dtypes.of(each.dtype) for each in arrays if not each.ndim],
+        [each for each in deciding if each is not None and not hasattr(each, "dtype")],
+    )
+    if promotion == "same":
+        check_same_type(op, operands)
+        if op.family != "elementwise":
+            return operands
+    if promotion == "float" and kind.category < 2:
+        kind = dtypes.get_default_dtype()
+
+    following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
+    wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
+
+    def converted(each: Any) -> Any:
+        if hasattr(each, "dtype"):
+            return each.astype(kind.numpy) if each.dtype != kind.numpy else each
+        # Python numbers follow the arrays, except where they decide the type themselves
+        # and NumPy would decide otherwise.
+        follows = each is None or (arrays and kind.numpy in following and not wraps)
+        return each if follows else backend.asarray(each).astype(kind.numpy)
+
+    return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
+
+
+KINDS = {0: "b", 1: "i", 2: "f", 3: "c"}
+REFUSED = {
+    "b": ("bools", "x.int() computes with 0 and 1"),
+    "i": ("integers", "convert them first, for example with x.float()"),
+    "f": ("floating numbers", "convert them first, for example with x.long()"),
+    "c": ("complex numbers", "they have no order; compute with z.abs(), z.real or z.imag"),
+}
+
+
+def refuse_types(op: Op, operands: Sequence[Any]) -> None:
+    """Raise DTypeError if the op is not defined for these numbers."""
+    kinds = [dtypes.of(each.dtype) for each in operands if hasattr(each, "dtype")]
+    kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
+    if KINDS[kind.category] not in op.takes:
+        what, hint = REFUSED[KINDS[kind.category]]
+        rows = {
+            name: described(each)
+            for name, each in zip(op.inputs, operands, strict=False)
+            if hasattr(each, "dtype")
+        }
+        raise NotForTypesError(op.title, f"not implemented for {what}", rows, hint)
+
+
+def check_same_type(op: Op, operands: list[Any]) -> None:
+    """Raise DTypeError unless all operands have one type: products do not convert."""
+    pairs = zip(operand_names(op, operands), operands, strict=True)
+    arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
+    if len({each.dtype for each in arrays.values()}) > 1:
+        raise DTypeError(
+            op.title,
+            f"expected {'both' if len(arrays) == 2 else 'all'} arguments to have the same dtype",
+            {name: described(each) for name, each in arrays.items()},
+            conversion_hint(arrays),
+        )
