@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SMALL = 2048
 """Arrays of at most so many numbers are summed all together."""
 
-node_of, array_of = attrgetter("_node"), attrgetter("_array")
+node_of, array_of, type_of = attrgetter("_node"), attrgetter("_array"), attrgetter("dtype")
 
 REALS = np.dtype("float32"), np.dtype("float64")
 
@@ -255,11 +255,11 @@ class Glance:
 
     def _sum_together(self, alike: Alike, arrays: Sequence[Any]) -> bool:
         """Summarize arrays of one shape; False: they are of another, or no ordinary numbers."""
-        shape, count = alike.shape, len(arrays)
-        whole = np.concatenate(arrays) if shape else np.array(arrays)
-        if whole.dtype not in REALS or not whole.size:
+        shape, count, kind = alike.shape, len(arrays), arrays[0].dtype
+        if kind not in REALS or list(map(type_of, arrays)).count(kind) != count:
             return False
-        if whole.shape != ((count * shape[0], *shape[1:]) if shape else (count,)):
+        whole = np.frombuffer(alike.joined(arrays), kind)
+        if whole.size != count * math.prod(shape) or not whole.size:
             return False
         data = whole.reshape(count, -1)
         self._found[alike.rows] = numbers_of_rows(data)  # of a row twice, the later one

@@ -68,6 +68,7 @@ class Looks:
         self._watched: Watched | None = None
         self._structure = ""
         self._alike = 0  # for how many full looks the graph has been the same
+        self._changes = False  # whether it has ever been another one than before
         self._narrow: Plan | None = None
         self._full_due = 0.0
         self._was_bad = False
@@ -89,6 +90,7 @@ class Looks:
         if recorder.sampled and recorder.snapshot is not None:
             self.glimpse = None
             same = recorder.snapshot.graph.structure == self._structure
+            self._changes |= not same and self._structure != ""
             self._structure = recorder.snapshot.graph.structure
             self._alike = self._alike + 1 if same else 0
             if recorder.full:
@@ -103,7 +105,7 @@ class Looks:
             self._was_bad = bad
         elif recorder.glance is not None:
             # The loop does one thing and another. Of two that take turns, both are looked at.
-            self._alike, self._in_a_row = 0, 2
+            self._alike, self._in_a_row, self._changes = 0, 2, True
         return cost
 
     def choose(self, look: bool, full: bool, early: bool = False) -> None:
@@ -129,8 +131,8 @@ class Looks:
                 self._narrow_down()
 
     def _glance(self) -> Glance | None:
-        script = self.recorder.script
-        if script is None or not self._alike or time.perf_counter() > self._full_due:
+        script, alike = self.recorder.script, self._alike or not self._changes
+        if script is None or not alike or time.perf_counter() > self._full_due:
             return None
         plan = self.stage.plan(script.snapshot.graph)
         known = self._watched

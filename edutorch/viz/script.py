@@ -106,11 +106,27 @@ class Expected:
 
 
 class Alike(NamedTuple):
-    """Arrays of one shape: what picks them out of a list, and their rows."""
+    """Arrays of one shape: what picks them out of a list, and their rows.
+
+    `scattered` are the places of those that were no single stretch of memory the last time.
+    """
 
     shape: tuple[int, ...]
     pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
+    scattered: list[int]
+
+    def joined(self, arrays: Sequence[Any]) -> bytearray:
+        """Return the numbers of such arrays in a row: `np.concatenate` takes twice as long."""
+        arrays = list(arrays)
+        for place in self.scattered:
+            arrays[place] = np.ascontiguousarray(arrays[place])
+        try:
+            return bytearray().join(arrays)
+        except TypeError:
+            places = (place for place, each in enumerate(arrays) if not each.flags.c_contiguous)
+            self.scattered[:] = places
+            return self.joined(arrays)
 
 
 def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
@@ -195,7 +211,8 @@ class Watched:
                 places[self.shapes[row]].append(place)
             every = np.array(rows, int)
             found = [
-                Alike(shape, picker(some, len(rows)), every[some]) for shape, some in places.items()
+                Alike(shape, picker(some, len(rows)), every[some], [])
+                for shape, some in places.items()
             ]
             if len(self._groups) > MOST_ORDERS:
                 self._groups.clear()
