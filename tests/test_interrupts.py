@@ -15,7 +15,7 @@ import pytest
 
 import edutorch
 from edutorch import modes, nn, optim
-from edutorch.modes import patient
+from edutorch.modes import listening, patient
 from edutorch.utils.interrupts import hold, release, uninterrupted, waiting
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
@@ -178,6 +178,9 @@ def test_hooks_see_the_users_closure():
 # Modes ----------------------------------------------------------------------------------------
 
 
+X = edutorch.ones(2)
+
+
 @edutorch.no_grad()
 def decorated():
     return 1
@@ -194,6 +197,9 @@ def blocks(number):
     elif number == 2:
         with edutorch.inference_mode():
             decorated()
+    elif number == 3:
+        with listening(lambda event: None):
+            X.cos()
     else:
         decorated()
 
@@ -237,11 +243,13 @@ def interrupted_at(place, number):
     return raised, count >= place
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_an_interrupt_at_any_moment_leaves_the_modes_as_they_were(number):
+    X.cos()  # its code is written at its first call
     for place in range(1, 1000):
         raised, reached = interrupted_at(place, number)
         assert edutorch.is_grad_enabled() and not edutorch.is_inference_mode_enabled(), place
+        assert not modes.current().listeners, place
         assert getsignal(signal.SIGINT) is signal.default_int_handler, place
         assert raised == reached
         if not reached:

@@ -16,7 +16,7 @@ from .dot import BASELINE, LINE_HEIGHT, SPACE, dot_text, node_lines
 from .graph import Graph, Snapshot
 from .render import LayoutError, LayoutTimeout, page_lays_out, render
 
-PATIENCE = 0.04
+PATIENCE = 0.03
 """Seconds for which a loop waits for a new picture; a later one comes with a later message."""
 
 LIMIT = 10.0

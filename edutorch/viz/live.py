@@ -87,7 +87,7 @@ class View(LookBack):
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
-        self._recorder = Recorder(self._names, self._step_ended)
+        self._recorder = Recorder(self._names, self._step_ended, on_graph=self._graph_known)
         self.parts = self._recorder.parts
         self._hearing = Hearing(self._recorder)
         self._throttle, self._meter = Throttle(), Meter()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .difference import Comparison
-from .graph import Snapshot
+from .graph import Graph, Snapshot
 from .history import History
 from .messages import Curve, State, patch_of
 from .pace import Gate, Throttle
@@ -97,7 +97,14 @@ class LookBack:
         patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
         self._stage.show(self._seen(self._recorder.snapshot), patch)
 
+    def _graph_known(self, graph: Graph) -> None:
+        """Have the first picture laid out, and sent, while backward still runs."""
+        if self._stage.page is not None and not self._stage.layouts.asked:
+            speed = self._gate.steps_per_second
+            self._stage.prepare(graph, patch_of(self._recorder.step, self._state, {}, (), speed))
+
     def _sent_late(self, seconds: float) -> None:
         """Hear that a picture was sent beside the loop, and how long that took."""
         self.spent += seconds
-        self._throttle.rest()
+        if self._recorder.step:  # the first numbers follow the first picture at once
+            self._throttle.rest()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .fold import Plan
 from .gauges import Gauges
 from .glance import Glance
-from .graph import Graph, Snapshot
+from .graph import Snapshot
 from .packing import Packed, Wire, unpack
 from .recorder import Recorder
 from .script import Watched
@@ -60,7 +60,6 @@ class Looks:
 
     def __init__(self, recorder: Recorder, stage: Stage, gauges: Gauges) -> None:
         self.recorder, self.stage, self.gauges = recorder, stage, gauges
-        recorder.on_graph = self._expect
         self.whole: tuple[Snapshot, int] | None = None
         self.glimpse: Packed | None = None
         self.seen = False
@@ -73,11 +72,6 @@ class Looks:
         self._full_due = 0.0
         self._was_bad = False
         self._in_a_row = 0  # full looks at the steps that come next
-
-    def _expect(self, graph: Graph) -> None:
-        """Have the first picture laid out while backward still runs."""
-        if self.stage.page is not None and not self.stage.layouts.asked:
-            self.stage.prepare(graph)
 
     def took(self, cost: float) -> float:
         """Note what has been seen of the step that has just ended, and what that has cost.

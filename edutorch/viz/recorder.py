@@ -73,6 +73,7 @@ class Recorder:
         names: Names,
         on_step: Callable[[Recorder], None] | None = None,
         detailed: bool = False,
+        on_graph: Callable[[Graph], None] | None = None,
     ) -> None:
         self.names = names
         self.detailed = detailed
@@ -81,8 +82,7 @@ class Recorder:
         self._known_parts = 0
         self.watch: Watch | None = None
         self.full = True
-        self.on_step = on_step
-        self.on_graph: Callable[[Graph], None] | None = None
+        self.on_step, self.on_graph = on_step, on_graph
         self.step = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None

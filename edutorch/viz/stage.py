@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from .fold import Choice, Plan, plan_of
 from .graph import Graph, Snapshot
-from .layouts import PATIENCE, Layouts
+from .layouts import PATIENCE, Layouts, blank_numbers
 from .messages import numbers_of, texts_of
 
 KEPT_PLANS = 16
@@ -87,9 +87,12 @@ class Stage:
             found = self._plans[key] = plan_of(graph, self.choice)
         return found
 
-    def prepare(self, graph: Graph) -> None:
-        """Have the picture of a graph laid out, before its numbers are there."""
-        self.layouts.svg(self.plan(graph).graph, patience=0)
+    def prepare(self, graph: Graph, patch: dict[str, Any]) -> None:
+        """Have the picture of a graph laid out and sent, before its numbers are there."""
+        with self._lock:
+            self.layouts.svg(self.plan(graph).graph, patience=0)
+            self._late = blank_numbers(graph), patch
+        self.layouts.then(self._arrived)
 
     def show(
         self,

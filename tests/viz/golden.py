@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from edutorch.viz.dot import dot_text
 from edutorch.viz.fold import folded
 from edutorch.viz.graph import Snapshot, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers, slim
+from edutorch.viz.layouts import Layouts
 from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of
-from edutorch.viz.render import render
 from edutorch.viz.summaries import Stats, summarize, whole
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -72,7 +70,8 @@ def nasty() -> Snapshot:
 
 def picture(snapshot: Snapshot) -> dict[str, Any]:
     """Lay out a graph as `live` does."""
-    svg = slim(render(dot_text(blank_numbers(snapshot.graph), reserve=True, bare=True)).decode())
+    svg = Layouts().svg(snapshot.graph, patience=None)
+    assert svg is not None
     return snapshot.graph.to_picture(svg)
 
 

@@ -1,0 +1,159 @@
+"""A picture comes as soon as it is laid out: before the step is over, and beside a slow loop."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.viz import layouts, live
+from edutorch.viz.dot import dot_text, node_lines
+from edutorch.viz.graph import Vertex, arrange
+from edutorch.viz.layouts import Layouts, blank_numbers, slim, written
+from edutorch.viz.render import engines, render
+from tests.viz.golden import NASTY, example, floats_in, nasty
+
+SVG = "{http://www.w3.org/2000/svg}"
+ENGINES = [each.name for each in engines() if each.available and each.formats]
+
+
+class Page:
+    """A page that can be waited for."""
+
+    def __init__(self):
+        self.shown = []
+        self.pictures = []
+        self.came = threading.Condition()
+
+    def show(self, picture, patch, numbers, curves):
+        with self.came:
+            self.pictures += [picture] if picture else []
+            self.shown.append((patch, floats_in(numbers, self.pictures)))
+            self.came.notify_all()
+
+    def waits_for(self, pictures, seconds=20):
+        """Wait, on the loop's thread, until so many pictures are there."""
+        with self.came:
+            return self.came.wait_for(lambda: len(self.pictures) >= pictures, seconds)
+
+
+def watched():
+    view = live()
+    view._stage.page = Page()
+    return view, view._stage.page
+
+
+def test_the_first_picture_comes_while_backward_still_runs():
+    w = edutorch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
+    view, page = watched()
+    early = []
+    w.register_hook(lambda gradient: early.append((page.waits_for(1), view.step)))
+    with view:
+        w.sin().sum().backward()
+    assert early == [(True, 0)]
+    assert np.isnan(page.shown[0][1]).all()  # its numbers come at the end of the step
+    assert not np.isnan(page.shown[-1][1]).all()
+    assert view.layouts == len(page.pictures) == 1
+    assert [node["label"] for node in page.pictures[0]["nodes"]] == ["leaf", "sin", "sum"]
+
+
+def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
+    usual = layouts.render
+
+    def slow(dot, **options):
+        time.sleep(0.2)
+        return usual(dot, **options)
+
+    monkeypatch.setattr(layouts, "render", slow)
+    w = edutorch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
+    optimizer = edutorch.optim.SGD([w], lr=0.0)
+    view, page = watched()
+    with view:
+        for step, op in enumerate(("sin", "cos")):
+            time.sleep(0.05)  # messages do not come at once after each other
+            optimizer.zero_grad()
+            getattr(w, op)().sum().backward()
+            optimizer.step()
+            assert len(page.pictures) == step  # Graphviz is still at work
+            assert page.waits_for(step + 1)  # and the loop does nothing
+            patch, numbers = page.shown[-1]
+            assert patch["step"] == step + 1
+            assert numbers[2] == pytest.approx(getattr(w, op)().mean().item())
+    assert view.layouts == len(page.pictures) == 2
+    steps = [patch["step"] for patch, _ in page.shown]
+    assert steps == sorted(steps)
+
+
+def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
+    let_go = threading.Event()
+    usual = layouts.render
+
+    def held(dot, **options):
+        let_go.wait(20)
+        return usual(dot, **options)
+
+    monkeypatch.setattr(layouts, "render", held)
+    w = edutorch.ones(5, requires_grad=True)
+    view, page = watched()
+    with view._hearing:
+        w.sin().sum().backward()
+        view._stage.page = None
+        let_go.set()
+        assert view._stage.layouts.wait(view._stage.plan(view._recorder._arrange().graph).graph)
+    assert not page.pictures
+
+
+# What stands in the boxes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("snapshot", [example(), nasty()], ids=["example", "nasty"])
+def test_words_are_written_where_graphviz_would_have_put_them(snapshot, engine):
+    graph = snapshot.graph
+    text = dot_text(blank_numbers(graph), reserve=True, bare=True, words=False)
+    found = boxes(written(slim(render(text, engine=engine).decode()), graph))
+    text = dot_text(blank_numbers(graph), reserve=True, bare=True)
+    usual = boxes(slim(render(text, engine=engine).decode()))
+    assert found.keys() == usual.keys() == {node.id for node in graph.nodes}
+    for node in graph.nodes:
+        (low, high), texts = found[node.id]
+        assert [words for words, _ in texts] == node_lines(node, None, None, reserve=True)
+        assert all(low < y < high for _, y in texts)
+        for (_, y), (_, by_graphviz) in zip(texts, usual[node.id][1], strict=True):
+            assert abs(y - by_graphviz) < 3
+
+
+def boxes(svg):
+    """Return the top and bottom of each box, and its lines with their places."""
+    found = {}
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        if group.get("class") == "node":
+            (shape,) = group.findall(f"{SVG}polygon")
+            ys = [float(each.split(",")[1]) for each in shape.get("points").split()]
+            texts = [(each.text, float(each.get("y"))) for each in group.findall(f"{SVG}text")]
+            found[group.get("id")] = (min(ys), max(ys)), texts
+    return found
+
+
+def test_no_name_gets_out_of_its_box():
+    svg = Layouts().svg(nasty().graph, patience=None)
+    assert svg is not None
+    assert not re.search(r"<(script|img|b)\b", svg)
+    names = "".join(ElementTree.fromstring(svg).itertext())
+    assert "<script>alert(1)" in names
+    assert len(NASTY[-2]) > len(names)  # the longest is cut
+
+
+def test_a_large_graph_is_laid_out_with_less_effort_and_looks_the_same_in_two_runs():
+    vertices = {0: Vertex("leaf", "x", shape=(2,))}
+    for number in range(1, 400):
+        vertices[number] = Vertex("op", "sin", shape=(2,), sources=(("input", number - 1),))
+    graph = arrange(vertices, [399]).graph
+    text = dot_text(blank_numbers(graph), bare=True)
+    assert "nslimit" in text and "nslimit" not in dot_text(example())
+    assert render(text) == render(text)
