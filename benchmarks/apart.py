@@ -16,10 +16,13 @@ from functools import cache
 from typing import Any
 
 from .timing import Work, sample
-from .workloads import CHAIN_WORKLOADS, WORKLOADS, Workload, same
+from .workloads import CHAIN_WORKLOADS, LARGE_PRODUCT, WORKLOADS, Workload, same
 
-KNOWN = {**WORKLOADS, **CHAIN_WORKLOADS}
+PRODUCT = "product"
+KNOWN = {**WORKLOADS, **CHAIN_WORKLOADS, PRODUCT: LARGE_PRODUCT}
 EAGER, CHANNELS_LAST, COMPILED = "PyTorch", "channels last", "torch.compile"
+COUNT = 0
+"""Asked for so many runs, the other process counts the operations of one (see `floors.py`)."""
 
 SETTLING = 0.02
 """Seconds until the other process is quiet: PyTorch's threads turn round for 9 ms after a step."""
@@ -44,6 +47,10 @@ class Apart:
 
     def __call__(self) -> float:
         return self.sample(1)
+
+    def operations(self) -> float:
+        """Return how many operations PyTorch counts in the products of one run."""
+        return self.sample(COUNT)
 
     def sample(self, number: int) -> float:
         """Let the other process run it that often, and return the seconds it took."""
@@ -75,9 +82,20 @@ def serve(connection: Any, threads: int) -> None:
         except EOFError:
             return
         if (key, way) not in built:
-            built = {known: step for known, step in built.items() if known[0] == key}
+            if key != PRODUCT:
+                built = {known: step for known, step in built.items() if known[0] in (key, PRODUCT)}
             built[key, way] = build(torch, KNOWN[key], way)
             gc.freeze()
-        seconds = sample(built[key, way], number)
+        step = built[key, way]
+        answer = sample(step, number) if number != COUNT else counted(step)
         time.sleep(SETTLING)
-        connection.send(seconds)
+        connection.send(answer)
+
+
+def counted(step: Work) -> float:
+    """Count the operations of the products in one run, as PyTorch does."""
+    counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+    step()
+    with counter:
+        step()
+    return float(counter.get_total_flops())

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> str:
         ratios = []
         for size in chosen:
             workload = Workload(f"{title} {size}", build(size))
-            result = measure("", workload, (US, EAGER), 7, options.budget / 4)
+            result, _ = measure("", workload, (US, EAGER), 7, options.budget / 4)
             for rival in result.samples:
                 curve.times.setdefault(rival, []).append(result.median(rival))
             ratios.append(result.ratio(US, EAGER) if EAGER in result.samples else float("nan"))

@@ -6,8 +6,10 @@ All libraries run the same lines; only the name `torch` stands for another one.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from . import report
+from .floors import floor, operations_of, products
 from .peers import EAGER, NAMES, US, rivals
 from .spent import spent
 from .timing import Result, contest
@@ -16,22 +18,35 @@ from .workloads import CHAIN_WORKLOADS, WORKLOADS, Workload
 
 def measure(
     key: str, workload: Workload, peers: tuple[str, ...], rounds: int, budget: float
-) -> Result:
-    """Let all peers run one workload in turns."""
-    return contest(rivals(key, workload, peers), rounds, seconds=0.05, budget=budget)
+) -> tuple[Result, float | None]:
+    """Let all peers run one workload in turns; also return its floor, if it has one."""
+    found = rivals(key, workload, peers)
+    operations = operations_of(found.get(EAGER))
+    result = contest(found | products(found, operations), rounds, seconds=0.05, budget=budget)
+    return result, floor(result, operations)
 
 
-def table(results: dict[str, Result], workloads: dict[str, Workload]) -> str:
+def table(
+    results: dict[str, Result],
+    workloads: dict[str, Workload],
+    floors: Mapping[str, float | None] | None = None,
+) -> str:
     """Lay out what was found: ms per step, and each ratio to PyTorch's eager mode."""
+    floors = floors or {}
+    last = ["ratio", *(["floor"] if any(floors.values()) else []), "goal"]
     others = [name for name in NAMES[2:] if any(name in each.samples for each in results.values())]
     rows = []
     for key, result in results.items():
         row = [workloads[key].name, milliseconds(result, US), milliseconds(result, EAGER)]
         row += [milliseconds(result, name) for name in others]
-        goal = workloads[key].goal
-        row += [ratio(result), "" if goal is None else f"{goal:.2f}"]
-        rows.append(row)
-    return report.table(["ms", US, EAGER, *others, "ratio", "goal"], rows)
+        found = {"ratio": ratio(result), "floor": two_digits(floors.get(key)),
+                 "goal": two_digits(workloads[key].goal)}  # fmt: skip
+        rows.append(row + [found[each] for each in last])
+    return report.table(["ms", US, EAGER, *others, *last], rows)
+
+
+def two_digits(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"
 
 
 def milliseconds(result: Result, name: str) -> str:
@@ -39,19 +54,21 @@ def milliseconds(result: Result, name: str) -> str:
 
 
 def ratio(result: Result) -> str:
-    return f"{result.ratio(US, EAGER):.2f}" if EAGER in result.samples else "-"
+    return two_digits(result.ratio(US, EAGER)) if EAGER in result.samples else "-"
 
 
 def measure_all(
     options: argparse.Namespace, workloads: dict[str, Workload]
-) -> tuple[dict[str, Result], dict[str, float]]:
-    """Measure what is chosen; also return the ratios, for the chart."""
+) -> tuple[dict[str, Result], dict[str, float | None], dict[str, float]]:
+    """Measure what is chosen; also return the floors, and the ratios, for the chart."""
     report.peer()
     report.ready()
-    results = {}
+    results, floors = {}, {}
     for key, workload in workloads.items():
         if not options.only or key in options.only:
-            results[key] = measure(key, workload, options.peers, options.rounds, options.budget)
+            results[key], floors[key] = measure(
+                key, workload, options.peers, options.rounds, options.budget
+            )
             print(f"{workload.name}: {milliseconds(results[key], US)} ms, "
                   f"{ratio(results[key])} of PyTorch's time", flush=True)  # fmt: skip
     ratios = {
@@ -59,7 +76,7 @@ def measure_all(
         for key, each in results.items()
         if EAGER in each.samples
     }
-    return results, ratios
+    return results, floors, ratios
 
 
 def run(options: argparse.Namespace) -> str:
@@ -75,7 +92,7 @@ def run_chains(options: argparse.Namespace) -> str:
 def measured_table(
     options: argparse.Namespace, workloads: dict[str, Workload], name: str, what: str
 ) -> str:
-    results, ratios = measure_all(options, workloads)
+    results, floors, ratios = measure_all(options, workloads)
     if ratios and not options.only:  # a part must not replace the chart of all
         from . import charts
 
@@ -86,5 +103,5 @@ def measured_table(
         for key, each in results.items()
         if (workloads[key].goal or 99) < ratios.get(workloads[key].name, 0)
     ]
-    parts = [f"ms for {what}:", table(results, workloads), *map(spent, missed)]
+    parts = [f"ms for {what}:", table(results, workloads, floors), *map(spent, missed)]
     return "\n\n".join(parts)

@@ -227,3 +227,17 @@ CHAIN_WORKLOADS = {
     for word, size in SIZES.items()
     for name, (of_size, goal) in CHAINS.items()
 }
+
+
+# What nothing is quicker than ------------------------------------------------------------
+
+LARGE = 1024
+
+
+def large_product(torch: ModuleType, change: Change = same) -> Work:
+    """One product of two large matrices."""
+    a, b = numbers(torch, LARGE, LARGE), numbers(torch, LARGE, LARGE)
+    return lambda: a @ b
+
+
+LARGE_PRODUCT = Workload("one large product", large_product)

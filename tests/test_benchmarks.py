@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import edutorch
-from benchmarks import charts, peers, report, scaling, train
-from benchmarks.timing import contest
+from benchmarks import apart, charts, floors, peers, report, scaling, train
+from benchmarks.timing import Result, contest
 from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
 
 
@@ -53,7 +53,9 @@ def test_a_contest_becomes_a_table_and_charts(tmp_path, monkeypatch):
     workload = Workload("nothing", lambda torch, change: lambda: None, goal=0.5)
     result = contest({peers.US: lambda: None, peers.EAGER: lambda: None}, 3, 1e-4, budget=0.01)
     table = train.table({"nothing": result}, {"nothing": workload})
-    assert "| nothing" in table and "0.50 |" in table
+    assert "| nothing" in table and "0.50 |" in table and "floor" not in table
+    table = train.table({"nothing": result}, {"nothing": workload}, {"nothing": 0.25})
+    assert "| floor | goal |" in table and "|  0.25 | 0.50 |" in table
     charts.ratios("train", "Time", {"nothing": 0.4, "other": 1.2}, {"nothing": 0.5})
     curve = scaling.Curve("rows", [1, 10, 100], {"edutorch": [1, 10, 100], "PyTorch": [1, 1, 1]})
     assert curve.exponent("edutorch") == pytest.approx(1)
@@ -66,6 +68,20 @@ def test_a_contest_becomes_a_table_and_charts(tmp_path, monkeypatch):
     assert {each.name for each in (tmp_path / "results").glob("*.png")} == {
         "train.png", "scaling.png", "memory.png",
     }  # fmt: skip
+
+
+@pytest.mark.oracle
+def test_a_floor_is_the_time_of_a_steps_products(torch):
+    step = apart.Apart("mlp", peers.EAGER)
+    both = 784 * 128 + 128 * 10
+    assert step.operations() == 2 * 64 * (both + both + 128 * 10)  # forward, weights, inputs
+    names = (peers.US, peers.EAGER, floors.OURS, floors.THEIRS)
+    assert floors.products({peers.US: step, peers.EAGER: step}, 1e9).keys() == set(names[2:])
+    assert not floors.products({peers.US: step}, 1e9)  # there is no PyTorch to compare with
+    assert not floors.products({peers.US: step, peers.EAGER: step}, 0.0)
+    result = Result(dict(zip(names, ([1.0], [2.0], [0.5], [0.4]), strict=True)))
+    assert floors.floor(result, 2 * 1024**3) == pytest.approx(0.2)
+    assert floors.floor(Result({peers.US: [1.0]}), 1e9) is None
 
 
 def test_a_part_by_its_name(monkeypatch):
