@@ -79,13 +79,14 @@ class Stage:
 
     def plan(self, graph: Graph) -> Plan:
         """Return what is to be seen of `graph`."""
-        key = graph.structure, self.choice
-        found = self._plans.get(key)
-        if found is None:
-            if len(self._plans) == KEPT_PLANS:
-                del self._plans[next(iter(self._plans))]
-            found = self._plans[key] = plan_of(graph, self.choice)
-        return found
+        with self._lock:
+            key = graph.structure, self.choice
+            found = self._plans.get(key)
+            if found is None:
+                if len(self._plans) == KEPT_PLANS:
+                    del self._plans[next(iter(self._plans))]
+                found = self._plans[key] = plan_of(graph, self.choice)
+            return found
 
     def prepare(self, graph: Graph, patch: dict[str, Any]) -> None:
         """Have the picture of a graph laid out and sent, before its numbers are there."""
@@ -107,26 +108,34 @@ class Stage:
             curves: all points of each curve; None: only their latest ones are new.
             patience: seconds to wait for a new layout; with a later one the picture comes later.
         """
+        waited = 0.0 if snapshot is None else self._wait(snapshot.graph, patience)
         with self._lock:
-            return self._show(snapshot, patch, curves, patience)
+            self._show(snapshot, patch, curves)
+        return waited
+
+    def _wait(self, graph: Graph, patience: float | None) -> float:
+        """Have a picture laid out and wait for it, while others may send; return for how long."""
+        visible = self.plan(graph).graph
+        if self.page is None or visible.structure == self.shown:
+            return 0.0
+        start = time.perf_counter()
+        self.layouts.svg(visible, patience)
+        return time.perf_counter() - start
 
     def _show(
         self,
         snapshot: Snapshot | None,
         patch: dict[str, Any],
         curves: dict[str, Any] | None,
-        patience: float | None,
-    ) -> float:
+    ) -> None:
         if self.page is None:
-            return 0.0
+            return
         self.asked = False
-        visible, picture, waited, self._late = None, None, 0.0, None
+        visible, picture, self._late = None, None, None
         if snapshot is not None:
             visible = self.plan(snapshot.graph).pick(snapshot)
             if visible.graph.structure != self.shown:
-                start = time.perf_counter()
-                picture = self._picture(visible.graph, patience)
-                waited = time.perf_counter() - start
+                picture = self._picture(visible.graph)
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
@@ -135,7 +144,6 @@ class Stage:
         self.page.show(picture, patch, numbers, curves)
         if self._late is not None:
             self.layouts.then(self._arrived)
-        return waited
 
     def _arrived(self) -> None:
         """Send a picture that was not ready in time: the loop's next step may be far."""
@@ -144,7 +152,7 @@ class Stage:
                 return
             start = time.perf_counter()
             snapshot, patch = self._late
-            self._show(snapshot, {**patch, "latest": {}}, None, patience=0)
+            self._show(snapshot, {**patch, "latest": {}}, None)
             self.sent_late(time.perf_counter() - start)
 
     def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
@@ -156,8 +164,8 @@ class Stage:
                 self.page.show(None, patch, numbers, curves)
         return 0.0
 
-    def _picture(self, graph: Graph, patience: float | None) -> dict[str, Any] | None:
-        svg = self.layouts.svg(graph, patience)
+    def _picture(self, graph: Graph) -> dict[str, Any] | None:
+        svg = self.layouts.svg(graph, patience=0)
         if svg is None:
             return None
         if graph.structure in self.layouts.slow and self.choice.limit > FEWEST:

@@ -89,6 +89,25 @@ def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
     assert steps == sorted(steps)
 
 
+def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
+    """One is laid out after the other; the first is to be sent while the second is waited for."""
+    usual = layouts.render
+
+    def slow(dot, **options):
+        time.sleep(0.3)
+        return usual(dot, **options)
+
+    monkeypatch.setattr(layouts, "render", slow)
+    w = edutorch.ones(5, requires_grad=True)
+    view, page = watched()
+    start = time.monotonic()
+    with view:
+        w.sin().sum().backward()
+        w.cos().exp().sum().backward()
+    assert time.monotonic() < start + layouts.LIMIT / 2
+    assert page.pictures[-1]["nodes"][1]["label"] == "cos"
+
+
 def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
     let_go = threading.Event()
     usual = layouts.render
