@@ -114,10 +114,15 @@ class Stage:
         return waited
 
     def _wait(self, graph: Graph, patience: float | None) -> float:
-        """Have a picture laid out and wait for it, while others may send; return for how long."""
+        """Have a picture laid out, wait for it, and return for how long: then it is not late.
+
+        Nobody else is held up by that: the thread that lays out may want to send something.
+        """
         visible = self.plan(graph).graph
         if self.page is None or visible.structure == self.shown:
             return 0.0
+        with self._lock:
+            self._late = None
         start = time.perf_counter()
         self.layouts.svg(visible, patience)
         return time.perf_counter() - start
