@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..core.arriving import settled
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from .packing import BAD, LISTED, UNKNOWN, Packed, numbers_of_rows
-from .script import Alike, Backward, Watched
+from .script import Alike, Backward, Constant, Watched
 from .summaries import TINY, Stats, summarize
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 SMALL = 2048
 """Arrays of at most so many numbers are summed all together."""
 
-node_of, array_of, type_of = attrgetter("_node"), attrgetter("_array"), attrgetter("dtype")
+node_of, edges_of = attrgetter("_node"), attrgetter("edges")
+array_of, type_of = attrgetter("_array"), attrgetter("dtype")
 
 REALS = np.dtype("float32"), np.dtype("float64")
 
@@ -128,19 +129,27 @@ class Glance:
     def _operands_are_right(self, given: Sequence[Any], begin: int) -> bool:
         """Compare from where the operands of the ops came, and take those from outside."""
         expected = self.watched.expected
-        if list(map(len, given)) != expected.counts[begin : begin + len(given)]:
+        edges = list(map(edges_of, self._nodes[begin:]))
+        if list(map(len, edges)) != expected.counts[begin : begin + len(edges)]:
             return False
-        operands = list(chain.from_iterable(given))
-        first = expected.starts[begin]
-        results, calls = expected.results.of(operands, first)
-        if list(map(node_of, results)) != list(map(self._nodes.__getitem__, calls)):
+        recorded, first = list(chain.from_iterable(edges)), expected.starts[begin]
+        results, calls = expected.results.of(recorded, first)
+        if not all(map(is_, results, map(self._nodes.__getitem__, calls))):
             return False
-        for constant, number in zip(*expected.constants.of(operands, first), strict=True):
-            if not isinstance(constant, int | float):
-                return False
-            self._constant(number, constant)
-        leaves = zip(*expected.leaves.of(operands, first), strict=True)
-        return all(self._is_leaf(each, at) for each, at in leaves)
+        leaves = zip(*expected.leaves.of(recorded, first), strict=True)
+        if not all(self._is_leaf(each, at) for each, at in leaves):
+            return False
+        others = zip(*expected.outside.of(given, begin), strict=True)
+        return all(self._is_other(some[at], each) for some, known in others for at, each in known)
+
+    def _is_other(self, operand: Any, wanted: int | Constant) -> bool:
+        """Say whether data, or a number, is there where it was; and take it."""
+        if not isinstance(wanted, Constant):
+            return self._is_leaf(operand, wanted)
+        if isinstance(operand, int | float):
+            self._constant(wanted.number, operand)
+            return True
+        return False
 
     def _constant(self, vertex: int, given: float) -> None:
         at = self.watched.at.get(vertex)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
+from itertools import repeat
+from operator import is_not
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -188,8 +190,7 @@ class Recorder:
             return
         vertex = op_vertex(node)
         vertex.module = self._path[-1] if self._path else ""
-        if output._array.__class__ is not ndarray:
-            vertex.device = str(output.device)
+        vertex.device = "cpu" if output._array.__class__ is ndarray else str(output.device)
         names, given = input_names(node), event.inputs
         keys = [self._source(each, node, name) for name, each in zip(names, given, strict=True)]
         pairs = zip(names, keys, strict=True)
@@ -198,7 +199,8 @@ class Recorder:
         self._calls.append(
             Call(
                 node.__class__, node.shape, self._numbers[node._order],
-                tuple(map(self._given, given, keys)), tuple(names), node.gathers, vertex.module,
+                tuple(map(self._given, given, keys)), tuple(map(is_not, node.edges, repeat(None))),
+                tuple(names), node.gathers, vertex.module,
             )
         )  # fmt: skip
         if vertex.watched:

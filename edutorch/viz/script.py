@@ -28,12 +28,17 @@ class Constant(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One recorded op of a step. `given` says for each operand which vertex it was."""
+    """One recorded op of a step.
+
+    `given` says for each operand which vertex it was, `recorded` whether it has a past, or is a
+    leaf that wants a gradient: then it is known by the node's edge.
+    """
 
     kind: type
     shape: tuple[int, ...]
     number: int
     given: tuple[int | Constant | None, ...]
+    recorded: tuple[bool, ...]
     names: tuple[str, ...]
     gathers: bool
     module: str
@@ -80,6 +85,12 @@ class Some:
         return chosen, self._known[self._before[begin] : self._before[end]]
 
 
+def outside(call: Call) -> list[tuple[int, int | Constant]]:
+    """Return the operands of an op that have no edge, with their positions: data and numbers."""
+    rows = enumerate(zip(call.given, call.recorded, strict=True))
+    return [(at, each) for at, (each, recorded) in rows if not recorded and each is not None]
+
+
 class Expected:
     """The ops of a script in columns, so that a whole step is compared in a few comparisons."""
 
@@ -90,13 +101,14 @@ class Expected:
         self.counts = [len(call.given) for call in calls]
         self.starts = [0, *accumulate(self.counts)]  # where each op's operands begin
         made = {number: place for place, number in enumerate(self.numbers)}
-        given = dict(enumerate(chain.from_iterable(call.given for call in calls)))
-        whole = {place: each for place, each in given.items() if isinstance(each, int)}
-        count = len(given)
-        self.results = Some(count, {at: made[each] for at, each in whole.items() if each in made})
-        self.leaves = Some(count, {at: each for at, each in whole.items() if each not in made})
-        constants = {at: each.number for at, each in given.items() if isinstance(each, Constant)}
-        self.constants = Some(count, constants)
+        given = list(chain.from_iterable(call.given for call in calls))
+        edges = compress(enumerate(given), chain.from_iterable(call.recorded for call in calls))
+        known = {at: each for at, each in edges if isinstance(each, int)}
+        results = {at: made[each] for at, each in known.items() if each in made}
+        leaves = {at: each for at, each in known.items() if each not in made}
+        self.results, self.leaves = Some(len(given), results), Some(len(given), leaves)
+        others = {place: outside(call) for place, call in enumerate(calls)}
+        self.outside = Some(len(calls), {place: each for place, each in others.items() if each})
 
     def are(self, nodes: Sequence[Any], begin: int) -> bool:
         """Say whether these are the nodes of the calls from `begin` on."""

@@ -3,13 +3,17 @@
 import os
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
 import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
-from tests.viz.test_glance import Loop, changed, mlp, settled
+from edutorch.viz import live
+from edutorch.viz.script import Alike
+from tests.viz.test_glance import Loop, Page, changed, mlp, settled
 
 
 def other_op(loop):
@@ -165,3 +169,35 @@ def test_a_glance_loads_no_compiler():
         [sys.executable, "-c", MANY_ARRAYS], env=env, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_arrays_that_are_no_single_stretch_of_memory_are_joined_too():
+    alike = Alike((2, 3), list, np.arange(3), [])
+    usual = np.arange(6.0).reshape(2, 3)
+    turned, spread = np.arange(6.0).reshape(3, 2).T, np.broadcast_to(7.0, (2, 3))
+    for arrays in ([usual, turned, spread], [usual, usual, turned], [spread, usual, usual]):
+        joined = np.frombuffer(alike.joined(arrays)).reshape(3, 2, 3)
+        assert np.array_equal(joined, np.stack(arrays))
+    assert alike.scattered == [0]
+
+
+def test_a_glance_right_after_the_first_look():
+    """A graph that has never changed needs no second look before it is only glanced at."""
+    model, loss = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    view = live(model)
+    view._stage.page = Page()
+    looks = []
+    with view:
+        view._throttle._early = -1.0  # as if the first look had taken long
+        view._throttle.share = 1.0
+        end = time.monotonic() + 20
+        while view._recorder.glimpse is None and time.monotonic() < end:
+            view._throttle._delay = 0
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+            if all(view._recorder.snapshot is not each for each in looks):
+                looks.append(view._recorder.snapshot)
+        assert view._recorder.glimpse is not None
+        assert len(looks) == 1
