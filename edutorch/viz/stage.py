@@ -147,6 +147,8 @@ class Stage:
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
         numbers = numbers_of(visible, running=patch["state"] == "running")
         self.page.show(picture, patch, numbers, curves)
+        if picture is not None:
+            self.shown = picture["structure"]
         if self._late is not None:
             self.layouts.then(self._arrived)
 
@@ -178,5 +180,4 @@ class Stage:
             self.choice = Choice(limit=max(FEWEST, limit))
             self.asked = True
             return None
-        self.shown = graph.structure
         return graph.to_picture(svg)

@@ -77,10 +77,14 @@ class LiveWidget(anywidget.AnyWidget):
         curves: dict[str, Any] | None = None,
     ) -> None:
         """Send one step, in one message; `picture` and `curves` only when they are to be new."""
-        with self.hold_sync():
-            if curves is not None:
-                self.curves = curves
-            if picture is not None:
-                self.picture = picture
-            self.patch = patch
-            self.numbers = numbers
+        state: dict[str, Any] = {"patch": patch}
+        if curves is not None:
+            state["curves"] = curves
+        if picture is not None:
+            state["picture"] = picture
+        # The message is the one that `self.patch = patch` and so on would send. But to find out
+        # what has changed, and where bytes are in it, took as long as to write and send it.
+        values: Any = self._trait_values
+        values.update(state, numbers=numbers)
+        message = {"method": "update", "state": state, "buffer_paths": [["numbers"]]}
+        self._send(message, buffers=[numbers])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
+import time
 from typing import Any
 
 from edutorch.viz.widget import script, style
@@ -64,6 +66,7 @@ class Bench:
         policy: str = POLICY,
     ) -> None:
         self.tab, self.updates = tab, 0
+        self._thread, self._late = threading.get_ident(), []
         self.errors: list[str] = []
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
         tab.on("console", self._said)
@@ -85,18 +88,28 @@ class Bench:
         values |= {"picture": picture} if picture is not None else {}
         values |= {"curves": curves} if curves is not None else {}
         self.updates += 1
-        self.tab.evaluate("values => window.change(values)", json.loads(json.dumps(values)))
+        self._late.append(json.loads(json.dumps(values)))
+        if threading.get_ident() == self._thread:  # the tab can be used by this one alone
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._late:
+            self.tab.evaluate("values => window.change(values)", self._late.pop(0))
 
     def open(self, shown: Any) -> Bench:
         """Connect an Explorer, and show it."""
         self.shown = shown
         shown.stage.page = self
         shown.show()
+        end = time.monotonic() + 20
+        while shown.stage.asked and time.monotonic() < end:
+            time.sleep(0.01)  # a picture that is late comes on another thread
         self.frame()
         return self
 
     def frame(self) -> None:
         """Wait until the page has drawn."""
+        self._catch_up()
         self.tab.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
