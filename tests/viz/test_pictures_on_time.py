@@ -48,6 +48,17 @@ def watched():
     return view, view._stage.page
 
 
+def render_after(monkeypatch, wait):
+    """Have Graphviz begin later."""
+    usual = layouts.render
+
+    def render(dot, **options):
+        wait()
+        return usual(dot, **options)
+
+    monkeypatch.setattr(layouts, "render", render)
+
+
 def test_the_first_picture_comes_while_backward_still_runs():
     w = edutorch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
     view, page = watched()
@@ -63,13 +74,7 @@ def test_the_first_picture_comes_while_backward_still_runs():
 
 
 def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
-    usual = layouts.render
-
-    def slow(dot, **options):
-        time.sleep(0.2)
-        return usual(dot, **options)
-
-    monkeypatch.setattr(layouts, "render", slow)
+    render_after(monkeypatch, lambda: time.sleep(0.2))
     w = edutorch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
     optimizer = edutorch.optim.SGD([w], lr=0.0)
     view, page = watched()
@@ -91,13 +96,7 @@ def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
 
 def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
     """One is laid out after the other; the first is to be sent while the second is waited for."""
-    usual = layouts.render
-
-    def slow(dot, **options):
-        time.sleep(0.3)
-        return usual(dot, **options)
-
-    monkeypatch.setattr(layouts, "render", slow)
+    render_after(monkeypatch, lambda: time.sleep(0.3))
     w = edutorch.ones(5, requires_grad=True)
     view, page = watched()
     start = time.monotonic()
@@ -110,13 +109,7 @@ def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
 
 def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
     let_go = threading.Event()
-    usual = layouts.render
-
-    def held(dot, **options):
-        let_go.wait(20)
-        return usual(dot, **options)
-
-    monkeypatch.setattr(layouts, "render", held)
+    render_after(monkeypatch, lambda: let_go.wait(20))
     w = edutorch.ones(5, requires_grad=True)
     view, page = watched()
     with view._hearing:
