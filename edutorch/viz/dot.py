@@ -164,7 +164,7 @@ def dot_text(
         reserve: leave room for every number that may be written in later.
         bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
             is a third of the size.
-        words: write into the boxes; to measure what stands in them is half of Graphviz's work.
+        words: write into the boxes; to measure them is nearly half of Graphviz's work.
     """
     graph = snapshot.graph
     lines = [

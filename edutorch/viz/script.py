@@ -129,7 +129,7 @@ class Alike(NamedTuple):
     scattered: list[int]
 
     def joined(self, arrays: Sequence[Any]) -> bytearray:
-        """Return the numbers of such arrays in a row: `np.concatenate` takes twice as long."""
+        """Return the numbers of such arrays in a row: `np.concatenate` takes longer."""
         arrays = list(arrays)
         for place in self.scattered:
             arrays[place] = np.ascontiguousarray(arrays[place])

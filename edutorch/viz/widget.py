@@ -83,7 +83,7 @@ class LiveWidget(anywidget.AnyWidget):
         if picture is not None:
             state["picture"] = picture
         # The message is the one that `self.patch = patch` and so on would send. But to find out
-        # what has changed, and where bytes are in it, took as long as to write and send it.
+        # what has changed, and where bytes are in it, took nearly as long as to write and send it.
         values: Any = self._trait_values
         values.update(state, numbers=numbers)
         message = {"method": "update", "state": state, "buffer_paths": [["numbers"]]}
