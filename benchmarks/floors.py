@@ -22,10 +22,10 @@ WORTH_A_FLOOR = 1e6
 
 def products(rivals: dict[str, Work], operations: float) -> dict[str, Work]:
     """Return what has to be timed beside the rivals; nothing where it tells nothing."""
-    import edutorch
-
     if operations < WORTH_A_FLOOR or EAGER not in rivals:
         return {}
+    import edutorch
+
     return {OURS: LARGE_PRODUCT.build(edutorch, same), THEIRS: Apart(PRODUCT, EAGER)}
 
 

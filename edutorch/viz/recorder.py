@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from itertools import repeat
-from operator import is_not
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +197,8 @@ class Recorder:
         self._calls.append(
             Call(
                 node.__class__, node.shape, self._numbers[node._order],
-                tuple(map(self._given, given, keys)), tuple(map(is_not, node.edges, repeat(None))),
+                tuple(map(self._given, given, keys)),
+                tuple(edge is not None for edge in node.edges),
                 tuple(names), node.gathers, vertex.module,
             )
         )  # fmt: skip

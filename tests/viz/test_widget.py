@@ -54,6 +54,31 @@ def test_names_are_unique_over_all_files():
     assert len(names) == len(set(names))
 
 
+def test_a_message_is_what_the_widget_would_have_sent_itself(monkeypatch):
+    """It is written directly, for speed. A page that is loaded anew asks for the whole state."""
+    steps = [
+        ({"nodes": [], "structure": "a"}, {"step": 1}, b"12345678", {"loss": [[1, 0.5]]}),
+        (None, {"step": 2, "tiny": {"n1": "[1, 2]"}}, b"87654321", None),
+        (None, {"step": 3}, b"", {}),
+    ]
+    widget, usual = LiveWidget(print), LiveWidget(print)
+    sent, expected = [], []
+    for each, messages in ((widget, sent), (usual, expected)):
+        monkeypatch.setattr(
+            each, "_send", lambda message, buffers=None, to=messages: to.append((message, buffers))
+        )
+    for picture, patch, numbers, curves in steps:
+        widget.show(picture, patch, numbers, curves)
+        changes = {"picture": picture, "patch": patch, "numbers": numbers, "curves": curves}
+        with usual.hold_sync():
+            for name, value in changes.items():
+                if value is not None:
+                    setattr(usual, name, value)
+    assert sent == expected
+    names = ("picture", "patch", "numbers", "curves")
+    assert widget.get_state(names) == usual.get_state(names)
+
+
 def test_one_message_carries_the_whole_step(monkeypatch):
     commands, sent = [], []
     widget = LiveWidget(commands.append)
