@@ -108,6 +108,7 @@ def lab_command(server: Lab) -> list[str]:
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
+        "--expose-app-in-browser",
     ]
     return [*command, "--allow-root"] if is_root() else command
 

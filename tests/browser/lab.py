@@ -9,6 +9,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = Path(__file__).parent / "artifacts"
+# What the front end itself knows of its kernel. Whatever it shows lags behind, or comes before:
+# run earlier, and it asks which kernel to take.
+KERNEL_STATE = """() => {
+  const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+  return kernel ? `${kernel.connectionStatus} and ${kernel.status}` : "none";
+}"""
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,7 @@ class Lab:
         """Open a notebook that lies in `root`, and wait until its kernel is ready."""
         page.goto(f"{self.address}/lab/tree/{notebook}?token={self.token}&reset")
         page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-        # Only the status bar knows: run earlier, and JupyterLab asks which kernel to take.
-        page.locator("#jp-bottom-panel").get_by_text("| Idle").wait_for()
+        kernel_ready(page)
 
     def outputs(self, notebook: str) -> list[dict[str, Any]]:
         """Return all outputs of the notebook as it is on the disk."""
@@ -58,6 +63,14 @@ def write_notebook(path: Path, *cells: str) -> None:
             }
         )
     )
+
+
+def kernel_ready(page: Any) -> None:
+    """Wait until the kernel of the notebook in front hears and has nothing to do."""
+    try:
+        page.wait_for_function(f"({KERNEL_STATE})() === 'connected and idle'")
+    except Exception as late:
+        raise AssertionError(f"the kernel is still {page.evaluate(KERNEL_STATE)}") from late
 
 
 def run_all(page: Any) -> None:

@@ -18,7 +18,7 @@ from tests.browser.conftest import (
     unavailable,
     wait_until_up,
 )
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, kernel_ready, run_all, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -61,16 +61,8 @@ def test_live_and_touch(classic: Lab, page: Any) -> None:
     write_notebook(classic.root / "classic.ipynb", CELL, touch, "print('the', 'end')")
     page.goto(f"{classic.address}/notebooks/classic.ipynb?token={classic.token}")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
-    started = page.locator(".jp-InputPrompt", has_text="[*]").or_(page.locator(".edutorch-live"))
-    # It asks for a kernel where there was none yet when cells were to run, at any moment later.
-    asked = page.locator("dialog.jp-Dialog button.jp-mod-accept")
-    page.add_locator_handler(asked, lambda button: button.click())
-    for _ in range(6):  # nothing in the page tells when the kernel hears
-        run_all(page)
-        page.wait_for_timeout(3000)
-        if started.count():
-            break
+    kernel_ready(page)
+    run_all(page)
     appear(page, page.get_by_text("the end", exact=True))
     page.locator(".edutorch-live .state[data-state=finished]").wait_for()
     field = page.get_by_role("textbox", name="w", exact=True)
