@@ -9,7 +9,7 @@ step is looked at in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,22 @@ from .summaries import TINY, Stats, summarize
 if TYPE_CHECKING:
     from .gauges import Gauges
 
-SMALL = 2048
-"""Arrays of at most so many numbers are summed all together."""
-
 node_of, edges_of = attrgetter("_node"), attrgetter("edges")
 array_of, type_of = attrgetter("_array"), attrgetter("dtype")
+writes_of = attrgetter("_writes")
 
 REALS = np.dtype("float32"), np.dtype("float64")
 
 MOST_HELD = 1 << 23
 """Bytes of results that may be held until backward is over."""
+
+
+def arrays_of(some: Sequence[Any]) -> Iterable[Any]:
+    """Return the arrays of tensors; what is an array already stays."""
+    tensors = list(map(type, some)).count(Tensor)
+    if tensors == len(some):
+        return map(array_of, some)
+    return [getattr(each, "_array", each) for each in some] if tensors else some
 
 
 class Noted(list[Any]):
@@ -117,10 +123,12 @@ class Glance:
         shown, rows = watched.values.of(outputs, begin)
         self._rows += rows
         self._arrays += map(array_of, shown)
-        written = () if self._eager else [each for each in shown if each._writes is not None]
-        if any(each._writes.time > each._node._order for each in written):
-            self.written = True
-            return False
+        writes = () if self._eager else list(map(writes_of, shown))
+        if writes.count(None) < len(writes):
+            written = (each for each in shown if each._writes is not None)
+            if any(each._writes.time > each._node._order for each in written):
+                self.written = True
+                return False
         if self.gauges is not None:
             for call, output in zip(watched.script.calls[begin:end], outputs, strict=True):
                 self.gauges.told(call, output)
@@ -184,7 +192,7 @@ class Glance:
             order = self._order_of(nodes)
             shown, rows = order.shown.of(gradients)
             self._rows += rows
-            self._arrays += shown
+            self._arrays += arrays_of(shown)
             for place, index, row in order.flows:
                 partial = settled(partials[place][index])
                 if partial is not None:
@@ -245,14 +253,10 @@ class Glance:
     def _sum(self) -> None:
         """Summarize the arrays that were gathered, small ones of one shape all together."""
         rows, arrays = self._rows, self._arrays
-        kinds = set(map(type, arrays))
-        if Tensor in kinds:
-            arrays[:] = [getattr(each, "_array", each) for each in arrays]
-            kinds = set(map(type, arrays))
-        if kinds <= {np.ndarray}:
-            for alike in self.watched.alike(rows):
+        if list(map(type, arrays)).count(np.ndarray) == len(arrays):
+            for alike in self.watched.alike(rows) if rows else ():
                 some = alike.pick(arrays)
-                if math.prod(alike.shape) > SMALL or not self._sum_together(alike, some):
+                if alike.alone or not self._sum_together(alike, some):
                     self._sum_one_by_one(alike.rows.tolist(), some)
         else:
             self._sum_one_by_one(rows, arrays)
@@ -287,30 +291,36 @@ class Glance:
         wrong, self.wrong = self.wrong, True
         if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
-        marks = np.where(np.isnan(found[:, 0]), UNKNOWN, np.where(np.isnan(found[:, 4]), BAD, 0))
-        few: dict[int, list[float]] = {}
-        for row, (numbers, dimensions) in self._tiny.items():
-            marks[row] |= len(numbers) | (LISTED if dimensions else 0)
-            few[row] = numbers
-        texts = self._note_others(marks, few)
+        few, listed, texts = self._few_and_texts()
         copies, others = self.watched.same
-        found[copies], marks[copies] = found[others], marks[others]
+        found[copies] = found.take(others, 0)
+        unknown, bad = np.isnan(found[:, 0]), np.isnan(found[:, 4])
+        marks = np.where(unknown, UNKNOWN, bad * BAD).astype("i1")
         if few:
+            for row, numbers in few.items():
+                marks[row] |= len(numbers) | (LISTED if row in listed else 0)
+            marks[copies] = marks[others]
             same = zip(copies.tolist(), others.tolist(), strict=True)
             few |= {row: few[other] for row, other in same if other in few}
-        listed = [value for row in sorted(few) for value in few[row]]
+        exact = np.array([value for row in sorted(few) for value in few[row]], "f4")
+        broken = np.count_nonzero(bad) > np.count_nonzero(unknown)
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-            return Packed(found.astype("f4"), marks.astype("i1"), np.array(listed, "f4"), texts)
+            return Packed(found.astype("f4"), marks, exact, texts, broken)
 
-    def _note_others(self, marks: Any, few: dict[int, list[float]]) -> dict[int, str]:
-        """Note the numbers of what was summarized by itself; return what texts say of it."""
+    def _few_and_texts(self) -> tuple[dict[int, Sequence[float]], set[int], dict[int, str]]:
+        """Return the numbers of tiny tensors, the rows where these are lists, and texts.
+
+        Note the numbers of what was summarized by itself.
+        """
+        few: dict[int, Sequence[float]] = {row: some for row, (some, _) in self._tiny.items()}
+        listed = {row for row, (_, dimensions) in self._tiny.items() if dimensions}
         texts, reals = {}, self.watched.reals
         for row, each in self._others.items():
             self._found[row] = each.size, each.mean, each.min, each.max, each.norm
-            listed = LISTED if each.text.startswith("[") else 0
-            marks[row] = len(each.few) | (BAD if each.bad else 0) | listed
-            few[row] = list(each.few)
+            few[row] = each.few
+            if each.text.startswith("["):
+                listed.add(row)
             real = row >= len(reals) or reals[row]
             if each.text and not (real and each.few):
                 texts[row] = each.text
-        return texts
+        return few, listed, texts

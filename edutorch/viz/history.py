@@ -199,7 +199,7 @@ class History(Part):
             close = len(self._moments) > 1 and self._gap() < self._stride
             if close:  # the latest is always there, but stays only if it lies a stride further
                 self._drop(self._moments.pop())
-            self._moments.append(self._counted(Moment(step, graph, packed, loss)))
+            self._moments.append(Moment(step, self._counted(graph, packed), packed, loss))
             while self.nbytes > self.limit and len(self._moments) > 2:
                 self._thin()
 
@@ -214,15 +214,15 @@ class History(Part):
             self._drop(moment)
         self._stride = (last.step - kept[0].step) / len(kept)
 
-    def _counted(self, moment: Moment) -> Moment:
-        """Count the bytes of a step; the graph is there once for all steps of its structure."""
-        graph, users = self._graphs.get(moment.graph.structure, (moment.graph, 0))
+    def _counted(self, graph: Graph, packed: Packed) -> Graph:
+        """Count the bytes of a step; its graph is there once for all steps of its structure."""
+        kept, users = self._graphs.get(graph.structure, (graph, 0))
         if users == 0:
-            graph = replace(graph)  # not the caches that hang on the recorder's
-            self.nbytes += graph_bytes(graph)
-        self._graphs[graph.structure] = graph, users + 1
-        self.nbytes += moment.packed.nbytes
-        return replace(moment, graph=graph)
+            kept = replace(graph)  # not the caches that hang on the recorder's
+            self.nbytes += graph_bytes(kept)
+        self._graphs[graph.structure] = kept, users + 1
+        self.nbytes += packed.nbytes
+        return kept
 
     def _drop(self, moment: Moment) -> None:
         graph, users = self._graphs.pop(moment.graph.structure)

@@ -127,11 +127,11 @@ class Throttle:
         self._messages += 1
         first = self._messages <= FIRST and self.share == SHARE
         share = FIRST_SHARE if first else self.share
-        # From when it was due, not from when it came: else each step's length would be lost.
-        now, wait = self._clock(), seconds / share
+        # From when it was due, not from when it came: else each step's length would be lost,
+        # and the next one comes late just as well.
+        now, wait = self._clock(), max(SHORTEST, seconds / share)
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
-        shortest = SHORTEST - min(late, SHORTEST / 11)
-        self._next = now + max(shortest, wait - min(late, wait / 4))
+        self._next = now + wait - min(late, wait / 2)
 
 
 class Meter:

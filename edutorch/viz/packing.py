@@ -25,6 +25,13 @@ STEP_BYTES = 800
 UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
 """The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
 
+LEAST = 1e-145
+"""A norm below this has lost digits."""
+
+SHORT = 32
+
+MEAN, NORM = 1, 4  # columns
+
 FAST = slot("summaries.summary_of_rows", least=8192)
 
 
@@ -33,18 +40,15 @@ class Packed:
     """The numbers of one step: a row for each node's value, each gradient, each edge.
 
     A row of `numbers` is [size, mean, min, max, norm] in float32; `marks` says what is known;
-    `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say.
+    `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say;
+    `broken`: there is a NaN or an infinity somewhere.
     """
 
     numbers: Any
     marks: Any
     few: Any
     texts: dict[int, str]
-
-    @property
-    def broken(self) -> bool:
-        """Whether there is a NaN or an infinity anywhere."""
-        return bool(((self.marks != UNKNOWN) & (self.marks & BAD > 0)).any())
+    broken: bool
 
     @property
     def nbytes(self) -> int:
@@ -75,8 +79,9 @@ def pack(snapshot: Snapshot) -> Packed:
             texts[row] = each.text
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         return Packed(
-            np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts
-        )
+            np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts,
+            any(each.bad for each in stats if each is not None),
+        )  # fmt: skip
 
 
 NOTHING = (math.nan,) * 5
@@ -109,11 +114,13 @@ def numbers_of_rows(data: Any) -> Any:
     found = FAST(data) if known else None
     if found is None:
         found = summary_of_rows(data)
-    # Squares of very large or small numbers leave the range, and lose digits before.
-    norms, (low, high) = found[:, 4], found[:, 2:4].T
-    odd = (norms < 1e-145) & ((low != 0) | (high != 0)) | ~np.isfinite(norms)
-    for row in np.flatnonzero(odd).tolist():
-        found[row, 4] = scaled_norm(data[row].astype(np.float64))
+    norms = found[:, 4]
+    if not (np.minimum.reduce(norms) > LEAST and np.maximum.reduce(norms) < math.inf):
+        # Squares of very large or small numbers leave the range, and lose digits before.
+        low, high = found[:, 2:4].T
+        odd = (norms < LEAST) & ((low != 0) | (high != 0)) | ~np.isfinite(norms)
+        for row in np.flatnonzero(odd).tolist():
+            found[row, 4] = scaled_norm(data[row].astype(np.float64))
     return found
 
 
@@ -121,12 +128,14 @@ def summary_of_rows(data: Any) -> Any:
     """Return the same, where the numbers have ordinary sizes."""
     found = np.empty((len(data), 5))
     found[:, 0] = size = data.shape[1]
-    columns = np.ascontiguousarray(data.T)  # NumPy takes extremes of many short rows slowly
-    found[:, 2], found[:, 3] = np.minimum.reduce(columns, 0), np.maximum.reduce(columns, 0)
+    # NumPy takes the extremes of many short rows slowly, but not those of few long columns.
+    table, dim = (data, 1) if size > SHORT else (np.ascontiguousarray(data.T), 0)
+    np.minimum.reduce(table, dim, out=found[:, 2])
+    np.maximum.reduce(table, dim, out=found[:, 3])
     data = data.astype(np.float64, copy=False)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         found[:, 1] = np.add.reduce(data, 1) / size
-        found[:, 4] = np.sqrt(np.einsum("ij,ij->i", data, data))
+        np.sqrt(np.vecdot(data, data), out=found[:, 4])
     return found
 
 
@@ -139,6 +148,11 @@ def scaled_norm(row: Any) -> float:
     return float(np.sqrt(row @ row) * peak)
 
 
+def place(rows: Any, column: int) -> Any:
+    """Return where a column of these rows is in all numbers of a step, one after the other."""
+    return 5 * rows + column
+
+
 class Wire:
     """Writes the packed numbers of a whole graph as a page wants those of what a plan shows.
 
@@ -148,34 +162,31 @@ class Wire:
 
     def __init__(self, plan: Plan, graph: Graph) -> None:
         self.plan = plan
-        count = len(graph.nodes)
+        self._count = count = len(graph.nodes)
         nodes, edges = np.array(plan.nodes, int), np.array(plan.edges, int)
-        flows = np.where(edges >= 0, edges + 2 * count, -1)
-        self._means, self._grads, self._flows = nodes, nodes + count, flows
+        flows = np.where(edges >= 0, edges + 2 * count, 0)
+        values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
+        self._places = np.concatenate([values, place(flows, NORM)])
+        self._means = np.concatenate([place(nodes + count, MEAN), place(flows, MEAN)])
+        self._absent = np.flatnonzero(edges < 0)  # arrows inside of what is folded
         listed = few_fit(plan.graph)
         self._few = [
             (node + shift, few_of(shown))
             for node, shown in zip(plan.nodes, plan.graph.nodes, strict=True)
             if listed and few_of(shown) for shift in (0, count)
         ]  # fmt: skip
-        self._count = count
 
     def numbers(self, packed: Packed) -> bytes:
         """Return float32 numbers, then signs."""
-        numbers, marks = packed.numbers, packed.marks
-        flows = np.where(self._flows >= 0, numbers[self._flows, 4], np.float32(np.nan))
-        pairs = np.stack([numbers[self._means, 1], numbers[self._grads, 4]], axis=1).ravel()
-        few = self._few_numbers(packed) if self._few else np.empty(0, "f4")
-        means = np.concatenate([numbers[self._grads, 1], numbers[self._flows, 1]])
-        known = np.concatenate(
-            [marks[self._grads], np.where(self._flows >= 0, marks[self._flows], -1)]
-        )
-        with np.errstate(invalid="ignore"):
-            signs = np.where((abs(means) >= FAINT) & (known != UNKNOWN), np.sign(means), 0)
-        return (
-            np.concatenate([pairs, flows, few]).astype("<f4").tobytes()
-            + signs.astype("i1").tobytes()
-        )
+        numbers = packed.numbers.ravel()
+        found, means = numbers.take(self._places), numbers.take(self._means)
+        # 1, 0 or -1. What is unknown is NaN, which is neither more nor less than anything.
+        signs = (means >= FAINT).view("i1") - (means <= -FAINT).view("i1")
+        if self._absent.size:
+            found[self._absent - len(self.plan.edges)] = np.nan
+            signs[self._absent - len(self.plan.edges)] = 0
+        few = self._few_numbers(packed).tobytes() if self._few else b""
+        return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
 
     def _few_numbers(self, packed: Packed) -> Any:
         lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
@@ -187,14 +198,14 @@ class Wire:
             found.append(
                 packed.few[start : start + count] if known else np.full(count, np.nan, "f4")
             )
-        return np.concatenate(found)
+        return np.concatenate(found).astype("<f4", copy=False)
 
     def texts(self, packed: Packed) -> dict[str, Any]:
         """Return what the numbers cannot say (see `messages.texts_of`)."""
         texts: list[dict[str, str]] = [{}, {}]
         bad = []
-        broken = (packed.marks != UNKNOWN) & (packed.marks & BAD > 0)
-        if packed.texts or broken.any():
+        if packed.texts or packed.broken:
+            broken = (packed.marks != UNKNOWN) & (packed.marks & BAD > 0)
             for node, shown in zip(self.plan.nodes, self.plan.graph.nodes, strict=True):
                 for kind, row in enumerate((node, node + self._count)):
                     if row in packed.texts and not is_real(shown):

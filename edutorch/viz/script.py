@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,13 @@ import numpy as np
 from .fold import Plan
 from .graph import Snapshot
 from .messages import is_real
+from .summaries import TINY
+
+SMALL = 2048
+"""Arrays of at most so many numbers are summed all together…"""
+
+ALONE, TINY_ALONE = 3, 10
+"""…unless there are no more of one shape than this: to begin costs as much as so many by itself."""
 
 MOST_ORDERS = 8
 """In so many orders the rows of a step may come before they are forgotten."""
@@ -120,13 +128,15 @@ class Expected:
 class Alike(NamedTuple):
     """Arrays of one shape: what picks them out of a list, and their rows.
 
-    `scattered` are the places of those that were no single stretch of memory the last time.
+    `scattered` are the places of those that were no single stretch of memory the last time;
+    `alone` says whether each is better summed by itself.
     """
 
     shape: tuple[int, ...]
     pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
     scattered: list[int]
+    alone: bool = False
 
     def joined(self, arrays: Sequence[Any]) -> bytearray:
         """Return the numbers of such arrays in a row: `np.concatenate` takes longer."""
@@ -139,6 +149,12 @@ class Alike(NamedTuple):
             places = (place for place, each in enumerate(arrays) if not each.flags.c_contiguous)
             self.scattered[:] = places
             return self.joined(arrays)
+
+
+def alone(count: int, shape: tuple[int, ...]) -> bool:
+    """Say whether so many arrays are better summed one by one."""
+    size = math.prod(shape)
+    return size > SMALL or count <= (TINY_ALONE if size <= TINY else ALONE)
 
 
 def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
@@ -223,7 +239,7 @@ class Watched:
                 places[self.shapes[row]].append(place)
             every = np.array(rows, int)
             found = [
-                Alike(shape, picker(some, len(rows)), every[some], [])
+                Alike(shape, picker(some, len(rows)), every[some], [], alone(len(some), shape))
                 for shape, some in places.items()
             ]
             if len(self._groups) > MOST_ORDERS:
