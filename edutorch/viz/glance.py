@@ -303,7 +303,7 @@ class Glance:
             same = zip(copies.tolist(), others.tolist(), strict=True)
             few |= {row: few[other] for row, other in same if other in few}
         exact = np.array([value for row in sorted(few) for value in few[row]], "f4")
-        broken = np.count_nonzero(bad) > np.count_nonzero(unknown)
+        broken = bool(np.count_nonzero(bad) > np.count_nonzero(unknown))
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
             return Packed(found.astype("f4"), marks, exact, texts, broken)
 

@@ -40,6 +40,36 @@ def test_never_more_than_thirty_messages_a_second():
     assert 20 <= sent <= 30
 
 
+def watch(step, cost, seconds=60):
+    """Return when messages were sent about a loop whose steps take so long."""
+    clock = Clock()
+    throttle, sent = Throttle(clock), []
+    clock.now += EARLY
+    end = clock.now + seconds
+    while clock.now < end:
+        sampled = throttle.sample()
+        clock.now += step + (cost if sampled else 0)
+        if sampled and throttle.due():
+            throttle.spent(cost)
+            sent.append(clock.now)
+    return sent
+
+
+def test_long_steps_cost_no_messages():
+    """Each message is late by a step or more; the next one waits for what is left then."""
+    for step, cost in ((0.024, 0.006), (0.004, 0.003), (0.03, 0.03)):
+        sent = watch(step, cost)[FIRST:]
+        share = (len(sent) - 1) * cost / (sent[-1] - sent[0])
+        assert 0.9 * SHARE < share <= 1.01 * SHARE
+
+
+def test_a_late_message_is_followed_by_no_crowd():
+    sent = watch(0.001, 0.0001)[FIRST:]
+    assert 29.5 < (len(sent) - 1) / (sent[-1] - sent[0]) < 30.1
+    for first, after in zip(sent, sent[31:], strict=False):
+        assert after - first > 0.999
+
+
 def test_the_first_second_is_sampled_whole():
     clock = Clock()
     throttle = Throttle(clock)
