@@ -77,9 +77,9 @@ def block(start, stop, at, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c
     kept = 0.0
     if bias.size:
         kept = 1.0
+        row = bias[left:right]
         for i in range(part.shape[0]):
-            for j in range(part.shape[1]):
-                part[i, j] = bias[left + j]
+            part[i] = row
     a += top * (1 if trans_a else lda) * c.itemsize
     b += left * (ldb if trans_b else 1) * c.itemsize
     gemm(
