@@ -191,7 +191,20 @@ def test_the_same_numbers(make):
     assert ours[count:] == theirs[count:]  # the signs
 
 
-@pytest.mark.parametrize("make", [attention, words])
+class Twice(nn.Module):
+    """Uses its input twice: folded, it is reached by one arrow that stands for two."""
+
+    def forward(self, x):
+        return x.sin() * x.cos()
+
+
+def twice():
+    model = nn.Sequential(nn.Linear(3, 3), Twice(), nn.Linear(3, 1))
+    x = torch.randn(2, 3)
+    return model, lambda: model(x).sum()
+
+
+@pytest.mark.parametrize("make", [attention, words, twice])
 def test_only_what_is_open_is_taken(make):
     loop = Loop(make)
     view = settled(loop, Choice(limit=1))
@@ -203,7 +216,11 @@ def test_only_what_is_open_is_taken(make):
     assert found is not None
     known = np.flatnonzero(found.marks[: len(graph.nodes)] >= 0)
     assert set(known.tolist()) <= set(plan.nodes)
-    assert len(Wire(plan, graph).numbers(found)) == len(numbers_of(plan.pick(view._looks.whole[0])))
+    whole, _ = view._looks.whole
+    wire = Wire(plan, graph)
+    assert wire.numbers(pack(whole)) == numbers_of(plan.pick(whole))
+    assert len(wire.numbers(found)) == len(wire.numbers(pack(whole)))
+    assert (min(plan.edges) < 0) == (make is twice)
 
 
 def test_ops_that_are_glanced_at_take_their_fast_path():
