@@ -21,7 +21,9 @@ from . import report
 
 SIZES = (100, 500, 2000)
 UNARY = ("tanh", "sin", "sigmoid", "cos", "square")
-ROUNDS = 3
+ROUNDS, TURNS = 12, 3
+"""So many turns, which take so many times the seconds of a run: short, for machines change pace."""
+
 MORE = 12
 """After so many ops a parameter comes in."""
 
@@ -74,14 +76,21 @@ def deep(nodes: int, size: tuple[int, int] = (8, 8)) -> Callable[[], None]:
     return step
 
 
-def busy(step: Callable[[], None], seconds: float) -> tuple[int, float]:
-    """Run a loop for so long, and return how many steps and how much CPU of this thread it took."""
-    count, end = 0, time.perf_counter() + seconds
-    start = time.thread_time()
-    while time.perf_counter() < end:
+def busy(step: Callable[[], None], seconds: float, view: Any = None) -> tuple[int, float, float]:
+    """Run a loop for so long; return the number of steps, CPU time of this thread, and time.
+
+    A look at the step that comes next is not cut off: it would cost another one.
+    """
+    count, begin, start = 0, time.perf_counter(), time.thread_time()
+    while time.perf_counter() < begin + seconds or (view is not None and looks_next(view)):
         step()
         count += 1
-    return count, time.thread_time() - start
+    return count, time.thread_time() - start, time.perf_counter() - begin
+
+
+def looks_next(view: Any) -> bool:
+    """Say whether the next step is to be looked at."""
+    return view._recorder.sampling or view._recorder.glance is not None
 
 
 def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) -> Any:
@@ -121,45 +130,56 @@ def measured(
     step = deep(nodes, size)
     step()
     watched, unseen = opened(step, True, all_open), opened(step, False, all_open)
-    views = {"alone": None, "watched": watched, "unseen": unseen}
-    page = views["watched"]._stage.page
-    begin = time.perf_counter()
-    stalls = []
+    page, stalls = watched._stage.page, []
     # As inside `with view`, but what the throttle knows lasts from one block to the next.
-    waits = waits_for_layout(views["watched"])
-    with views["watched"]._hearing:
+    waits = waits_for_layout(watched)
+    begin = time.perf_counter()
+    with watched._hearing:
         while not page.first and time.perf_counter() < begin + 20:
             one = time.perf_counter()
             step()
             stalls.append(time.perf_counter() - one)
         first = page.first - begin
-        busy(step, seconds)  # the first messages and the first second are something else
-    with views["unseen"]._hearing:
-        busy(step, 1.5)
-    steps, cpu = dict.fromkeys(views, 0), dict.fromkeys(views, 0.0)
-    sent, spent = len(page.sent), views["watched"].spent
-    left = dict.fromkeys(views, time.perf_counter())
-    for _ in range(ROUNDS):
-        for name, view in views.items():
-            if view is not None:  # its throttle's rest does not pass while others run
-                view._throttle._next += time.perf_counter() - left[name]
-            with view._hearing if view is not None else nullcontext():
-                count, took = busy(step, seconds)
-            left[name] = time.perf_counter()
-            steps[name] += count
-            cpu[name] += took
-    each = {name: cpu[name] / steps[name] for name in views}
+        busy(step, seconds, watched)  # the first messages and the first second are something else
+    with unseen._hearing:
+        busy(step, 1.5, unseen)
+    sent, spent = len(page.sent), watched.spent
+    each, lasted = in_turns({"alone": None, "watched": watched, "unseen": unseen}, step, seconds)
+
+    def dearer(name: str) -> float:
+        pairs = zip(each[name], each["alone"], strict=True)
+        return statistics.median(one / alone for one, alone in pairs) - 1
+
     return {
-        "step": each["alone"] * 1e3,
-        "rate": (len(page.sent) - sent) / (ROUNDS * seconds),
+        "step": statistics.median(each["alone"]) * 1e3,
+        "rate": (len(page.sent) - sent) / lasted["watched"],
         "bytes": statistics.median(page.bytes[-10:]),
-        "own": (views["watched"].spent - spent) / (ROUNDS * seconds),
-        "watched": each["watched"] / each["alone"] - 1,
-        "unseen": each["unseen"] / each["alone"] - 1,
+        "own": (watched.spent - spent) / lasted["watched"],
+        "watched": dearer("watched"),
+        "unseen": dearer("unseen"),
         "first": first * 1e3,
         "look": (max(stalls) - statistics.median(stalls)) * 1e3,
         "stall": max(waits) * 1e3,
     }
+
+
+def in_turns(
+    views: dict[str, Any], step: Callable[[], None], seconds: float
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Run a loop with each view, for so many seconds in all: CPU seconds of a step, by turn."""
+    each: dict[str, list[float]] = {name: [] for name in views}
+    lasted, left = dict.fromkeys(views, 0.0), dict.fromkeys(views, time.perf_counter())
+    for _ in range(ROUNDS):
+        for name, view in views.items():
+            if view is not None:  # what it waits for does not come nearer while others run
+                view._throttle._next += time.perf_counter() - left[name]
+                view._looks._full_due += time.perf_counter() - left[name]
+            with view._hearing if view is not None else nullcontext():
+                count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
+            left[name] = time.perf_counter()
+            each[name].append(cpu / count)
+            lasted[name] += took
+    return each, lasted
 
 
 def large(nodes: int = 10_000) -> str:
