@@ -73,11 +73,17 @@ class Looks:
         self._was_bad = False
         self._in_a_row = 0  # full looks at the steps that come next
 
+    @property
+    def _settled(self) -> bool:
+        """Whether the graph is the one before, or the only one so far."""
+        return self._alike > 0 or not self._changes
+
     def took(self, cost: float) -> float:
         """Note what has been seen of the step that has just ended, and what that has cost.
 
         Returns: what the next look has to wait for. A full look at a graph that stays the same
-            is paid for by the time to the next such look.
+            is paid for by the time to the next such look, and so is the first one: a large graph
+            would stand still for seconds right after it has appeared.
         """
         recorder = self.recorder
         self.seen = recorder.sampled or recorder.glimpse is not None
@@ -90,7 +96,7 @@ class Looks:
             if recorder.full:
                 self.whole = recorder.snapshot, recorder.step
             self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
-            return 0.0 if self._alike and recorder.script is not None else cost
+            return 0.0 if self._settled and recorder.script is not None else cost
         if recorder.glimpse is not None:
             self.glimpse = recorder.glimpse
             bad = recorder.glimpse.broken
@@ -125,8 +131,8 @@ class Looks:
                 self._narrow_down()
 
     def _glance(self) -> Glance | None:
-        script, alike = self.recorder.script, self._alike or not self._changes
-        if script is None or not alike or time.perf_counter() > self._full_due:
+        script = self.recorder.script
+        if script is None or not self._settled or time.perf_counter() > self._full_due:
             return None
         plan = self.stage.plan(script.snapshot.graph)
         known = self._watched

@@ -201,3 +201,25 @@ def test_a_glance_right_after_the_first_look():
                 looks.append(view._recorder.snapshot)
         assert view._recorder.glimpse is not None
         assert len(looks) == 1
+
+
+def test_what_the_first_look_cost_holds_nothing_up():
+    """Else a large graph stands still for seconds after it has appeared; a changed one does."""
+    model, loss = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    view = live(model)
+    view._stage.page = Page()
+    charged = []
+
+    def step(of):
+        view._recorder.sampling, view._recorder.glance = True, None
+        optimizer.zero_grad()
+        of().backward()
+        optimizer.step()
+        assert view._cost > 0
+        charged.append(view._charged / view._cost)
+
+    with view:
+        for of in (loss, loss, lambda: loss() * 2, lambda: loss() * 2):
+            step(of)
+    assert charged == [0, 0, 1, 0]
