@@ -66,8 +66,8 @@ def checked_pace(steps_per_second: float | None) -> float | None:
 class Throttle:
     """Says which steps are worth looking at.
 
-    After something has cost `c` seconds, the next one comes no sooner than
-    c / share later.
+    After something has cost `c` seconds, the next one is due c / share after this one was. Each
+    comes late, by the step that is looked at and some more; so it is the average that counts.
     """
 
     def __init__(
