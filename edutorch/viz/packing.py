@@ -29,6 +29,7 @@ LEAST = 1e-145
 """A norm below this has lost digits."""
 
 SHORT = 32
+"""Up to so many numbers, a row is short."""
 
 MEAN, NORM = 1, 4  # columns
 
@@ -168,7 +169,8 @@ class Wire:
         values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
         self._places = np.concatenate([values, place(flows, NORM)])
         self._means = np.concatenate([place(nodes + count, MEAN), place(flows, MEAN)])
-        self._absent = np.flatnonzero(edges < 0)  # arrows inside of what is folded
+        # Arrows that stand for several. They are counted from the end: there, arrows come last.
+        self._absent = np.flatnonzero(edges < 0) - len(edges)
         listed = few_fit(plan.graph)
         self._few = [
             (node + shift, few_of(shown))
@@ -183,8 +185,7 @@ class Wire:
         # 1, 0 or -1. What is unknown is NaN, which is neither more nor less than anything.
         signs = (means >= FAINT).view("i1") - (means <= -FAINT).view("i1")
         if self._absent.size:
-            found[self._absent - len(self.plan.edges)] = np.nan
-            signs[self._absent - len(self.plan.edges)] = 0
+            found[self._absent], signs[self._absent] = np.nan, 0
         few = self._few_numbers(packed).tobytes() if self._few else b""
         return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
 

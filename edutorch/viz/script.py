@@ -21,7 +21,7 @@ SMALL = 2048
 """Arrays of at most so many numbers are summed all together…"""
 
 ALONE, TINY_ALONE = 3, 10
-"""…unless there are no more of one shape than this: to begin costs as much as so many by itself."""
+"""…unless there are no more of one shape than this: to sum so many one by one costs less."""
 
 MOST_ORDERS = 8
 """In so many orders the rows of a step may come before they are forgotten."""

@@ -67,9 +67,11 @@ def write_notebook(path: Path, *cells: str) -> None:
 
 def kernel_ready(page: Any) -> None:
     """Wait until the kernel of the notebook in front hears and has nothing to do."""
+    from playwright.sync_api import TimeoutError as TooLate
+
     try:
         page.wait_for_function(f"({KERNEL_STATE})() === 'connected and idle'")
-    except Exception as late:
+    except TooLate as late:
         raise AssertionError(f"the kernel is still {page.evaluate(KERNEL_STATE)}") from late
 
 

@@ -58,8 +58,9 @@ WATCH = """() => {
 ])  # fmt: skip
 @pytest.mark.parametrize("limit", ["throttled", "as often as it can"])
 def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any) -> None:
-    """Each message is painted, soon, and in its order. The figures are in benchmarks/README.md."""
-    name = f"rates-{nodes}-{limit[0]}-{len(boxes)}.ipynb"
+    """Each message is painted, soon, and in its order. `-rP` prints the figures."""
+    drawn = f"rates-{nodes}-{boxes}".replace(" ", "-")
+    name = f"{drawn}-{limit[0]}.ipynb"
     open_all = "view._stage.choice = Choice(limit=5000)" if boxes == "all open" else ""
     share = "pass" if limit == "throttled" else "view._throttle.share = 1.0"
     loop = LOOP.format(nodes=nodes, seconds=20, share=share, open_all=open_all)
@@ -78,7 +79,7 @@ def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any
     delays = [painted[str(step)] - sent[str(step)] for step in both]
     span = (painted[str(both[-1])] - painted[str(both[0])]) / 1000
     ARTIFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTIFACTS / f"rates-{nodes}-{len(boxes)}.png")
+    page.screenshot(path=ARTIFACTS / f"{drawn}.png")
     print(f"{nodes} nodes, {boxes}, {limit}: {len(both) / span:.1f} painted per second, "
           f"median latency {statistics.median(delays):.0f} ms, sent {len(sent)}")  # fmt: skip
     assert len(both) > 2

@@ -181,12 +181,24 @@ def test_arrays_that_are_no_single_stretch_of_memory_are_joined_too():
     assert alike.scattered == [0]
 
 
-def test_a_glance_right_after_the_first_look():
-    """A graph that has never changed needs no second look before it is only glanced at."""
+def watched_mlp():
+    """Return a view, and a step to be watched; another factor than 1 is another graph."""
     model, loss = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     view = live(model)
     view._stage.page = Page()
+
+    def step(factor=1):
+        optimizer.zero_grad()
+        (loss() if factor == 1 else loss() * factor).backward()
+        optimizer.step()
+
+    return view, step
+
+
+def test_a_glance_right_after_the_first_look():
+    """A graph that has never changed needs no second look before it is only glanced at."""
+    view, step = watched_mlp()
     looks = []
     with view:
         view._throttle._early = -1.0  # as if the first look had taken long
@@ -194,9 +206,7 @@ def test_a_glance_right_after_the_first_look():
         end = time.monotonic() + 20
         while view._recorder.glimpse is None and time.monotonic() < end:
             view._throttle._delay = 0
-            optimizer.zero_grad()
-            loss().backward()
-            optimizer.step()
+            step()
             if all(view._recorder.snapshot is not each for each in looks):
                 looks.append(view._recorder.snapshot)
         assert view._recorder.glimpse is not None
@@ -205,21 +215,12 @@ def test_a_glance_right_after_the_first_look():
 
 def test_what_the_first_look_cost_holds_nothing_up():
     """Else a large graph stands still for seconds after it has appeared; a changed one does."""
-    model, loss = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    view = live(model)
-    view._stage.page = Page()
+    view, step = watched_mlp()
     charged = []
-
-    def step(of):
-        view._recorder.sampling, view._recorder.glance = True, None
-        optimizer.zero_grad()
-        of().backward()
-        optimizer.step()
-        assert view._cost > 0
-        charged.append(view._charged / view._cost)
-
     with view:
-        for of in (loss, loss, lambda: loss() * 2, lambda: loss() * 2):
-            step(of)
+        for factor in (1, 1, 2, 2):
+            view._recorder.sampling, view._recorder.glance = True, None
+            step(factor)
+            assert view._cost > 0
+            charged.append(view._charged / view._cost)
     assert charged == [0, 0, 1, 0]
