@@ -200,8 +200,8 @@ class hearing_milestones:
 class following(ModeContext):
     """Let `follower` see what is recorded, without making an op slow.
 
-    After each op that was recorded, (output, operands) is appended to `follower.recorded`, after
-    each node that backward ran through (node, g, partials) to `follower.went_back`. Where
+    After each op that was recorded, `follower.recorded` is extended by its output and its operands,
+    after each node that backward ran through `follower.went_back` by node, g and partials. Where
     something is recorded that cannot be told of in this way, `follower.unknown()` is called.
     Both lists keep what is in them alive: they are to be read and cleared before long.
     """

@@ -1,5 +1,6 @@
 // How strong a colour is, and how wide a line. The hues themselves are in
 // live.css, where dark mode can change them: here only sign and strength.
+import { setAttribute, setStyle } from "./writing.js";
 
 /**
  * 0 for |x| up to 1e-5, 1 from |x| = 1 on, straight on a log scale between.
@@ -30,6 +31,6 @@ export function lineWidth(gradient) {
  */
 export function tint(element, mean) {
   const size = strength(mean);
-  element.dataset.sign = size === 0 ? "none" : mean < 0 ? "negative" : "positive";
-  element.style.setProperty("--strength", `${Math.round(25 + 75 * size)}%`);
+  setAttribute(element, "data-sign", size === 0 ? "none" : mean < 0 ? "negative" : "positive");
+  setStyle(element, "--strength", `${Math.round(25 + 75 * size)}%`);
 }

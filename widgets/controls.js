@@ -1,6 +1,7 @@
 // State, step counter and the buttons. A click only asks: what is shown is what
 // Python last said, so the page can never claim a pause that did not happen.
 import { svgElement } from "./picture.js";
+import { setAttribute, write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */
@@ -54,6 +55,7 @@ export class Controls {
     word.textContent = "speed";
     this.speed = document.createElement("input");
     Object.assign(this.speed, { type: "range", min: "0", max: String(NO_LIMIT), step: "1", value: String(NO_LIMIT) });
+    this.speed.setAttribute("aria-label", "Speed of the training");
     this.told = document.createElement("output");
     this.speed.oninput = () => send({ type: "speed", value: speedAt(Number(this.speed.value)) });
     speed.append(word, this.speed, this.told);
@@ -83,18 +85,18 @@ export class Controls {
   show({ state, step, speed }) {
     const over = state === "finished" || state === "failed";
     this.paused = state === "paused";
-    if (this.state.textContent !== state) this.state.textContent = state;
-    this.state.dataset.state = state;
-    this.state.dataset.beat = String(Math.floor(Date.now() / BEAT) % 2); // no messages, no beat
-    this.element.hidden = state === "still";
-    this.step.textContent = `step ${step}`;
-    this.toggle.disabled = this.speed.disabled = over;
+    write(this.state, state);
+    setAttribute(this.state, "data-state", state);
+    setAttribute(this.state, "data-beat", String(Math.floor(Date.now() / BEAT) % 2)); // no messages, no beat
+    setAttribute(this.element, "hidden", state === "still");
+    write(this.step, `step ${step}`);
+    setAttribute(this.toggle, "disabled", over);
+    setAttribute(this.speed, "disabled", over);
     if (document.activeElement !== this.speed) this.speed.value = String(positionOf(speed));
     const told = speed === null ? "as fast as it can" : `${Number(speed.toPrecision(2))} steps/s`;
-    if (this.told.textContent !== told) this.told.textContent = told;
-    this.speed.setAttribute("aria-label", "Speed of the training");
-    this.speed.setAttribute("aria-valuetext", told);
-    this.one.disabled = !this.paused;
+    write(this.told, told);
+    setAttribute(this.speed, "aria-valuetext", told);
+    setAttribute(this.one, "disabled", !this.paused);
     const [text, label, icon] = this.paused
       ? ["Resume", "Resume the training", RESUME_ICON]
       : ["Pause", "Pause the training", PAUSE_ICON];

@@ -1,6 +1,7 @@
 // Small charts of the scalars (loss, accuracy …), one per name, as inline SVG.
 import { formatNumber } from "./numbers.js";
 import { svgElement } from "./picture.js";
+import { setAttribute, write } from "./writing.js";
 
 const WIDTH = 320;
 const HEIGHT = 84;
@@ -146,7 +147,7 @@ class Chart {
     const [first, last] = this.steps;
     const inside = step !== null && step >= first && step <= last;
     const x = PLOT.left + (((step ?? first) - first) / (last - first)) * (PLOT.right - PLOT.left);
-    this.cursor.setAttribute("d", inside ? `M${x.toFixed(1)},${PLOT.top}V${PLOT.bottom}` : "");
+    setAttribute(this.cursor, "d", inside ? `M${x.toFixed(1)},${PLOT.top}V${PLOT.bottom}` : "");
   }
 
   /** @param {Points} points */
@@ -164,12 +165,12 @@ class Chart {
     const [x, y] = pathThrough([end], steps, values).slice(1).split(",");
     this.dot.setAttribute("cx", x || "-9");
     this.dot.setAttribute("cy", y || "-9");
-    this.value.textContent = shortNumber(lastValue);
+    write(this.value, shortNumber(lastValue));
     const [low, high] = values.map(shortNumber);
-    this.high.textContent = high;
-    this.low.textContent = low === high ? "" : low; // too near each other to be told apart
-    this.first.textContent = `step ${points[0][0]}`;
-    this.last.textContent = `${lastStep}`;
+    write(this.high, high);
+    write(this.low, low === high ? "" : low); // too near each other to be told apart
+    write(this.first, `step ${points[0][0]}`);
+    write(this.last, `${lastStep}`);
     this.svg.setAttribute("aria-label", `${this.name}: ${shortNumber(lastValue)} at step ${lastStep}`);
   }
 }

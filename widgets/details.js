@@ -1,6 +1,7 @@
 // What is known about the chosen node: its numbers and its derivative formulas.
 import { formatNumber, formatSize } from "./numbers.js";
 import { formula } from "./formula.js";
+import { write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */
 /** @typedef {import("./numbers.js").NodeNumbers} NodeNumbers */
@@ -56,7 +57,7 @@ export class Details {
     if (!numbers) return;
     for (const [name, text] of NUMBERS) {
       const field = this.fields.get(name);
-      if (field) field.textContent = text(numbers);
+      if (field) write(field, text(numbers));
     }
   }
 }

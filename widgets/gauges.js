@@ -1,6 +1,6 @@
 // Gradients and updates by layer, units that are off, learning rates: the health of the loop.
 import { formatSize } from "./numbers.js";
-import { write } from "./picture.js";
+import { setAttribute, setStyle, write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").GaugesData} GaugesData */
 /** @typedef {import("./panels.js").Around} Around */
@@ -147,11 +147,11 @@ class GaugeRow {
 
   /** @param {(number | null)[]} numbers */
   show([norm, median, ratio, usual]) {
-    this.fill.style.width = `${placeOn(norm, GRADIENT_SCALE).toFixed(1)}%`;
-    this.middle.style.left = `${placeOn(median, GRADIENT_SCALE).toFixed(1)}%`;
-    this.dot.style.left = `${placeOn(usual, UPDATE_SCALE).toFixed(1)}%`;
+    setStyle(this.fill, "width", `${placeOn(norm, GRADIENT_SCALE).toFixed(1)}%`);
+    setStyle(this.middle, "left", `${placeOn(median, GRADIENT_SCALE).toFixed(1)}%`);
+    setStyle(this.dot, "left", `${placeOn(usual, UPDATE_SCALE).toFixed(1)}%`);
     const far = /** @type {"bad" | "small" | "large" | "none"} */ (norm === null ? "bad" : norm < 1e-6 ? "small" : norm > 1e3 ? "large" : "none");
-    this.element.dataset.far = far;
+    setAttribute(this.element, "data-far", far);
     write(this.norm, `${gaugeNumber(norm)}${{ bad: " !", small: " ↓", large: " ↑", none: "" }[far]}`);
     write(this.ratio, gaugeNumber(ratio));
   }
@@ -172,7 +172,7 @@ class GaugeShare {
   /** @param {string} what @param {number | null} share */
   show(what, share) {
     const percent = Math.round(100 * (share ?? 1));
-    this.fill.style.width = `${percent}%`;
+    setStyle(this.fill, "width", `${percent}%`);
     this.element.classList.toggle("much", percent > 50);
     write(this.text, `${percent}% ${what}`);
   }

@@ -2,6 +2,7 @@
 // The training goes on meanwhile: here only what is shown is chosen.
 import { button } from "./controls.js";
 import { formatGeneral } from "./numbers.js";
+import { setAttribute, setStyle, write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").HistoryData} HistoryData */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -171,16 +172,17 @@ export class HistoryPanel {
     const before = this.shown();
     this.data = data;
     this.asked = before === this.shown() ? this.asked : 0;
-    this.element.hidden = data.count < 2;
-    this.range.min = String(data.first);
-    this.range.max = String(data.last);
+    setAttribute(this.element, "hidden", data.count < 2);
+    setAttribute(this.range, "min", String(data.first));
+    setAttribute(this.range, "max", String(data.last));
     if (!this.held) this.range.value = String(this.shown());
     if (!this.held) this.say(this.shown());
-    this.back.disabled = this.shown() <= data.first;
-    this.next.disabled = this.shown() >= data.last;
+    setAttribute(this.back, "disabled", this.shown() <= data.first);
+    setAttribute(this.next, "disabled", this.shown() >= data.last);
     this.element.classList.toggle("looking", data.at !== null && !data.recording);
-    this.live.hidden = this.compare.hidden = Boolean(data.recording);
-    this.live.disabled = data.at === null;
+    setAttribute(this.live, "hidden", Boolean(data.recording));
+    setAttribute(this.compare, "hidden", Boolean(data.recording));
+    setAttribute(this.live, "disabled", data.at === null);
     this.face();
     this.difference(data);
   }
@@ -191,23 +193,26 @@ export class HistoryPanel {
     if (!data) return;
     const loss = data.loss === null || this.held ? "" : ` · loss ${formatGeneral(data.loss, 4)}`;
     const text = `step ${step}${loss}`;
-    if (this.where.textContent !== text) this.where.textContent = text;
-    this.range.setAttribute("aria-valuetext", `step ${step} of ${data.last}`);
+    write(this.where, text);
+    setAttribute(this.range, "aria-valuetext", `step ${step} of ${data.last}`);
     const share = data.last > data.first ? (step - data.first) / (data.last - data.first) : 1;
-    this.range.style.setProperty("--share", `${(100 * share).toFixed(2)}%`);
+    setStyle(this.range, "--share", `${(100 * share).toFixed(2)}%`);
   }
 
   face() {
     const on = this.playing !== 0;
+    const label = on ? "Stop the replay" : "Replay the recorded steps";
+    if (this.play.getAttribute("aria-label") === label) return;
     this.play.querySelector("span")?.replaceChildren(on ? "Stop" : "Replay");
     this.play.querySelector("path")?.setAttribute("d", on ? HALT_ICON : PLAY_ICON);
-    this.play.setAttribute("aria-label", on ? "Stop the replay" : "Replay the recorded steps");
+    this.play.setAttribute("aria-label", label);
   }
 
   /** What changed since the step that was marked. @param {HistoryData} data */
   difference({ compare, first, last }) {
-    this.compare.setAttribute("aria-pressed", String(Boolean(compare)));
-    this.changes.hidden = this.pin.hidden = !compare;
+    setAttribute(this.compare, "aria-pressed", String(Boolean(compare)));
+    setAttribute(this.changes, "hidden", !compare);
+    setAttribute(this.pin, "hidden", !compare);
     if (!compare) return;
     const share = last > first ? (compare.step - first) / (last - first) : 0;
     this.pin.style.setProperty("--part", share.toFixed(4));

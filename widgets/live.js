@@ -4,7 +4,7 @@ import { Graph } from "./picture.js";
 import { Curves } from "./curve.js";
 import { Details } from "./details.js";
 import { Controls } from "./controls.js";
-import { Viewport } from "./viewport.js";
+import { OnScreen, Viewport } from "./viewport.js";
 import { makeFoldable, tween } from "./folds.js";
 import { Panels } from "./panels.js";
 import { laidOut } from "./layout.js";
@@ -37,6 +37,7 @@ class LiveView {
     this.details = new Details();
     this.draw = () => this.drawSoon();
     this.viewport = new Viewport(this.draw);
+    this.onScreen = new OnScreen((command) => model.send(command));
     /** @type {Graph | null} */
     this.graph = null;
     this.frame = 0;
@@ -100,7 +101,9 @@ class LiveView {
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
     const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
-    this.graph.apply(patch, named, this.graph === graph ? visible : this.viewport.visible());
+    const box = this.graph === graph ? visible : this.viewport.visible();
+    this.graph.apply(patch, named, box);
+    if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id);
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
   }
 

@@ -1,6 +1,7 @@
 // The graph: Graphviz's SVG made safe, and the numbers of each step written into it.
 import { formatNumber, formatSize, formatWhole, isFew, sizeOf } from "./numbers.js";
 import { lineWidth, tint } from "./colours.js";
+import { setStyle, write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */
@@ -219,7 +220,7 @@ function extent(shapes) {
 }
 
 /** @param {Box} a @param {Box} b */
-function overlaps(a, b) {
+export function overlaps(a, b) {
   return a.left <= b.right && b.left <= a.right && a.top <= b.bottom && b.top <= a.bottom;
 }
 
@@ -280,12 +281,7 @@ function writeRow(row, text, mean) {
 function writeEdge(edge, numbers, source) {
   const unknown = Number.isNaN(numbers.gradient);
   edge.group.classList.toggle("quiet", unknown);
-  edge.group.style.setProperty("--width", unknown ? "1" : lineWidth(numbers.gradient).toFixed(2));
+  setStyle(edge.group, "--width", unknown ? "1" : lineWidth(numbers.gradient).toFixed(2));
   tint(edge.group, typical(numbers, source));
   if (edge.label) write(edge.label, flowText(numbers));
-}
-
-/** @param {Element} element @param {string} text */
-export function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

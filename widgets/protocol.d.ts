@@ -265,15 +265,20 @@ export type Curves = Record<string, [number, number | null][]>;
 /**
  * "step": let one training step through and pause again. "ready": somebody is looking
  * (sent when a view is drawn, and as the answer to a patch whose state is "paused").
- * "open" and "close": show the inside of a group, or the group as one box.
+ * "open" and "close": show the inside of a group, or the group as one box. "seen": what is on
+ * screen, now and then while a loop runs; no numbers of others are computed for an update, then.
  */
 export interface Command {
   /** For "speed": steps per second, null for as fast as it can. */
   value?: number | null;
-  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk";
+  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk" | "seen";
   group?: string;
   /** For "goto" and "compare": the number of a step; without it, no longer. */
   step?: number;
+  /** For "seen": which of the widget's views it is; of which picture; the places of its nodes. */
+  view?: string;
+  structure?: string;
+  nodes?: number[];
   /** For "walk": where to; with "to", the id of the box that is chosen. */
   go?: "next" | "back" | "end" | "to";
   node?: string;

@@ -1,6 +1,8 @@
 // The window onto the graph: fit to width, zoom, drag, and what is on screen.
 import { button } from "./controls.js";
+import { overlaps } from "./picture.js";
 
+/** @typedef {import("./protocol.js").Command} Command */
 /** @typedef {import("./picture.js").Graph} Graph */
 /** @typedef {import("./picture.js").Box} Box */
 
@@ -127,5 +129,53 @@ export class Viewport {
 
   dispose() {
     this.resized?.disconnect();
+  }
+}
+
+// So many times as wide and high as the window is what Python is told of: a scroll stays inside.
+const TOLD = 2;
+// A window so much smaller than what was told of is told of anew.
+const SHRUNK = 4;
+let views = 0;
+
+/** Tells Python which nodes are on screen: it computes the numbers of no others. */
+export class OnScreen {
+  /** @param {(command: Command) => void} send */
+  constructor(send) {
+    this.send = send;
+    this.view = `${Date.now()}-${views++}`;
+    this.structure = "";
+    /** @type {Box | null} */
+    this.told = null;
+    /** @type {string | undefined} */
+    this.chosen = undefined;
+  }
+
+  /**
+   * @param {Graph} graph
+   * @param {Box | null} box what `Viewport.visible` says
+   * @param {string} [chosen] the node whose details are shown, wherever it is
+   */
+  tell(graph, box, chosen) {
+    // A view that is scrolled away will come back.
+    if (!box || box.left >= box.right || box.top >= box.bottom) return;
+    const { structure, nodes } = graph.picture;
+    if (structure === this.structure && chosen === this.chosen && this.holds(box)) return;
+    const [beside, above] = [((box.right - box.left) * (TOLD - 1)) / 2, ((box.bottom - box.top) * (TOLD - 1)) / 2];
+    const told = { left: box.left - beside, right: box.right + beside, top: box.top - above, bottom: box.bottom + above };
+    Object.assign(this, { structure, chosen, told });
+    const places = nodes.flatMap(({ id }, place) => {
+      const drawn = graph.nodes.get(id);
+      return id === chosen || (drawn && overlaps(drawn.box, told)) ? [place] : [];
+    });
+    this.send({ type: "seen", view: this.view, structure, nodes: places });
+  }
+
+  /** Whether Python knows of all that is in `box`, and not of far more. @param {Box} box */
+  holds(box) {
+    const { told } = this;
+    if (!told) return false;
+    const inside = told.left <= box.left && box.right <= told.right && told.top <= box.top && box.bottom <= told.bottom;
+    return inside && told.right - told.left <= SHRUNK * (box.right - box.left);
   }
 }

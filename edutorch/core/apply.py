@@ -173,7 +173,7 @@ def record(
         writes_of(output)
         output._node.saved = Packed(output._node, saving)
     if modes.follower is not None:
-        modes.follower.recorded.append((output, given))
+        modes.follower.recorded.extend((output, given))
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:

@@ -150,7 +150,7 @@ class Engine:
             else:
                 partials = node.backward(g, edges, recording)
             if ran is not None:
-                ran.append((node, g, partials))
+                ran.extend((node, g, partials))
             if node.holds and not self.retain:
                 node.saved = None
 

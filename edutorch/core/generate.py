@@ -331,7 +331,7 @@ def _record(op: Op) -> str:
 def _followed(op: Op) -> str:
     """Tell who follows of the result and of what it was made from."""
     given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"\nif mode is not PLAIN:\n    mode.follower.recorded.append((output, {given}))"
+    return f"\nif mode is not PLAIN:\n    mode.follower.recorded.extend((output, {given}))"
 
 
 def _saved_value(op: Op, name: str) -> str:

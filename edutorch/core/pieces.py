@@ -129,7 +129,7 @@ def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...])
         each.shape, each.dtype = shapes[index], kind
         each.hooks = each.writes = None
     if modes.follower is not None:
-        told = modes.follower.recorded.append
+        told = modes.follower.recorded.extend
         made = first_of(node, outputs)
         told((made, (input,)))
         for output in outputs:

@@ -51,11 +51,12 @@ class Noted(list[Any]):
         super().__init__()
         self.read, self.limit, self.held = read, limit, 0
 
-    def append(self, item: Any) -> None:
+    def extend(self, items: Iterable[Any]) -> None:
         """Note one more."""
-        super().append(item)
-        self.held += getattr(getattr(item[1], "_array", item[1]), "nbytes", 0)
-        self.held += getattr(getattr(item[0], "_array", None), "nbytes", 0)
+        one, other, *_ = items = tuple(items)
+        super().extend(items)
+        self.held += getattr(getattr(other, "_array", other), "nbytes", 0)
+        self.held += getattr(getattr(one, "_array", None), "nbytes", 0)
         if self.held > self.limit:
             self.held = 0
             self.read()
@@ -114,7 +115,7 @@ class Glance:
         expected, watched = self.watched.expected, self.watched
         if not self.recorded:
             return True
-        outputs, given = zip(*self.recorded, strict=True)
+        outputs, given = self.recorded[::2], self.recorded[1::2]
         nodes = list(map(node_of, outputs))
         self._nodes += nodes
         end = len(self._nodes)
@@ -181,14 +182,15 @@ class Glance:
         at = self.watched.at.get(wanted)
         if at is not None:
             self._take(at, tensor._array)
-        return at is None or tensor._array.shape == self.watched.shapes[at]
+        shape = self.watched.came.get(wanted)
+        return shape is None or tensor._array.shape == shape
 
     def read_backward(self) -> None:
         """Take the gradients at the nodes that backward ran through, and what left them."""
         if self.recorded:
             self.read_forward()
         if not self.wrong and self.went_back:
-            nodes, gradients, partials = zip(*self.went_back, strict=True)
+            nodes, gradients, partials = (self.went_back[part::3] for part in range(3))
             order = self._order_of(nodes)
             shown, rows = order.shown.of(gradients)
             self._rows += rows

@@ -176,8 +176,10 @@ class History(Part):
     # Keeping ----------------------------------------------------------------------------
 
     def step_ended(self, recorder: Recorder) -> None:
-        """Keep the step, if it was looked at."""
+        """Keep the step, if it was looked at, and not only what was on screen."""
         if recorder.glimpse is not None and recorder.script is not None:
+            if recorder.glance is None or not recorder.glance.watched.whole:
+                return
             graph = recorder.script.snapshot.graph
             self._keep(recorder.step, graph, recorder.glimpse, recorder.loss)
             return

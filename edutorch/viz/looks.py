@@ -29,6 +29,9 @@ FULL_SHARE = 0.003
 FULL_AT_LEAST = 1.0
 """Seconds between two full looks then."""
 
+WHOLE_SHARE, WHOLE_AT_LEAST = 0.005, 0.5
+"""The same of glances at everything, where a page has said what is on screen."""
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -55,7 +58,8 @@ class Looks:
     Attributes:
         whole: the last full look that took all numbers, and its step.
         seen: whether something was seen of the last step.
-        glimpse: the numbers of the step that was glanced at last, if nothing was looked at since.
+        glimpse: the numbers of the step at which all was glanced last, if nothing was looked at
+            since.
     """
 
     def __init__(self, recorder: Recorder, stage: Stage, gauges: Gauges) -> None:
@@ -65,6 +69,10 @@ class Looks:
         self.seen = False
         self._wire: Wire | None = None
         self._watched: Watched | None = None
+        self._window: tuple[frozenset[int], Watched] | None = None  # what is on screen
+        self._on_screen: Packed | None = None  # the numbers there, if they are newer than all
+        self._whole_step, self._whole_due = 0, 0.0
+        self._preparing = 0.0  # seconds, for the glance that comes next
         self._structure = ""
         self._alike = 0  # for how many full looks the graph has been the same
         self._changes = False  # whether it has ever been another one than before
@@ -86,9 +94,11 @@ class Looks:
             would stand still for seconds right after it has appeared.
         """
         recorder = self.recorder
+        cost += self._preparing
+        self._preparing = 0.0
         self.seen = recorder.sampled or recorder.glimpse is not None
         if recorder.sampled and recorder.snapshot is not None:
-            self.glimpse = None
+            self.glimpse = self._on_screen = None
             same = recorder.snapshot.graph.structure == self._structure
             self._changes |= not same and self._structure != ""
             self._structure = recorder.snapshot.graph.structure
@@ -98,15 +108,23 @@ class Looks:
             self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
             return 0.0 if self._settled and recorder.script is not None else cost
         if recorder.glimpse is not None:
-            self.glimpse = recorder.glimpse
-            bad = recorder.glimpse.broken
-            if bad and not self._was_bad:
-                self._full_due = 0.0  # find out where it came from
-            self._was_bad = bad
+            self._glanced(recorder.glimpse, cost)
         elif recorder.glance is not None:
             # The loop does one thing and another. Of two that take turns, both are looked at.
             self._alike, self._in_a_row, self._changes = 0, 2, True
         return cost
+
+    def _glanced(self, found: Packed, cost: float) -> None:
+        glance = self.recorder.glance
+        whole = glance is None or glance.watched.whole
+        if whole:
+            self.glimpse, self._on_screen, self._whole_step = found, None, self.recorder.step
+            self._whole_due = time.perf_counter() + max(WHOLE_AT_LEAST, cost / WHOLE_SHARE)
+        else:
+            self._on_screen = found
+        if found.broken and not self._was_bad:
+            self._full_due = 0.0  # find out where it came from
+        self._was_bad = found.broken or (self._was_bad and not whole)
 
     def choose(self, look: bool, full: bool, early: bool = False) -> None:
         """Choose for the step that begins now.
@@ -134,14 +152,27 @@ class Looks:
         script = self.recorder.script
         if script is None or not self._settled or time.perf_counter() > self._full_due:
             return None
+        start = time.perf_counter()
         plan = self.stage.plan(script.snapshot.graph)
         known = self._watched
         if known is None or known.script is not script or known.plan is not plan:
-            self._watched = Watched(script, plan)
+            known = self._watched = Watched(script, plan)
             self._wire = Wire(plan, script.snapshot.graph)
-        assert self._watched is not None
+            self._on_screen = self._window = None
+            self._whole_due = 0.0
         gauges = self.gauges if self.gauges.is_due() else None
-        return Glance(self._watched, gauges, self.recorder.eager)
+        watched = self._part_of(known) if start < self._whole_due else known
+        self._preparing = time.perf_counter() - start
+        return Glance(watched, gauges, self.recorder.eager)
+
+    def _part_of(self, watched: Watched) -> Watched:
+        """Watch only what is on screen, if that is known, and not most of it all."""
+        window = self.stage.window(watched.plan)
+        if window is None or self.glimpse is None or 2 * len(window) > len(watched.plan.nodes):
+            return watched
+        if self._window is None or self._window[0] != window:
+            self._window = window, watched.within(window)
+        return self._window[1]
 
     def _narrow_down(self) -> None:
         """Take the numbers of a large graph only where it is open, once it has stayed the same.
@@ -177,24 +208,27 @@ class Looks:
             return None
         if self._wire.plan.graph.structure != self.stage.shown:
             return None
-        return self._wire.texts(self.glimpse), self._wire.numbers(self.glimpse)
+        older = self.glimpse
+        found = self._on_screen or older
+        return self._wire.texts(found, older), self._wire.numbers(found, older)
 
     def latest(self) -> Snapshot | None:
-        """Return the numbers of the last step that was seen."""
-        if self.glimpse is not None and self._watched is not None:
-            return unpack(self.glimpse, self._watched.graph)
-        return self.recorder.snapshot
+        """Return the last numbers that were seen: on screen, of a later step than elsewhere."""
+        if self.glimpse is None or self._watched is None:
+            return self.recorder.snapshot
+        graph = self._watched.graph
+        older = unpack(self.glimpse, graph)
+        return older if self._on_screen is None else unpack(self._on_screen, graph).over(older)
 
     def latest_whole(self) -> tuple[Snapshot | None, int]:
         """Return the last step of which everything is known, and its number."""
-        recorder = self.recorder
-        if self.glimpse is not None and self._watched is not None:
-            known = self._watched.plan.graph is self._watched.graph
-        else:
-            known = recorder.full
-        if known or self.whole is None:
-            return self.latest(), recorder.step
-        return self.whole
+        recorder, watched = self.recorder, self._watched
+        if self.glimpse is not None and watched is not None:
+            if len(watched.plan.nodes) == len(watched.graph.nodes):
+                return unpack(self.glimpse, watched.graph), self._whole_step
+        elif recorder.full:
+            return recorder.snapshot, recorder.step
+        return self.whole or (self.latest(), recorder.step)
 
     def show(self, snapshot: Snapshot) -> None:
         """Let this be what was seen last: an exception has ended the loop."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ SHORT = 32
 
 MEAN, NORM = 1, 4  # columns
 
-FAST = slot("summaries.summary_of_rows", least=8192)
+FAST = slot("summaries.summary_of_rows", least=512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,10 @@ class Wire:
         flows = np.where(edges >= 0, edges + 2 * count, 0)
         values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
         self._places = np.concatenate([values, place(flows, NORM)])
-        self._means = np.concatenate([place(nodes + count, MEAN), place(flows, MEAN)])
+        self._rows = self._places // 5
+        self._slopes = np.concatenate([nodes + count, flows])  # the rows that have a sign
+        self._means = place(self._slopes, MEAN)
+        self._older: tuple[Packed | None, Any, Any] = None, None, None
         # Arrows that stand for several. They are counted from the end: there, arrows come last.
         self._absent = np.flatnonzero(edges < 0) - len(edges)
         listed = few_fit(plan.graph)
@@ -178,40 +182,62 @@ class Wire:
             if listed and few_of(shown) for shift in (0, count)
         ]  # fmt: skip
 
-    def numbers(self, packed: Packed) -> bytes:
-        """Return float32 numbers, then signs."""
+    def numbers(self, packed: Packed, older: Packed | None = None) -> bytes:
+        """Return float32 numbers, then signs.
+
+        Args:
+            older: what stands where no numbers were taken.
+        """
+        found, signs = self._written(packed)
+        if older is not None and older is not packed:
+            if self._older[0] is not older:
+                self._older = older, *self._written(older)
+            missing = packed.marks == UNKNOWN
+            np.copyto(found, self._older[1], where=missing.take(self._rows))
+            np.copyto(signs, self._older[2], where=missing.take(self._slopes))
+        few = b"".join(self._few_numbers(packed, older or packed)) if self._few else b""
+        return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
+
+    def _written(self, packed: Packed) -> tuple[Any, Any]:
         numbers = packed.numbers.ravel()
         found, means = numbers.take(self._places), numbers.take(self._means)
         # 1, 0 or -1. What is unknown is NaN, which is neither more nor less than anything.
         signs = (means >= FAINT).view("i1") - (means <= -FAINT).view("i1")
         if self._absent.size:
             found[self._absent], signs[self._absent] = np.nan, 0
-        few = self._few_numbers(packed).tobytes() if self._few else b""
-        return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
+        return found, signs
 
-    def _few_numbers(self, packed: Packed) -> Any:
-        lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
-        starts = np.cumsum(lengths) - lengths
-        found = []
+    def _few_numbers(self, packed: Packed, older: Packed) -> Iterator[bytes]:
+        """Yield the numbers of each tiny tensor."""
+        lengths, starts = few_places(packed)
+        older_lengths, older_starts = few_places(older)
         for row, count in self._few:
-            start = starts[row]
-            known = lengths[row] == count
-            found.append(
-                packed.few[start : start + count] if known else np.full(count, np.nan, "f4")
-            )
-        return np.concatenate(found).astype("<f4", copy=False)
+            start, known, source = starts[row], lengths[row], packed
+            if packed.marks[row] == UNKNOWN:
+                start, known, source = older_starts[row], older_lengths[row], older
+            few = source.few[start : start + count] if known == count else [math.nan] * count
+            yield np.asarray(few, "<f4").tobytes()
 
-    def texts(self, packed: Packed) -> dict[str, Any]:
+    def texts(self, packed: Packed, older: Packed | None = None) -> dict[str, Any]:
         """Return what the numbers cannot say (see `messages.texts_of`)."""
-        texts: list[dict[str, str]] = [{}, {}]
+        found: list[dict[str, str]] = [{}, {}]
         bad = []
-        if packed.texts or packed.broken:
-            broken = (packed.marks != UNKNOWN) & (packed.marks & BAD > 0)
+        older = older or packed
+        texts = older.texts | packed.texts
+        if texts or packed.broken or older.broken:
+            marks = np.where(packed.marks == UNKNOWN, older.marks, packed.marks)
+            broken = (marks != UNKNOWN) & (marks & BAD > 0)
             for node, shown in zip(self.plan.nodes, self.plan.graph.nodes, strict=True):
                 for kind, row in enumerate((node, node + self._count)):
-                    if row in packed.texts and not is_real(shown):
-                        texts[kind][shown.id] = packed.texts[row]
+                    if row in texts and not is_real(shown):
+                        found[kind][shown.id] = texts[row]
                 if broken[node] or broken[node + self._count]:
                     bad.append(shown.id)
         structure = self.plan.graph.structure
-        return {"structure": structure, "tiny": texts[0], "tinyGrad": texts[1], "bad": bad}
+        return {"structure": structure, "tiny": found[0], "tinyGrad": found[1], "bad": bad}
+
+
+def few_places(packed: Packed) -> tuple[Any, Any]:
+    """Return, by row, how many numbers are kept one by one, and where they begin."""
+    lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
+    return lengths, np.cumsum(lengths) - lengths

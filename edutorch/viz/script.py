@@ -99,12 +99,19 @@ def outside(call: Call) -> list[tuple[int, int | Constant]]:
     return [(at, each) for at, (each, recorded) in rows if not recorded and each is not None]
 
 
+def follows(call: Call) -> bool:
+    """Say whether the shape of a result follows from those of the operands, all of them known."""
+    op = getattr(call.kind, "op", None)
+    return getattr(op, "family", "") == "elementwise" and None not in call.given
+
+
 class Expected:
     """The ops of a script in columns, so that a whole step is compared in a few comparisons."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.kinds = [call.kind for call in calls]
-        self.shapes = [call.shape for call in calls]
+        shapes = {at: call.shape for at, call in enumerate(calls) if not follows(call)}
+        self.shapes = Some(len(calls), shapes)
         self.numbers = [call.number for call in calls]
         self.counts = [len(call.given) for call in calls]
         self.starts = [0, *accumulate(self.counts)]  # where each op's operands begin
@@ -120,9 +127,10 @@ class Expected:
 
     def are(self, nodes: Sequence[Any], begin: int) -> bool:
         """Say whether these are the nodes of the calls from `begin` on."""
-        end = begin + len(nodes)
-        same_kinds = list(map(type, nodes)) == self.kinds[begin:end]
-        return same_kinds and list(map(shape_of, nodes)) == self.shapes[begin:end]
+        if list(map(type, nodes)) != self.kinds[begin : begin + len(nodes)]:
+            return False
+        some, shapes = self.shapes.of(nodes, begin)
+        return list(map(shape_of, some)) == shapes
 
 
 class Alike(NamedTuple):
@@ -194,25 +202,39 @@ class Backward:
 class Watched:
     """Where the numbers of each vertex go, if a plan shows it: rows as in `packing.py`.
 
+    Args:
+        window: which of the plan's nodes are wanted, and the edges at them; None: everything.
+        expected: the ops of the script, where somebody has put them in columns already.
+
     Attributes:
+        whole: nothing is left out.
         at: the row of each vertex's value.
         values: the rows of the results, by call.
         gradients: by vertex, the row of the gradient of a result.
         flows: by vertex, (index, row) of what leaves it along its edges.
         same: rows, and the rows whose numbers they share.
         shapes: of the arrays, by row.
+        came: the shapes of all vertices that are drawn, to compare those from outside with.
         backward: in which order each backward pass of a step ran, as far as it was read at once.
     """
 
-    def __init__(self, script: Script, plan: Plan) -> None:
+    def __init__(
+        self,
+        script: Script,
+        plan: Plan,
+        window: frozenset[int] | None = None,
+        expected: Expected | None = None,
+    ) -> None:
         graph, order = script.snapshot.graph, script.snapshot.order
         self.script, self.plan, self.graph = script, plan, graph
-        self.expected = Expected(script.calls)
+        self.whole = window is None
+        self.expected = expected or Expected(script.calls)
+        nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
         reals = [is_real(node) for node in graph.nodes]
         self.reals = reals + reals  # by row; a gradient along an edge is always real
-        self.at = {order[node]: node for node in set(plan.nodes)}
+        self.at = {order[node]: node for node in set(nodes)}
         calls = enumerate(script.calls)
         shown = {place: self.at[call.number] for place, call in calls if call.number in self.at}
         self.values = Some(len(script.calls), shown)
@@ -222,12 +244,28 @@ class Watched:
             if call.number in self.at and not call.gathers
         }
         shapes = [node.shape for node in graph.nodes]
+        self.came = dict(zip(order, shapes, strict=True))
         by_id = {node.id: node.shape for node in graph.nodes}
         self.shapes = shapes + shapes + [by_id[edge.source] for edge in graph.edges]
         self._groups: dict[tuple[int, ...], list[Alike]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
-        self.same = self._edges(plan.edges)
+        self.same = self._edges(edges)
         self.backward: dict[int, Backward] = {}
+
+    def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
+        """Return the nodes of a window and the edges at them; and what backward begins with:
+        a NaN anywhere is one there too, and is not to be missed.
+        """
+        plan, order = self.plan, self.script.snapshot.order
+        ids = {plan.graph.nodes[place].id for place in window}
+        roots = [node for node in plan.nodes if order[node] in self.script.roots]
+        nodes = [plan.nodes[place] for place in sorted(window)] + roots
+        pairs = zip(plan.edges, plan.graph.edges, strict=True)
+        return nodes, [edge for edge, drawn in pairs if drawn.source in ids or drawn.target in ids]
+
+    def within(self, window: frozenset[int]) -> Watched:
+        """Return where the numbers go, if only those in a page's window are wanted."""
+        return Watched(self.script, self.plan, window, self.expected)
 
     def alike(self, rows: Sequence[int]) -> list[Alike]:
         """Group rows by the shapes of their arrays: in each step they are the same ones."""

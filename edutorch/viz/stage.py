@@ -20,6 +20,9 @@ KEPT_PLANS = 16
 FOLD_FURTHER = 4
 """A graph whose layout takes too long is folded to a quarter of its boxes."""
 
+MOST_VIEWS = 4
+"""Of so many views of one widget is known what they have on screen."""
+
 FEWEST = 8
 """…but not further than this."""
 
@@ -64,6 +67,7 @@ class Stage:
         self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
+        self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
 
     def command(self, content: dict[str, Any]) -> bool:
         """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
@@ -72,10 +76,30 @@ class Stage:
             self.choice = self.choice.open(group)
         elif kind == "close":
             self.choice = self.choice.close(group)
+        elif kind == "seen":
+            return self._saw(content)
         else:
             return False
         self.asked = True
         return True
+
+    def _saw(self, content: dict[str, Any]) -> bool:
+        """Note which nodes of a picture a view has on screen, by their places in its list."""
+        nodes = content.get("nodes")
+        if isinstance(nodes, list) and all(type(each) is int for each in nodes):
+            view, structure = str(content.get("view", "")), str(content.get("structure", ""))
+            others = {key: seen for key, seen in self._windows.items() if key != view}
+            for oldest in list(others)[: 1 - MOST_VIEWS]:
+                del others[oldest]
+            self._windows = {**others, view: (structure, frozenset(nodes))}
+        return True
+
+    def window(self, plan: Plan) -> frozenset[int] | None:
+        """Return which nodes of a plan are on screen; None: nobody has said it."""
+        known = self._windows.values()
+        seen = [nodes for structure, nodes in known if structure == plan.graph.structure]
+        every = range(len(plan.nodes))
+        return frozenset().union(*seen).intersection(every) if seen else None
 
     def plan(self, graph: Graph) -> Plan:
         """Return what is to be seen of `graph`."""

@@ -14,7 +14,7 @@ from .browser import folder
 from .render import graphviz_for_pages, page_lays_out
 
 MODULES = (
-    "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
+    "writing", "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
     "viewport", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""

@@ -1,0 +1,77 @@
+"""While a loop runs, only the numbers on screen are computed: there, they are those of the step."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.lab import Lab, appear, run_all, write_notebook
+
+pytestmark = pytest.mark.browser
+
+# In step n all numbers of the graph are n.
+LOOP = """
+import random, time
+import edutorch as torch
+from edutorch.viz import live
+from edutorch.viz.fold import Choice
+w = torch.ones(3, 3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.0)
+chance = random.Random(0)
+names = [chance.choice(["abs", "relu", "clone"]) for _ in range(120)]
+view = live()
+view._stage.choice = Choice(limit=5000)
+with view:
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        with torch.no_grad():
+            w.fill_(view.step + 1)
+        x = w
+        for name in names:
+            x = getattr(x, name)()
+        optimizer.zero_grad()
+        x.sum().backward()
+        optimizer.step()
+print("ON SCREEN", len(view._looks._window[0]), "OF", len(view.drawing().snapshot.graph.nodes))
+"""
+
+READ = """() => {
+  const window = document.querySelector(".edutorch-viewport .scroller").getBoundingClientRect();
+  const inside = (box) => box.left < window.right && window.left < box.right;
+  const nodes = [...document.querySelectorAll(".edutorch-live g.node")];
+  return {
+    step: document.querySelector(".edutorch-live .step").textContent,
+    values: nodes.filter((node) => inside(node.getBoundingClientRect()))
+      .map((node) => node.querySelector("text.value").textContent)
+      .filter((text) => text.startsWith("mean")),
+  };
+}"""
+
+
+def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> None:
+    write_notebook(lab.root / "onscreen.ipynb", LOOP)
+    lab.open(page, "onscreen.ipynb")
+    run_all(page)
+    appear(page, page.locator(".edutorch-live g.node").first)
+    page.locator(".edutorch-live").scroll_into_view_if_needed()
+    scroller = page.locator(".edutorch-viewport .scroller")
+    steps = []
+    for place in (0, 0.4, 1):
+        scroller.evaluate("(element, at) => (element.scrollLeft = at * element.scrollWidth)", place)
+        page.wait_for_timeout(700)  # the page says what it shows, and the next step has it
+        for _ in range(5):
+            told = page.evaluate(READ)
+            step = int(told["step"].removeprefix("step "))
+            assert 3 < len(told["values"]) < 60
+            # Seven characters are written of a number.
+            assert {round(float(text[4:])) for text in told["values"]} == {step}
+            steps.append(step)
+            page.wait_for_timeout(60)
+    assert len(set(steps)) > 6
+    output = page.locator(".jp-OutputArea-output", has_text="ON SCREEN")
+    output.first.wait_for(state="attached")
+    found = re.search(r"ON SCREEN (\d+) OF (\d+)", output.first.text_content() or "")
+    assert found is not None
+    assert 2 * int(found[1]) < int(found[2])

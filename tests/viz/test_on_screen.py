@@ -1,0 +1,204 @@
+"""What a page has on screen: an update computes the numbers of nothing else."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import edutorch as torch
+from edutorch.viz import live
+from edutorch.viz.fold import Choice
+from edutorch.viz.packing import UNKNOWN, Wire
+from edutorch.viz.stage import MOST_VIEWS, Stage
+from tests.viz.test_glance import LOOPS, Loop, Page, changed, glanced, mlp, settled
+
+
+def seen(view, places, name="one", structure=None):
+    """Let a page say what it has on screen."""
+    graph = view._stage.plan(view._recorder.script.snapshot.graph).graph
+    told = {"type": "seen", "view": name, "nodes": places}
+    view._command({**told, "structure": structure or graph.structure})
+
+
+def glimpse_of(view, loop, places):
+    """Return the numbers of everything, and those of a step of which only a part is on screen."""
+    for _ in range(2):  # the first finds out in which order backward runs
+        older = glanced(view, loop)
+    seen(view, places)
+    view._looks._whole_due = float("inf")
+    found = changed(view, loop)
+    assert older is not None and found is not None
+    return older, found
+
+
+def part_of(view, older, share=3):
+    count = len(view._stage.plan(view._recorder.script.snapshot.graph).nodes)
+    return list(range(count // share, 2 * count // share))
+
+
+@pytest.mark.parametrize("make", LOOPS)
+def test_only_the_numbers_on_screen_are_taken(make):
+    loop = Loop(make)
+    view = settled(loop)
+    plan = view._stage.plan(view._recorder.script.snapshot.graph)
+    places = part_of(view, None)
+    older, found = glimpse_of(view, loop, places)
+    taken = set(np.flatnonzero(found.marks != UNKNOWN).tolist())
+    known = set(np.flatnonzero(older.marks != UNKNOWN).tolist())
+    count = len(plan.nodes)
+    ids = {plan.graph.nodes[place].id for place in places}
+    beside = [2 * count + at for at, edge in enumerate(plan.graph.edges)
+              if {edge.source, edge.target} & ids]  # fmt: skip
+    wanted = known & {*places, *(place + count for place in places), *beside}
+    order = view._recorder.script.snapshot.order
+    roots = {at for at, number in enumerate(order) if number in view._recorder.script.roots}
+    assert wanted <= taken <= wanted | roots | {root + count for root in roots}
+    assert len(taken) < 0.8 * len(known)
+    rows = sorted(taken)
+    np.testing.assert_allclose(found.numbers[rows], older.numbers[rows], rtol=2e-5, atol=1e-6)
+    view.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("make", LOOPS)
+def test_elsewhere_a_message_has_the_numbers_of_an_older_step(make):
+    loop = Loop(make)
+    view = settled(loop)
+    graph = view._recorder.script.snapshot.graph
+    older, found = glimpse_of(view, loop, part_of(view, None))
+    view.__exit__(None, None, None)
+    wire = Wire(view._stage.plan(graph), graph)
+    # Numbers that no step can have had: what of them is sent was not taken anew.
+    strange = replace(older, numbers=older.numbers + 1000, few=older.few + 1000)
+    sent = wire.numbers(found, strange)
+    count = len(sent) - len(graph.nodes) - len(graph.edges)
+    now, before, mixed = (
+        np.frombuffer(each[:count], "f4")
+        for each in (wire.numbers(older), wire.numbers(strange), sent)
+    )
+    taken = np.isclose(mixed, now, rtol=2e-5, atol=1e-5, equal_nan=True)
+    kept = np.isclose(mixed, before, rtol=1e-6, equal_nan=True)
+    assert np.all(taken | kept)
+    assert np.any(taken & ~kept) and np.any(kept & ~taken)
+    assert wire.numbers(found, older)[count:] == wire.numbers(older)[count:]  # the signs
+    assert wire.texts(found, older) == wire.texts(older)
+
+
+def test_what_is_seen_last_is_the_newest_of_each():
+    loop = Loop(mlp)
+    view = settled(loop)
+    glimpse_of(view, loop, [0, 1])
+    graph = view._recorder.script.snapshot.graph
+    with torch.no_grad():
+        loop.model[0].weight.mul_(2)
+    assert changed(view, loop) is not None
+    before, now = view._looks.latest_whole()[0], view._looks.latest()
+    moved = [at for at in range(len(graph.nodes)) if before.values[at] != now.values[at]]
+    assert moved and all(at in (0, 1) or graph.nodes[at].kind == "output" for at in moved)
+    view.__exit__(None, None, None)
+
+
+def test_only_whole_steps_are_kept():
+    """Whoever looks back may look somewhere else."""
+    loop = Loop(mlp)
+    view = settled(loop)
+    glimpse_of(view, loop, [0, 1])
+    kept = view.history.steps
+    assert changed(view, loop) is not None
+    assert view.history.steps == kept
+    view._looks._whole_due = 0.0
+    assert changed(view, loop) is not None
+    assert view.history.steps == [*kept, view.step]
+    assert view._looks.latest_whole()[1] == view.step
+    view.__exit__(None, None, None)
+
+
+def test_now_and_then_a_glance_takes_everything():
+    loop = Loop(mlp)
+    view = settled(loop)
+    glimpse_of(view, loop, [0])
+    view._looks._whole_due = time.perf_counter() - 1
+    found = changed(view, loop)
+    assert view._looks.glimpse is found
+    assert view._looks._whole_due > time.perf_counter()
+    view.__exit__(None, None, None)
+
+
+def test_most_of_it_on_screen_is_all_of_it():
+    loop = Loop(mlp)
+    view = settled(loop)
+    count = len(view._recorder.script.snapshot.graph.nodes)
+    _, found = glimpse_of(view, loop, list(range(count - 1)))
+    assert view._looks.glimpse is found
+    view.__exit__(None, None, None)
+
+
+def test_another_choice_of_boxes_is_taken_whole_first():
+    loop = Loop(mlp)
+    view = settled(loop)
+    glimpse_of(view, loop, [0, 1])
+    view._stage.choice = Choice(limit=1)
+    seen(view, [0])
+    found = changed(view, loop)
+    assert found is not None and view._looks.glimpse is found
+    view.__exit__(None, None, None)
+
+
+def test_a_nan_somewhere_else_is_noticed():
+    loop = Loop(mlp)
+    view = settled(loop)
+    order = view._recorder.script.snapshot.order
+    names = [node.label for node in view._recorder.script.snapshot.graph.nodes]
+    weight = names.index("weight")
+    glimpse_of(view, loop, [at for at in (0, 1, 2) if at != weight])
+    assert order[weight] not in view._looks._window[1].at
+    with torch.no_grad():
+        loop.model[0].weight[0, 0] = float("nan")
+    assert changed(view, loop).broken
+    assert view._looks._full_due == 0.0
+    view._looks._full_due = 1.0
+    assert changed(view, loop).broken
+    assert view._looks._full_due > 1.0  # once is enough
+    view.__exit__(None, None, None)
+
+
+def test_a_page_says_what_is_on_screen():
+    """Several views of a widget add up; what makes no sense, or is of another picture, is not."""
+    loop = Loop(mlp)
+    view = settled(loop)
+    plan = view._stage.plan(view._recorder.script.snapshot.graph)
+    window = lambda: view._stage.window(plan)  # noqa: E731
+    assert window() is None
+    seen(view, [0, 2])
+    assert window() == {0, 2}
+    seen(view, [1, 2, 10_000, -3], "other")
+    assert window() == {0, 1, 2}
+    seen(view, [5], "late", structure="another one")
+    assert window() == {0, 1, 2}
+    seen(view, [], "other")
+    assert window() == {0, 2}
+    for nonsense in ("0", None, [0.5], [True, [1]], {"0": 1}):
+        view._command({"type": "seen", "structure": plan.graph.structure, "nodes": nonsense})
+    assert window() == {0, 2}
+    assert not view._stage.asked
+    view.__exit__(None, None, None)
+
+
+def test_views_that_are_long_gone_are_forgotten():
+    stage = Stage()
+    for number in range(MOST_VIEWS + 3):
+        stage.command({"type": "seen", "view": f"{number}", "structure": "s", "nodes": [number]})
+    assert list(stage._windows) == [f"{number}" for number in range(3, MOST_VIEWS + 3)]
+
+
+def test_a_page_that_says_nothing_gets_everything():
+    view = live()
+    view._stage.page = Page()
+    x = torch.randn(8, 8, requires_grad=True)
+    optimizer = torch.optim.SGD([x], lr=0.0)
+    with view:
+        for _ in range(60):
+            optimizer.zero_grad()
+            x.sin().cos().tanh().sum().backward()
+            optimizer.step()
+    assert view._looks._window is None
