@@ -104,7 +104,7 @@ class Engine:
         waiting, recording = self.waiting, self.recording
         modes = current()
         watched = bool(modes.listeners) or self.wanted is not None
-        ran = None if modes.follower is None else modes.follower.went_back
+        ran = None if modes.follower is None else modes.follower.goes_back()
         youngest, older = None, []  # all nodes that wait; `older` is a heap
         summed = set()  # edges whose sum is a large array of our own
         node, g = None, None
@@ -150,7 +150,7 @@ class Engine:
             else:
                 partials = node.backward(g, edges, recording)
             if ran is not None:
-                ran.extend((node, g, partials))
+                ran((node, g, partials))
             if node.holds and not self.retain:
                 node.saved = None
 

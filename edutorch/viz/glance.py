@@ -75,17 +75,18 @@ class Glance:
         self.watched, self.gauges = watched, gauges
         self.wrong = self.written = False
         self.recorded: list[Any] = []
-        self.went_back: list[Any] = []
+        self._went_back: list[Any] = []
         self._soon = eager or watched.script.nbytes > MOST_HELD  # nothing is kept till the end
         if self._soon:
             self.recorded = Noted(self.read_forward, 0 if eager else MOST_HELD)
-            self.went_back = Noted(self.read_backward, MOST_HELD)
+            self._went_back = Noted(self.read_backward, MOST_HELD)
         self._eager = eager
         self._nodes: list[Any] = []  # of the calls so far
         self._leaves: dict[int, tuple[int, Tensor]] = {}  # by id: what came from outside
         self._bound: dict[int, Tensor] = {}
         self._passes = 0  # of backward, or stretches of one
         self._ended: list[int] = []
+        self._wanted: set[Any] = set()  # nodes whose gradients are, where most are not
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
         self._others: dict[int, Stats] = {}
@@ -95,6 +96,15 @@ class Glance:
     def unknown(self) -> None:
         """Give up: something was recorded that this cannot follow."""
         self.wrong = True
+
+    def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
+        """Hear that backward begins; return what is to be told of each node it runs through."""
+        self.read_forward()  # what nobody looks at need not be kept until the end
+        return self._went_back.extend if self.watched.most else self._went
+
+    def _went(self, told: tuple[Any, Any, Any]) -> None:
+        """Note a node, and its gradients only if somebody looks at them: memory is used again."""
+        self._went_back.extend(told if told[0] in self._wanted else (told[0], None, None))
 
     # Reading ----------------------------------------------------------------------------
 
@@ -121,6 +131,8 @@ class Glance:
         end = len(self._nodes)
         if not expected.are(nodes, begin) or not self._operands_are_right(given, begin):
             return False
+        if not watched.most:
+            self._wanted.update(watched.wanted.of(nodes, begin)[0])
         shown, rows = watched.values.of(outputs, begin)
         self._rows += rows
         self._arrays += map(array_of, shown)
@@ -189,8 +201,8 @@ class Glance:
         """Take the gradients at the nodes that backward ran through, and what left them."""
         if self.recorded:
             self.read_forward()
-        if not self.wrong and self.went_back:
-            nodes, gradients, partials = (self.went_back[part::3] for part in range(3))
+        if not self.wrong and self._went_back:
+            nodes, gradients, partials = (self._went_back[part::3] for part in range(3))
             order = self._order_of(nodes)
             shown, rows = order.shown.of(gradients)
             self._rows += rows
@@ -199,7 +211,7 @@ class Glance:
                 partial = settled(partials[place][index])
                 if partial is not None:
                     self._flowed(row, partial, nodes[place].edges[index])
-        self.went_back.clear()
+        self._went_back.clear()
         if self._soon:
             self._sum()
 

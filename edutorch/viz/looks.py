@@ -23,13 +23,13 @@ SETTLED, ALL_AGAIN = 3, 10
 REST = 0.02
 """Seconds after which a loop asks what to do next, at the end of a step."""
 
-FULL_SHARE = 0.003
+FULL_SHARE = 0.0015
 """The part of the time that full looks may take, where glances do."""
 
 FULL_AT_LEAST = 1.0
 """Seconds between two full looks then."""
 
-WHOLE_SHARE, WHOLE_AT_LEAST = 0.005, 0.5
+WHOLE_SHARE, WHOLE_AT_LEAST = 0.004, 0.5
 """The same of glances at everything, where a page has said what is on screen."""
 
 

@@ -17,7 +17,7 @@ from ..errors import EdutorchError
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
 
-SHARE = 0.047
+SHARE = 0.0485
 """Watching may take this part of the time; full looks at a settled loop come on top: 5 % in all."""
 
 EARLY = 1.0
@@ -131,7 +131,7 @@ class Throttle:
         # and the next one comes late just as well.
         now, wait = self._clock(), max(SHORTEST, seconds / share)
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
-        self._next = now + wait - min(late, wait / 2)
+        self._next = now + wait - min(late, wait - SHORTEST / 2)
 
 
 class Meter:

@@ -215,6 +215,7 @@ class Watched:
         same: rows, and the rows whose numbers they share.
         shapes: of the arrays, by row.
         came: the shapes of all vertices that are drawn, to compare those from outside with.
+        wanted: the ops whose gradients are; `most`: these are most of them.
         backward: in which order each backward pass of a step ran, as far as it was read at once.
     """
 
@@ -250,6 +251,12 @@ class Watched:
         self._groups: dict[tuple[int, ...], list[Alike]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
         self.same = self._edges(edges)
+        numbers = self.gradients.keys() | self.flows.keys()
+        wanted = {at: None for at, call in enumerate(script.calls) if call.number in numbers}
+        self.wanted, self.most = (
+            Some(len(script.calls), wanted),
+            2 * len(wanted) > len(script.calls),
+        )
         self.backward: dict[int, Backward] = {}
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
