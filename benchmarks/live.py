@@ -24,14 +24,18 @@ UNARY = ("tanh", "sin", "sigmoid", "cos", "square")
 ROUNDS, TURNS = 12, 3
 """So many turns, which take so many times the seconds of a run: short, for machines change pace."""
 
+ON_SCREEN = 24
+"""So many boxes of a chain a page has on screen, with what is near: it says so, as a page does."""
+
 MORE = 12
 """After so many ops a parameter comes in."""
 
 
 class Reader:
-    """A page that reads all it is sent."""
+    """A page that reads all it is sent, and says what is on its screen."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.tell = tell
         self.sent: list[float] = []
         self.bytes: list[int] = []
         self.first = 0.0
@@ -40,8 +44,10 @@ class Reader:
         import json
 
         self.sent.append(time.perf_counter())
-        if picture and not self.first:
-            self.first = time.perf_counter()
+        if picture:
+            self.first = self.first or time.perf_counter()
+            places = list(range(min(ON_SCREEN, len(picture["nodes"]))))
+            self.tell({"type": "seen", "structure": picture["structure"], "nodes": places})
         parts = {key: value for key, value in patch.items() if key != "parts"}
         self.bytes.append(len(numbers) + len(json.dumps(parts)))
 
@@ -105,7 +111,7 @@ def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) 
     if all_open:
         view._stage.choice = Choice(limit=5000)
     if shown:
-        view._stage.page = Reader()
+        view._stage.page = Reader(view._command)
     else:
         view._throttle.share = UNSEEN_SHARE
     return view
@@ -190,8 +196,7 @@ def large(nodes: int = 10_000) -> str:
     step = deep(nodes)
     render("digraph { a }")
     view = live()
-    reader = Reader()
-    view._stage.page = reader
+    view._stage.page = reader = Reader(view._command)
     begin = time.perf_counter()
     with view:
         while not reader.first and time.perf_counter() < begin + 60:

@@ -63,6 +63,8 @@ class Hearing:
         """Hear how far the loop is, when nothing else is heard; perhaps listen again."""
         recorder = self.recorder
         if recorder.rest_until and not current().listeners and recorder.rests(kind, fields):
+            if recorder.glance is not None:
+                self.follow()
             return
         event = kind(*fields)
         modes = current()

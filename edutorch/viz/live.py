@@ -103,6 +103,7 @@ class View(LookBack):
         gauges = Gauges(self._names, lambda: self._state != "running")
         self.parts.append(gauges)
         self._looks = Looks(self._recorder, self._stage, gauges)
+        self._recorder.on_due = self._due
         self.history = History(self._stage)
         self.parts.append(self.history)
         self.trouble = Trouble(self._names, self._recorder, self._stage)
@@ -112,11 +113,6 @@ class View(LookBack):
         self._display: Any = None
 
     # What a user calls ------------------------------------------------------------------
-
-    @property
-    def step(self) -> int:
-        """How many steps have ended."""
-        return self._recorder.step
 
     @property
     def loss(self) -> float | None:
@@ -280,7 +276,14 @@ class View(LookBack):
             self._choose()
         self._meter.begin()
         held = self._awaits or self._gate.held or self.history.every is not None
-        recorder.rest_until = 0.0 if held else self._looks.rest(self._throttle.next)
+        due, fetches = self._throttle.next, self._gate.fetch is not None
+        recorder.rest_until = until = 0.0 if held else self._looks.rest(due, fetches)
+        recorder.let_pass = self._throttle.let_pass() if 0 < until == due else 0
+
+    def _due(self) -> bool:
+        """Glance at the next step, if that will do: then the one that ends needs nothing else."""
+        due = self._stage.page is not None and self._throttle.due()
+        return due and self._looks.glance_next() and self._throttle.sample()
 
     def _rested(self, last: int) -> None:
         """Note the steps up to `last` that have passed unseen."""
@@ -388,9 +391,6 @@ class View(LookBack):
         cost = self._cost + time.perf_counter() - start - waited
         self.spent += cost
         self._throttle.spent(cost - self._cost + self._charged)
-
-    def _curve(self, name: str) -> Curve:
-        return self._curves.setdefault(name, Curve())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         shown: Any = self._stage.page or self.drawing()

@@ -85,6 +85,9 @@ class LookBack:
         """Return the picture of the last recorded step."""
         raise NotImplementedError
 
+    def _curve(self, name: str) -> Curve:
+        return self._curves.setdefault(name, Curve())
+
     def _seen(self, snapshot: Snapshot | None) -> Snapshot | None:
         """Return what the page looks at: an earlier step, or else this one."""
         looking = self.history.looking

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 SETTLED, ALL_AGAIN = 3, 10
 """Full looks at one structure before only what is open is looked at; each so many, all is."""
 
-REST = 0.02
-"""Seconds after which a loop asks what to do next, at the end of a step."""
+REST, REST_TO_FETCH = 0.25, 0.02
+"""Seconds after which a loop asks what to do next, at the end of a step; the same where nobody
+tells it of a click in the page, and it has to look for one."""
 
 FULL_SHARE = 0.0015
 """The part of the time that full looks may take, where glances do."""
@@ -148,6 +149,14 @@ class Looks:
                 recorder.sampling = True
                 self._narrow_down()
 
+    def glance_next(self) -> bool:
+        """Glance at the step that begins now, if that is enough; say whether it is."""
+        glance = None if self._in_a_row or self.stage.asked else self._glance()
+        if glance is None:
+            return False
+        self.recorder.glance, self.recorder.rest_until = glance, 0.0
+        return True
+
     def _glance(self) -> Glance | None:
         script = self.recorder.script
         if script is None or not self._settled or time.perf_counter() > self._full_due:
@@ -190,17 +199,18 @@ class Looks:
         elif recorder.watch is None or self._narrow is not plan:
             recorder.watch, self._narrow = Watch.of(plan, snapshot), plan
 
-    def rest(self, until: float) -> float:
+    def rest(self, until: float, fetches: bool = False) -> float:
         """Return until when nothing has to be done at the end of a step; 0: at each.
 
         Args:
             until: when the next look is due.
+            fetches: the page's commands do not come by themselves.
         """
         recorder = self.recorder
         looked = recorder.sampling or recorder.glance is not None
         if looked or self.stage.asked or not recorder.has_optimizer:
             return 0.0
-        return min(until, time.perf_counter() + REST)
+        return min(until, time.perf_counter() + (REST_TO_FETCH if fetches else REST))
 
     def message(self) -> tuple[dict[str, Any], bytes] | None:
         """Return texts and numbers of the last glance, if the page has its picture."""

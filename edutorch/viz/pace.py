@@ -114,6 +114,11 @@ class Throttle:
         self._delay = self._phase
         return True
 
+    def let_pass(self) -> int:
+        """Return how many steps `sample` would let pass when it is due; it is not to do so then."""
+        steps, self._delay = self._delay, 0
+        return steps
+
     def looked(self, seconds: float) -> None:
         """Note what a step cost that was sampled, sent or not."""
         self._early -= seconds

@@ -45,8 +45,7 @@ class Recorder:
         with listening(recorder):
             ...train...
 
-    With `sampling` off, a step costs next to nothing: only its loss is noted. No
-    tensor and no array is kept alive.
+    With `sampling` off, only the loss of a step is noted. No tensor and no array is kept alive.
 
     Attributes:
         step: how many steps have ended.
@@ -63,7 +62,8 @@ class Recorder:
         glance: what follows the step that runs, where only a glance is taken.
         glimpse: the numbers of the last step, if a glance at it was enough.
         eager: a glance has to take each result at once, for some is overwritten.
-        rest_until: the time (of `time.perf_counter`) before which steps are not told of.
+        rest_until: until then (of `time.perf_counter`) steps are not told of, nor `let_pass` after.
+        on_due: called then; True: a glance at the next step has been prepared.
         rested: when each of those ended, and its loss; they are told with the next step.
         on_graph: told of the graph of a step that is looked at as soon as its backward begins.
     """
@@ -75,24 +75,22 @@ class Recorder:
         detailed: bool = False,
         on_graph: Callable[[Graph], None] | None = None,
     ) -> None:
-        self.names = names
-        self.detailed = detailed
+        self.names, self.detailed = names, detailed
         self.parts: list[Part] = []
         self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
         self._known_parts = 0
         self.watch: Watch | None = None
-        self.full = True
         self.on_step, self.on_graph = on_step, on_graph
+        self.on_due: Callable[[], bool] | None = None
         self.step = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
         self.loss: float | None = None
-        self.cost = 0.0
         self.script: Script | None = None
         self.glance: Glance | None = None
         self.glimpse: Packed | None = None
-        self.eager = False
-        self.rest_until = 0.0
+        self.full, self.eager = True, False
+        self.cost, self.rest_until, self.let_pass = 0.0, 0.0, 0
         self.rested: list[tuple[float, float | None]] = []
         self._optimizer_seen = False
         self._aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
@@ -301,7 +299,10 @@ class Recorder:
             return False
         now = perf_counter()
         if now > self.rest_until:
-            return False
+            if self.let_pass:
+                self.let_pass -= 1
+            elif self.on_due is None or not self.on_due():
+                return False
         self.step += 1
         self.rested.append((now, self.loss))
         return True

@@ -269,3 +269,37 @@ def test_backward_on_a_leaf_alone_does_not_break_the_loop():
             descend(w)
             w.backward()
     assert w.grad is not None
+
+
+def test_a_glance_needs_no_end_of_the_step_before():
+    """Between two messages a step pays for its milestones, and for nothing else."""
+    w = start()
+    optimizer = optim.SGD([w], lr=0.01)
+    view, page = watched(live())
+    ends, told = [], view._recorder.on_step
+
+    def ended(recorder):
+        ends.append(recorder.glimpse is not None)
+        told(recorder)
+
+    def steps(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            optimizer.zero_grad()
+            ((w - 1) ** 2).sum().backward()
+            optimizer.step()
+
+    view._recorder.on_step = ended
+    with view:
+        view._throttle._early = 0.0
+        while not page.pictures:
+            steps(0.05)
+        steps(0.5)
+        ends.clear()
+        begin, counted = len(page.patches), view.step
+        steps(1)
+        sent = len(page.patches) - begin
+        assert view.step - counted > 100
+    assert sent > 5
+    assert ends.count(True) >= sent - 2
+    assert ends.count(False) < 0.3 * len(ends)
