@@ -21,7 +21,7 @@ from . import report
 
 SIZES = (100, 500, 2000)
 UNARY = ("tanh", "sin", "sigmoid", "cos", "square")
-ROUNDS, TURNS = 12, 3
+ROUNDS, TURNS = 30, 3
 """So many turns, which take so many times the seconds of a run: short, for machines change pace."""
 
 ON_SCREEN = 24
@@ -178,8 +178,10 @@ def in_turns(
     for _ in range(ROUNDS):
         for name, view in views.items():
             if view is not None:  # what it waits for does not come nearer while others run
-                view._throttle._next += time.perf_counter() - left[name]
-                view._looks._full_due += time.perf_counter() - left[name]
+                away = time.perf_counter() - left[name]
+                view._throttle._next += away
+                view._looks._full_due += away
+                view._looks._whole_due += away
             with view._hearing if view is not None else nullcontext():
                 count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
             left[name] = time.perf_counter()
