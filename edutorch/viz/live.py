@@ -282,8 +282,8 @@ class View(LookBack):
 
     def _due(self) -> bool:
         """Glance at the next step, if that will do: then the one that ends needs nothing else."""
-        due = self._stage.page is not None and self._throttle.due()
-        return due and self._looks.glance_next() and self._throttle.sample()
+        shown = self._stage.page is not None
+        return shown and self._throttle.sample() and self._looks.glance_next()
 
     def _rested(self, last: int) -> None:
         """Note the steps up to `last` that have passed unseen."""

@@ -253,10 +253,8 @@ class Watched:
         self.same = self._edges(edges)
         numbers = self.gradients.keys() | self.flows.keys()
         wanted = {at: None for at, call in enumerate(script.calls) if call.number in numbers}
-        self.wanted, self.most = (
-            Some(len(script.calls), wanted),
-            2 * len(wanted) > len(script.calls),
-        )
+        self.wanted = Some(len(script.calls), wanted)
+        self.most = 2 * len(wanted) > len(script.calls)
         self.backward: dict[int, Backward] = {}
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:

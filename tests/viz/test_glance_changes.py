@@ -224,3 +224,17 @@ def test_what_the_first_look_cost_holds_nothing_up():
             assert view._cost > 0
             charged.append(view._charged / view._cost)
     assert charged == [0, 0, 1, 0]
+
+
+def test_a_glance_that_has_to_let_a_step_pass_does_not_begin():
+    loop = Loop(mlp)
+    view = settled(loop)
+    throttle, recorder = view._throttle, view._recorder
+    view._looks._full_due = time.perf_counter() + 1000
+    recorder.glance = None
+    throttle._early, throttle._next, throttle._apart, throttle._delay = 0.0, 0.0, True, 1
+    assert not view._due()
+    assert recorder.glance is None
+    assert view._due()
+    assert recorder.glance is not None
+    view.__exit__(None, None, None)
