@@ -155,6 +155,7 @@ class Looks:
         if glance is None:
             return False
         self.recorder.glance, self.recorder.rest_until = glance, 0.0
+        self._preparing = 0.0  # the step has begun: it is a part of what that takes
         return True
 
     def _glance(self) -> Glance | None:

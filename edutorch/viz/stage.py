@@ -68,6 +68,7 @@ class Stage:
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
         self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
+        self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
 
     def command(self, content: dict[str, Any]) -> bool:
         """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
@@ -96,10 +97,14 @@ class Stage:
 
     def window(self, plan: Plan) -> frozenset[int] | None:
         """Return which nodes of a plan are on screen; None: nobody has said it."""
-        known = self._windows.values()
-        seen = [nodes for structure, nodes in known if structure == plan.graph.structure]
-        every = range(len(plan.nodes))
-        return frozenset().union(*seen).intersection(every) if seen else None
+        windows = self._windows  # another thread puts a new one in its place
+        if self._seen[0] is not windows or self._seen[1] is not plan:
+            views = windows.values()
+            seen = [nodes for structure, nodes in views if structure == plan.graph.structure]
+            every = range(len(plan.nodes))
+            found = frozenset().union(*seen).intersection(every) if seen else None
+            self._seen = windows, plan, found
+        return self._seen[2]
 
     def plan(self, graph: Graph) -> Plan:
         """Return what is to be seen of `graph`."""
