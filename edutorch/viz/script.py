@@ -258,8 +258,8 @@ class Watched:
         self.backward: dict[int, Backward] = {}
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
-        """Return the nodes of a window and the edges at them; and what backward begins with:
-        a NaN anywhere is one there too, and is not to be missed.
+        """Return the nodes of a window and the edges at them; and what backward begins with: a NaN
+        that an op made is one there too. (One that backward made waits for a glance at all.)
         """
         plan, order = self.plan, self.script.snapshot.order
         ids = {plan.graph.nodes[place].id for place in window}
