@@ -67,7 +67,8 @@ class History(Part):
     """The steps that were looked at, oldest first. `history[step]` is a `Drawing`.
 
     `history[-1]` is the latest one. A large graph's numbers are only taken where it is open: what
-    was closed at that step stays unknown.
+    was closed at that step stays unknown. A step of which only the part on screen was taken is not
+    kept: whoever looks back may look somewhere else.
 
     Args:
         stage: says which groups are open in a picture.
@@ -178,7 +179,7 @@ class History(Part):
     def step_ended(self, recorder: Recorder) -> None:
         """Keep the step, if it was looked at, and not only what was on screen."""
         if recorder.glimpse is not None and recorder.script is not None:
-            if recorder.glance is None or not recorder.glance.watched.whole:
+            if recorder.glance is not None and not recorder.glance.watched.whole:
                 return
             graph = recorder.script.snapshot.graph
             self._keep(recorder.step, graph, recorder.glimpse, recorder.loss)

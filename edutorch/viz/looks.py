@@ -116,6 +116,7 @@ class Looks:
         return cost
 
     def _glanced(self, found: Packed, cost: float) -> None:
+        """Note the numbers of a glance: at everything, or at what is on screen."""
         glance = self.recorder.glance
         whole = glance is None or glance.watched.whole
         if whole:

@@ -199,6 +199,7 @@ class Wire:
         return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
 
     def _written(self, packed: Packed) -> tuple[Any, Any]:
+        """Return the numbers in the page's order, but for those of tiny tensors; and the signs."""
         numbers = packed.numbers.ravel()
         found, means = numbers.take(self._places), numbers.take(self._means)
         # 1, 0 or -1. What is unknown is NaN, which is neither more nor less than anything.
