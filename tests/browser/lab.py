@@ -87,6 +87,18 @@ def appear(page: Any, wanted: Any) -> None:
     assert error.count() == 0, error.first.inner_text()
 
 
+def scroll_to(wanted: Any, attempts: int = 20) -> None:
+    """Scroll to `wanted`; when a view just ended and became a picture, to the next one."""
+    from playwright.sync_api import Error
+
+    for attempt in range(attempts):
+        try:
+            return wanted.scroll_into_view_if_needed()
+        except Error as error:
+            if "not attached" not in error.message or attempt == attempts - 1:
+                raise
+
+
 def save(page: Any) -> None:
     page.locator(".jp-Notebook").first.press("Control+s")
     page.locator(".jp-NotebookPanel .jp-mod-dirty, .jp-mod-current.jp-mod-dirty").wait_for(

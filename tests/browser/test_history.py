@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, scroll_to, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -87,7 +87,7 @@ class Scrubber:
 
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
-        self.root.scroll_into_view_if_needed()
+        scroll_to(self.root)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
 
 
@@ -190,7 +190,7 @@ def test_a_new_branch_moves_the_nodes_to_their_new_places(lab: Lab, page: Any) -
     view = page.locator(".edutorch-live").first
     appear(page, view)
     view.locator("g.node").first.wait_for()
-    view.scroll_into_view_if_needed()
+    scroll_to(view)
     page.evaluate("window.holding = true; window.moved = [];")
     page.wait_for_function("() => window.moved.length > 0")
     ARTIFACTS.mkdir(exist_ok=True)

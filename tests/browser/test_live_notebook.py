@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, save
+from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, save, scroll_to
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ class View:
 
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
-        self.root.scroll_into_view_if_needed()
+        scroll_to(self.root)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
 
 
@@ -62,7 +62,7 @@ def test_the_tour_moves_pauses_steps_and_leaves_a_picture(lab: Lab, page: Any) -
     run_all(page)
     view = View(page)
     appear(page, view.root)
-    view.root.scroll_into_view_if_needed()  # nothing is written where nobody looks
+    scroll_to(view.root)  # nothing is written where nobody looks
     page.wait_for_function("() => window.seen.size >= 10")
 
     view.button("Pause").click()

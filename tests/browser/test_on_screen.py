@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, appear, run_all, write_notebook
+from tests.browser.lab import Lab, appear, run_all, scroll_to, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -55,7 +55,7 @@ def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> N
     lab.open(page, "onscreen.ipynb")
     run_all(page)
     appear(page, page.locator(".edutorch-live g.node").first)
-    page.locator(".edutorch-live").scroll_into_view_if_needed()
+    scroll_to(page.locator(".edutorch-live"))
     scroller = page.locator(".edutorch-viewport .scroller")
     steps = []
     for place in (0, 0.4, 1):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, scroll_to, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -69,7 +69,7 @@ def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any
     page.evaluate(WATCH)
     run_all(page)
     appear(page, page.locator(".edutorch-live g.node").first)
-    page.locator(".edutorch-live").scroll_into_view_if_needed()
+    scroll_to(page.locator(".edutorch-live"))
     # `innerText` of what JupyterLab has not scrolled to is empty.
     output = page.locator(".jp-OutputArea-output", has_text="SENT")
     output.first.wait_for(state="attached")

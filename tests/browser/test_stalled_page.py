@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, scroll_to, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -113,7 +113,7 @@ def test_a_stalled_a_cut_off_and_a_closed_page(lab: Lab, page: Any) -> None:
     lab.open(other, "stalled.ipynb")
     run_all(other)
     appear(other, other.locator(".edutorch-live g.node").first)
-    other.locator(".edutorch-live").scroll_into_view_if_needed()
+    scroll_to(other.locator(".edutorch-live"))
     catches_up(other, kernel)
     time.sleep(STALL)  # what is done for the first time is done
     try:

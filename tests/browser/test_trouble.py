@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, scroll_to, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def test_trouble_is_said_and_shown(lab: Lab, page: Any) -> None:
     run_all(page)
     panel = page.locator(".edutorch-trouble").first
     appear(page, panel.locator("li"))
-    panel.scroll_into_view_if_needed()
+    scroll_to(panel)
     first = panel.locator("li").first
     assert "is made by log" in first.inner_text()
     assert "→" in first.inner_text() and "step" in first.inner_text()
@@ -55,12 +55,12 @@ def test_trouble_is_said_and_shown(lab: Lab, page: Any) -> None:
     page.screenshot(path=ARTIFACTS / "trouble-live.png")
 
     picture = page.locator(".edutorch-tensor").first
-    picture.scroll_into_view_if_needed()
+    scroll_to(picture)
     assert "✗ 1 NaN" in picture.inner_text()
     assert picture.locator("td.wrong").count() == 1
     page.screenshot(path=ARTIFACTS / "trouble-tensor.png")
     failed = page.get_by_text("matmul failed").first
-    failed.scroll_into_view_if_needed()
+    scroll_to(failed)
     page.screenshot(path=ARTIFACTS / "trouble-report.png")
     alt = page.locator('img[alt^="The graph."]').last.get_attribute("alt")
     assert "matmul failed" in alt

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, save, write_notebook
+from tests.browser.lab import ARTIFACTS, Lab, appear, run_all, save, scroll_to, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -40,7 +40,7 @@ second
 
 def shoot(page: Any, view: Any, name: str) -> None:
     ARTIFACTS.mkdir(exist_ok=True)
-    view.scroll_into_view_if_needed()
+    scroll_to(view)
     view.screenshot(path=ARTIFACTS / f"{name}.png")
 
 
