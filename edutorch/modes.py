@@ -82,6 +82,18 @@ def switch(before: Modes, **changes: Any) -> None:
     _CURRENT.set(_normal(replace(before, **changes)))
 
 
+def follow(before: Modes, follower: Any) -> None:
+    """Let `follower`, or nobody, be told of each recorded result from now on.
+
+    As `switch` does, but a watched loop comes here again and again: so not by way of all fields.
+    """
+    if before is PLAIN or before.__class__ is Followed:
+        quiet = PLAIN if before.grad else QUIET
+        _CURRENT.set(quiet if follower is None else Followed(before.grad, follower=follower))
+    else:
+        switch(before, follower=follower)
+
+
 # Ctrl-C can strike between any two instructions, also where a mode is about to be left: it
 # would then stay in force. So inside a block another handler waits until that is done.
 

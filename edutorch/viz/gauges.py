@@ -47,7 +47,7 @@ MOST_ROWS = 24
 EVERY = 0.25
 """Seconds after which the page is told again, while a loop runs."""
 
-SHARE = 0.005
+SHARE = 0.002
 """…or later, so that it takes no larger part of the time."""
 
 OFF = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}
@@ -188,7 +188,9 @@ class Gauges(Part):
         """Compare the weights with what they were before the update, and take the norms."""
         self._path.clear()
         self._counts.clear()
-        seen = recorder.sampled or (self._told and recorder.glimpse is not None)
+        if not (recorder.sampled or self._told):
+            return
+        seen = recorder.sampled or recorder.glimpse is not None
         self._told = False
         for key, layer in list(self.layers.items()):
             before, layer.before = layer.before, None

@@ -90,7 +90,7 @@ class Glance:
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
         self._others: dict[int, Stats] = {}
-        self._found = np.full((watched.rows, 5), np.nan)
+        self._found = watched.nothing.copy()
         self._tiny: dict[int, tuple[list[float], int]] = {}  # row -> numbers, dimensions
 
     def unknown(self) -> None:
@@ -289,7 +289,8 @@ class Glance:
         if whole.size != count * math.prod(shape) or not whole.size:
             return False
         data = whole.reshape(count, -1)
-        self._found[alike.rows] = numbers_of_rows(data)  # of a row twice, the later one
+        found = numbers_of_rows(data, extremes=self.watched.whole)
+        self._found[alike.rows] = found  # of a row twice, the later one
         if data.shape[1] <= TINY:
             for row, few in zip(alike.rows.tolist(), data.tolist(), strict=True):
                 self._tiny[row] = few, len(shape)
@@ -301,23 +302,21 @@ class Glance:
         """Return the numbers; None: it was another graph than the one expected."""
         self.read_backward()
         self._sum()
-        script, found = self.watched.script, self._found
+        watched, script = self.watched, self.watched.script
         wrong, self.wrong = self.wrong, True
         if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
         few, listed, texts = self._few_and_texts()
-        copies, others = self.watched.same
-        found[copies] = found.take(others, 0)
-        unknown, bad = np.isnan(found[:, 0]), np.isnan(found[:, 4])
-        marks = np.where(unknown, UNKNOWN, bad * BAD).astype("i1")
+        found = self._found.take(watched.sources, 0)
+        marks = np.isnan(found[:, 4]).view("i1") * BAD
+        marks[np.isnan(found[:, 0])] = UNKNOWN
+        broken = bool(marks.max(initial=UNKNOWN) == BAD)
         if few:
+            few |= {row: few[other] for row, other in watched.same if other in few}
+            listed |= {row for row, other in watched.same if other in listed}
             for row, numbers in few.items():
                 marks[row] |= len(numbers) | (LISTED if row in listed else 0)
-            marks[copies] = marks[others]
-            same = zip(copies.tolist(), others.tolist(), strict=True)
-            few |= {row: few[other] for row, other in same if other in few}
         exact = np.array([value for row in sorted(few) for value in few[row]], "f4")
-        broken = bool(np.count_nonzero(bad) > np.count_nonzero(unknown))
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
             return Packed(found.astype("f4"), marks, exact, texts, broken)
 

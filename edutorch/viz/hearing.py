@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from ..events import Stepped, hearing_milestones
-from ..modes import current, listening, switch
+from ..modes import current, follow, listening, switch
 from .recorder import Recorder
 
 SWITCH = 0.0005
@@ -85,7 +85,7 @@ class Hearing:
         modes = current()
         glance = self.recorder.glance
         if modes.follower is not glance:
-            switch(modes, follower=glance)
+            follow(modes, glance)
             self._collect(glance is None and not self.recorder.sampling)
 
     def _collect(self, garbage: bool) -> None:

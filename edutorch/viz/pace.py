@@ -26,6 +26,9 @@ EARLY = 1.0
 EARLY_COST = 0.2
 """…unless that has cost so many seconds."""
 
+MOST_SAVED = 0.25
+"""So many seconds may be saved for later messages that need a longer wait."""
+
 FIRST, FIRST_SHARE = 3, 0.25
 """The first messages, for which everything is done for the first time, may come sooner."""
 
@@ -67,7 +70,8 @@ class Throttle:
     """Says which steps are worth looking at.
 
     After something has cost `c` seconds, the next one is due c / share after this one was. Each
-    comes late, by the step that is looked at and some more; so it is the average that counts.
+    comes late, by the step that is looked at and some more; and what one costs less than it might
+    is there for the next one that costs more. So it is the average that counts.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Throttle:
         self._start = self._next = clock()
         self._early = EARLY_COST
         self._messages = 0
+        self._saved = 0.0  # seconds by which cheap messages have waited longer than they had to
         self._apart = False  # whether steps passed since the last look
         self._phase = self._delay = 0
         self.share = share
@@ -134,7 +139,9 @@ class Throttle:
         share = FIRST_SHARE if first else self.share
         # From when it was due, not from when it came: else each step's length would be lost,
         # and the next one comes late just as well.
-        now, wait = self._clock(), max(SHORTEST, seconds / share)
+        now, needed = self._clock(), seconds / share - self._saved
+        wait = max(SHORTEST, needed)
+        self._saved = min(wait - needed, MOST_SAVED)
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
         self._next = now + wait - min(late, wait - SHORTEST / 2)
 

@@ -41,7 +41,8 @@ FAST = slot("summaries.summary_of_rows", least=512)
 class Packed:
     """The numbers of one step: a row for each node's value, each gradient, each edge.
 
-    A row of `numbers` is [size, mean, min, max, norm] in float32; `marks` says what is known;
+    A row of `numbers` is [size, mean, min, max, norm] in float32 (min and max are NaN where only
+    what is on screen was taken, for nobody sees them there); `marks` says what is known;
     `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say;
     `broken`: there is a NaN or an infinity somewhere.
     """
@@ -109,31 +110,37 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
     )
 
 
-def numbers_of_rows(data: Any) -> Any:
-    """Return [size, mean, min, max, norm] of each row of a matrix; the norm of bad ones is NaN."""
+def numbers_of_rows(data: Any, extremes: bool = True) -> Any:
+    """Return [size, mean, min, max, norm] of each row of a matrix; the norm of bad ones is NaN.
+
+    Args:
+        extremes: whether the least and the largest number are wanted; else NaN may be there.
+    """
     # To load numba for this alone would hold the loop for longer than all glances together.
     known = data.size >= FAST.least and "numba" in sys.modules
     found = FAST(data) if known else None
     if found is None:
-        found = summary_of_rows(data)
+        found = summary_of_rows(data, extremes)
     norms = found[:, 4]
     if not (np.minimum.reduce(norms) > LEAST and np.maximum.reduce(norms) < math.inf):
         # Squares of very large or small numbers leave the range, and lose digits before.
-        low, high = found[:, 2:4].T
-        odd = (norms < LEAST) & ((low != 0) | (high != 0)) | ~np.isfinite(norms)
+        odd = (norms < LEAST) & data.any(1) | ~np.isfinite(norms)
         for row in np.flatnonzero(odd).tolist():
             found[row, 4] = scaled_norm(data[row].astype(np.float64))
     return found
 
 
-def summary_of_rows(data: Any) -> Any:
+def summary_of_rows(data: Any, extremes: bool = True) -> Any:
     """Return the same, where the numbers have ordinary sizes."""
     found = np.empty((len(data), 5))
     found[:, 0] = size = data.shape[1]
-    # NumPy takes the extremes of many short rows slowly, but not those of few long columns.
-    table, dim = (data, 1) if size > SHORT else (np.ascontiguousarray(data.T), 0)
-    np.minimum.reduce(table, dim, out=found[:, 2])
-    np.maximum.reduce(table, dim, out=found[:, 3])
+    if extremes:
+        # NumPy takes those of many short rows slowly, but not those of few long columns.
+        table, dim = (data, 1) if size > SHORT else (np.ascontiguousarray(data.T), 0)
+        np.minimum.reduce(table, dim, out=found[:, 2])
+        np.maximum.reduce(table, dim, out=found[:, 3])
+    else:
+        found[:, 2:4] = math.nan
     data = data.astype(np.float64, copy=False)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         found[:, 1] = np.add.reduce(data, 1) / size

@@ -212,7 +212,8 @@ class Watched:
         values: the rows of the results, by call.
         gradients: by vertex, the row of the gradient of a result.
         flows: by vertex, (index, row) of what leaves it along its edges.
-        same: rows, and the rows whose numbers they share.
+        nothing: the numbers before anything is known.
+        same: rows, and the rows whose numbers they share; `sources`: of all rows, where those are.
         shapes: of the arrays, by row.
         came: the shapes of all vertices that are drawn, to compare those from outside with.
         wanted: the ops whose gradients are; `most`: these are most of them.
@@ -233,6 +234,7 @@ class Watched:
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
+        self.nothing = np.full((self.rows, 5), np.nan)
         reals = [is_real(node) for node in graph.nodes]
         self.reals = reals + reals  # by row; a gradient along an edge is always real
         self.at = {order[node]: node for node in set(nodes)}
@@ -251,6 +253,9 @@ class Watched:
         self._groups: dict[tuple[int, ...], list[Alike]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
         self.same = self._edges(edges)
+        self.sources = np.arange(self.rows)
+        for row, other in self.same:
+            self.sources[row] = other
         numbers = self.gradients.keys() | self.flows.keys()
         wanted = {at: None for at, call in enumerate(script.calls) if call.number in numbers}
         self.wanted = Some(len(script.calls), wanted)
@@ -290,7 +295,8 @@ class Watched:
             self._groups[key] = found
         return found
 
-    def _edges(self, shown: Iterable[int]) -> tuple[Any, Any]:
+    def _edges(self, shown: Iterable[int]) -> list[tuple[int, int]]:
+        """Find out from where the numbers of edges come; return those that share a gradient's."""
         graph, calls = self.graph, self.script.calls
         order = self.script.snapshot.order
         numbers = {node.id: number for node, number in zip(graph.nodes, order, strict=True)}
@@ -308,5 +314,4 @@ class Watched:
             elif target in names:
                 place = names[target].index(each.input), row
                 self.flows.setdefault(target, []).append(place)
-        pairs = np.array(same, int).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+        return same

@@ -56,7 +56,10 @@ def test_only_the_numbers_on_screen_are_taken(make):
     assert wanted <= taken <= wanted | roots | {root + count for root in roots}
     assert len(taken) < 0.8 * len(known)
     rows = sorted(taken)
-    np.testing.assert_allclose(found.numbers[rows], older.numbers[rows], rtol=2e-5, atol=1e-6)
+    now, before = found.numbers[rows], older.numbers[rows]
+    untold = np.isnan(now) & ~np.isnan(before)
+    assert not untold[:, [0, 1, 4]].any()  # only what nobody sees there: the least and the largest
+    np.testing.assert_allclose(np.where(untold, before, now), before, rtol=2e-5, atol=1e-6)
     view.__exit__(None, None, None)
 
 

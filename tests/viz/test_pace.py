@@ -3,11 +3,12 @@
 import signal
 import threading
 import time
+from itertools import cycle, pairwise
 
 import pytest
 
 from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, FIRST, SHARE, Gate, Meter, Throttle
+from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Meter, Throttle
 
 
 class Clock:
@@ -40,34 +41,49 @@ def test_never_more_than_thirty_messages_a_second():
     assert 20 <= sent <= 30
 
 
-def watch(step, cost, seconds=60):
-    """Return when messages were sent about a loop whose steps take so long."""
-    clock = Clock()
+def watch(step, *costs, seconds=60):
+    """Return when messages were sent about a loop whose steps take so long, of costs in turn."""
+    clock, costs = Clock(), cycle(costs)
     throttle, sent = Throttle(clock), []
     clock.now += EARLY
     end = clock.now + seconds
     while clock.now < end:
-        sampled = throttle.sample()
-        clock.now += step + (cost if sampled else 0)
-        if sampled and throttle.due():
-            throttle.spent(cost)
-            sent.append(clock.now)
+        clock.now += step
+        if throttle.sample():
+            cost = next(costs)
+            clock.now += cost
+            if throttle.due():
+                throttle.spent(cost)
+                sent.append(clock.now)
     return sent
+
+
+def rate_of(sent):
+    """Return how many messages there were in a second."""
+    return (len(sent) - 1) / (sent[-1] - sent[0])
 
 
 def test_long_steps_cost_no_messages():
     """Each message is late by a step or more; the next one waits for what is left then."""
     for step, cost in ((0.024, 0.006), (0.004, 0.003), (0.03, 0.03), (0.02, 0.004)):
         sent = watch(step, cost)[FIRST:]
-        share = (len(sent) - 1) * cost / (sent[-1] - sent[0])
-        assert 0.9 * SHARE < share <= 1.01 * SHARE
+        assert 0.9 * SHARE < rate_of(sent) * cost <= 1.01 * SHARE
 
 
 def test_a_late_message_is_followed_by_no_crowd():
     sent = watch(0.001, 0.0001)[FIRST:]
-    assert 29.5 < (len(sent) - 1) / (sent[-1] - sent[0]) < 30.1
+    assert 29.5 < rate_of(sent) < 30.1
     for first, after in zip(sent, sent[31:], strict=False):
         assert after - first > 0.999
+
+
+def test_what_a_cheap_message_saves_a_dear_one_may_take():
+    cheap, dear = 0.7 * SHARE / 30, 1.25 * SHARE / 30
+    assert rate_of(watch(0.001, dear)) < 24.5
+    assert rate_of(watch(0.001, cheap, dear)) > 29.5
+    sent = watch(0.001, *[cheap] * 1000, 0.1)
+    longest = max(after - first for first, after in pairwise(sent))
+    assert 0.1 / SHARE - MOST_SAVED - 0.1 < longest < 0.1 / SHARE  # but not all of them together
 
 
 def test_the_first_second_is_sampled_whole():
