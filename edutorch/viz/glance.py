@@ -310,7 +310,7 @@ class Glance:
         found = self._found.take(watched.sources, 0)
         marks = np.isnan(found[:, 4]).view("i1") * BAD
         marks[np.isnan(found[:, 0])] = UNKNOWN
-        broken = bool(marks.max(initial=UNKNOWN) == BAD)
+        broken = BAD in marks.tobytes()
         if few:
             few |= {row: few[other] for row, other in watched.same if other in few}
             listed |= {row for row, other in watched.same if other in listed}

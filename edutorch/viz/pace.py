@@ -185,8 +185,8 @@ class Meter:
 
     def rested(self, ends: Sequence[float]) -> None:
         """Note when steps ended of which nothing else was to be known."""
-        for before, after in pairwise((self._began, *ends[-self.KEPT :])):
-            self._plain.append(after - before)
+        latest = (self._began, *ends)[-self.KEPT - 1 :]
+        self._plain.extend(after - before for before, after in pairwise(latest))
         self._began = ends[-1]
 
     def end(self, sampled: bool, own: float, glanced: bool = False) -> float:

@@ -12,6 +12,7 @@ import traitlets
 
 from .browser import folder
 from .render import graphviz_for_pages, page_lays_out
+from .turns import Turns, sending_thread
 
 MODULES = (
     "writing", "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
@@ -67,6 +68,7 @@ class LiveWidget(anywidget.AnyWidget):
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
             comm._reply_subshell_for = None
+        self._turns = Turns(sending_thread())
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
     def show(
@@ -87,4 +89,8 @@ class LiveWidget(anywidget.AnyWidget):
         values: Any = self._trait_values
         values.update(state, numbers=numbers)
         message = {"method": "update", "state": state, "buffer_paths": [["numbers"]]}
+        if patch["state"] == "running":
+            self._turns.near()
+        else:
+            self._turns.anywhere()
         self._send(message, buffers=[numbers])

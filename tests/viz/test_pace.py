@@ -259,6 +259,20 @@ def test_what_a_look_costs_is_how_much_longer_its_step_takes():
     assert step(60, True, own=0.1) == pytest.approx(0.4)  # a step may be long for other reasons
 
 
+def test_steps_of_which_nothing_else_is_known_are_compared_with_as_well():
+    clock = Clock()
+    meter = Meter(clock)
+    meter.begin()
+    for count in (3, 40):
+        ends = [clock.now + 0.1 * step for step in range(1, count + 1)]
+        meter.rested(ends)
+        clock.now = ends[-1]
+        assert list(meter._plain) == pytest.approx([0.1] * min(count, Meter.KEPT))
+    clock.now += 0.15
+    assert meter.end(False, 0.01, glanced=True) == pytest.approx(0.02)  # one alone is not sure
+    assert meter.end(True, 0.02) == pytest.approx(0.05)
+
+
 def test_one_glance_into_which_something_came_does_not_stop_the_picture():
     now = [0.0]
     meter = Meter(lambda: now[0])

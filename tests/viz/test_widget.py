@@ -57,9 +57,14 @@ def test_names_are_unique_over_all_files():
 def test_a_message_is_what_the_widget_would_have_sent_itself(monkeypatch):
     """It is written directly, for speed. A page that is loaded anew asks for the whole state."""
     steps = [
-        ({"nodes": [], "structure": "a"}, {"step": 1}, b"12345678", {"loss": [[1, 0.5]]}),
-        (None, {"step": 2, "tiny": {"n1": "[1, 2]"}}, b"87654321", None),
-        (None, {"step": 3}, b"", {}),
+        (
+            {"nodes": [], "structure": "a"},
+            {"step": 1, "state": "running"},
+            b"12345678",
+            {"loss": [[1, 0.5]]},
+        ),
+        (None, {"step": 2, "state": "running", "tiny": {"n1": "[1, 2]"}}, b"87654321", None),
+        (None, {"step": 3, "state": "paused"}, b"", {}),
     ]
     widget, usual = LiveWidget(print), LiveWidget(print)
     sent, expected = [], []
@@ -83,8 +88,8 @@ def test_one_message_carries_the_whole_step(monkeypatch):
     commands, sent = [], []
     widget = LiveWidget(commands.append)
     monkeypatch.setattr(widget, "_send", lambda message, buffers=None: sent.append(message))
-    widget.show({"type": "picture"}, {"type": "patch"}, b"1234")
-    widget.show(None, {"type": "patch", "step": 2}, b"5678")
+    widget.show({"type": "picture"}, {"type": "patch", "state": "running"}, b"1234")
+    widget.show(None, {"type": "patch", "state": "running", "step": 2}, b"5678")
     # Bytes travel beside the state, so `numbers` is not among its names.
     assert [set(message["state"]) - {"numbers"} for message in sent] == [
         {"patch", "picture"},

@@ -1,0 +1,65 @@
+"""Keeps the thread that sends messages on the processor on which the loop runs.
+
+Jupyter sends from a thread of its own, and Python lets only one of the two run at a time. For one
+message they take turns some five times. On two processors, each wakes the other one, which begins
+with empty caches. On the same one a message takes 0.4 ms less of the loop's time (2.1 instead of
+2.5, all in all), and is gone after 0.3 ms instead of 2. Only Linux can be told so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+
+class Turns:
+    """Lets another thread run where the calling one does.
+
+    Args:
+        thread: the number that the system gave it (`threading.Thread.native_id`); None: of nobody.
+    """
+
+    def __init__(self, thread: int | None) -> None:
+        self._thread = thread
+        self._place = getattr(ctypes.CDLL(None), "sched_getcpu", None) if on_linux() else None
+        self._allowed: set[int] = set()  # where it may run when this is over
+        self._last = -1
+
+    def near(self) -> None:
+        """Have it run on this processor from now on."""
+        if self._thread is None or self._place is None:
+            return
+        place = self._place()
+        if place == self._last:
+            return
+        self._last = place
+        try:
+            self._allowed = self._allowed or os.sched_getaffinity(self._thread)
+            if place in self._allowed:
+                os.sched_setaffinity(self._thread, {place})
+        except OSError:  # it has ended, or the system forbids it
+            self._thread = None
+
+    def anywhere(self) -> None:
+        """Let it run wherever it could before."""
+        if self._thread is None or not self._allowed:
+            return
+        try:
+            os.sched_setaffinity(self._thread, self._allowed)
+        except OSError:
+            self._thread = None
+        self._allowed, self._last = set(), -1
+
+
+def on_linux() -> bool:
+    return sys.platform == "linux"
+
+
+def sending_thread() -> int | None:
+    """Return the number of the thread that sends what this Jupyter kernel shows, if it has one."""
+    ipython = sys.modules.get("IPython")
+    kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython is not None else None
+    return getattr(
+        getattr(getattr(kernel, "iopub_thread", None), "thread", None), "native_id", None
+    )

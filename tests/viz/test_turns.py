@@ -1,0 +1,95 @@
+"""The thread that sends messages runs where the loop does, on Linux, while it runs."""
+
+import os
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from edutorch.viz import turns
+from edutorch.viz.turns import Turns, sending_thread
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told so")
+
+
+@pytest.fixture
+def other():
+    """A thread that waits, and its number."""
+    over, known = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (known.set(), over.wait(20)))
+    thread.start()
+    known.wait()
+    yield thread
+    over.set()
+    thread.join()
+
+
+@linux
+def test_the_thread_comes_near_and_goes_back(other):
+    before = os.sched_getaffinity(other.native_id)
+    mine = os.sched_getaffinity(0)
+    place = min(mine)
+    os.sched_setaffinity(0, {place})
+    try:
+        kept = Turns(other.native_id)
+        kept.near()
+        assert os.sched_getaffinity(other.native_id) == {place}
+        os.sched_setaffinity(0, {max(mine)})
+        kept.near()  # the loop has moved
+        assert os.sched_getaffinity(other.native_id) == {max(mine)}
+        kept.anywhere()
+        assert os.sched_getaffinity(other.native_id) == before
+        kept.anywhere()
+        kept.near()
+        assert os.sched_getaffinity(other.native_id) == {max(mine)}
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@linux
+def test_where_it_may_not_run_it_does_not_come(other):
+    mine = os.sched_getaffinity(0)
+    if len(mine) < 2:
+        pytest.skip("this machine has one processor")
+    os.sched_setaffinity(other.native_id, {min(mine)})
+    os.sched_setaffinity(0, {max(mine)})
+    try:
+        kept = Turns(other.native_id)
+        kept.near()
+        assert os.sched_getaffinity(other.native_id) == {min(mine)}
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@linux
+def test_a_thread_that_is_gone_is_nobody():
+    kept = Turns(1 << 30)  # more than Linux counts up to
+    kept.near()
+    kept.anywhere()
+    assert kept._thread is None
+
+
+def test_elsewhere_nothing_is_done(monkeypatch, other):
+    Turns(None).near()
+    monkeypatch.setattr(turns, "on_linux", lambda: False)
+    monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
+    kept = Turns(other.native_id)
+    kept.near()
+    kept.anywhere()
+
+
+def test_the_thread_of_a_kernel_is_found(monkeypatch):
+    thread = SimpleNamespace(native_id=7)
+    kernel = SimpleNamespace(iopub_thread=SimpleNamespace(thread=thread))
+    for shell, found in (
+        (SimpleNamespace(kernel=kernel), 7),
+        (SimpleNamespace(), None),
+        (None, None),
+    ):
+        monkeypatch.setitem(
+            sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell)
+        )
+        assert sending_thread() == found
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert sending_thread() is None
