@@ -9,6 +9,7 @@ machine: the costs are CPU time.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import random
 import statistics
 import threading
@@ -170,9 +171,13 @@ def measured(
 
 
 def in_turns(
-    views: dict[str, Any], step: Callable[[], None], seconds: float
+    views: dict[str, Any], step: Callable[[], None], seconds: float, waiting: bool = False
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Run a loop with each view, for so many seconds in all: CPU seconds of a step, by turn."""
+    """Run a loop with each view, for so many seconds in all: CPU seconds of a step, by turn.
+
+    Args:
+        waiting: seconds of time instead, with what the loop waits for other threads.
+    """
     each: dict[str, list[float]] = {name: [] for name in views}
     lasted, left = dict.fromkeys(views, 0.0), dict.fromkeys(views, time.perf_counter())
     for _ in range(ROUNDS):
@@ -185,7 +190,7 @@ def in_turns(
             with view._hearing if view is not None else nullcontext():
                 count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
             left[name] = time.perf_counter()
-            each[name].append(cpu / count)
+            each[name].append((took if waiting else cpu) / count)
             lasted[name] += took
     return each, lasted
 
@@ -239,4 +244,12 @@ def run(options: argparse.Namespace) -> str:
     header = ["nodes", "ms per step, alone", "updates per s", "bytes per update", "own accounting",
               "watched", "nothing displayed", "first picture, ms", "longest step, ms",
               "held by layout, ms"]  # fmt: skip
-    return report.table(header, rows) + ("\n\n" + large() if options.large else "")
+    found = [report.table(header, rows)]
+    if importlib.util.find_spec("jupyter_client") is not None:
+        from . import kernel
+
+        header = ["nodes, in a Jupyter kernel", "updates per s", "own accounting", "watched"]
+        found.append(report.table(header, kernel.rows(options.nodes, options.seconds)))
+    if options.large:
+        found.append(large())
+    return "\n\n".join(found)

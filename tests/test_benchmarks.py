@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import edutorch
-from benchmarks import apart, charts, floors, peers, report, scaling, train
+from benchmarks import apart, charts, floors, kernel, peers, report, scaling, train
 from benchmarks.timing import Result, contest
 from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
 
@@ -82,6 +82,15 @@ def test_a_floor_is_the_time_of_a_steps_products(torch):
     result = Result(dict(zip(names, ([1.0], [2.0], [0.5], [0.4]), strict=True)))
     assert floors.floor(result, 2 * 1024**3) == pytest.approx(0.2)
     assert floors.floor(Result({peers.US: [1.0]}), 1e9) is None
+
+
+@pytest.mark.slow
+def test_what_watching_costs_in_a_kernel():
+    pytest.importorskip("jupyter_client")
+    (row,) = kernel.rows([12], 0.1)
+    nodes, rate, own, longer = row
+    assert nodes == "12" and 0 < float(rate) < 60
+    assert own.endswith("%") and longer[0] in "+-"
 
 
 def test_a_part_by_its_name(monkeypatch):

@@ -1,0 +1,77 @@
+"""What watching costs in a Jupyter kernel, where a thread of Jupyter's sends the messages.
+
+That thread needs Python's lock, which the loop holds, so part of what a message costs is in no
+clock of the loop's. Here it is: the time of a step, watched and not, in turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+INSIDE = "from benchmarks.kernel import watched; print(watched({nodes}, {seconds}))"
+LIMIT = 300
+
+
+def watched(nodes: int, seconds: float) -> str:
+    """Measure inside a kernel, with a page that says what it has on screen; return JSON."""
+    from edutorch.viz import live
+    from edutorch.viz.fold import Choice
+
+    from .live import ON_SCREEN, busy, deep, in_turns
+
+    step = deep(nodes)
+    view = live()
+    view._stage.choice = Choice(limit=5000)
+    view._open_page()
+    end = time.perf_counter() + LIMIT
+    with view._hearing:
+        while not view._stage.shown and time.perf_counter() < end:
+            step()
+        places = list(range(ON_SCREEN))
+        view._command({"type": "seen", "structure": view._stage.shown, "nodes": places})
+        busy(step, seconds, view)
+    sent, spent = view._throttle._messages, view.spent
+    each, lasted = in_turns({"alone": None, "watched": view}, step, seconds, waiting=True)
+    pairs = zip(each["watched"], each["alone"], strict=True)
+    return json.dumps({
+        "rate": (view._throttle._messages - sent) / lasted["watched"],
+        "own": (view.spent - spent) / lasted["watched"],
+        "longer": statistics.median(one / alone for one, alone in pairs) - 1,
+    })  # fmt: skip
+
+
+def in_a_kernel(nodes: int, seconds: float) -> dict[str, float]:
+    """Start a kernel, measure there, and return what was found."""
+    from jupyter_client.manager import start_new_kernel
+
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join((root, os.environ.get("PYTHONPATH", "")))
+    manager, client = start_new_kernel(env={**os.environ, "PYTHONPATH": path})
+    said: list[str] = []
+
+    def hear(message: dict) -> None:
+        content = message["content"]
+        said.extend([content["text"]] if content.get("name") == "stdout" else [])
+        print(*content.get("traceback", ()), sep="\n", end="", file=sys.stderr)
+
+    try:
+        code = INSIDE.format(nodes=nodes, seconds=seconds)
+        client.execute_interactive(code, timeout=LIMIT, output_hook=hear)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    return json.loads("".join(said))
+
+
+def rows(sizes: list[int], seconds: float) -> list[list[str]]:
+    """Return the rows of the table."""
+    found = []
+    for nodes in sizes:
+        m = in_a_kernel(nodes, seconds)
+        found.append([str(nodes), f"{m['rate']:.1f}", f"{m['own']:.1%}", f"{m['longer']:+.1%}"])
+    return found
