@@ -49,6 +49,9 @@ READ = """() => {
   };
 }"""
 
+AGREE = """({ step, values }) => values.length > 3 && values.every(
+  (text) => `step ${Math.round(Number(text.slice(4)))}` === step)"""
+
 
 def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> None:
     write_notebook(lab.root / "onscreen.ipynb", LOOP)
@@ -60,7 +63,8 @@ def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> N
     steps = []
     for place in (0, 0.4, 1):
         scroller.evaluate("(element, at) => (element.scrollLeft = at * element.scrollWidth)", place)
-        page.wait_for_timeout(700)  # the page says what it shows, and the next step has it
+        # The page says what it shows now, and from some step on the loop tells of that.
+        page.wait_for_function(f"() => ({AGREE})(({READ})())")
         for _ in range(5):
             told = page.evaluate(READ)
             step = int(told["step"].removeprefix("step "))

@@ -62,16 +62,20 @@ def test_steps_leave_nothing_behind(name):
         for _ in range(steps):
             optimizer.step(closure)
 
+    def growth():
+        gc.collect()
+        gc.disable()
+        try:
+            before = sys.getallocatedblocks()
+            run(200)
+            cycles = gc.collect()
+            return sys.getallocatedblocks() - before, cycles
+        finally:
+            gc.enable()
+
     run(20)
-    gc.collect()
-    gc.disable()
-    try:
-        before = sys.getallocatedblocks()
-        run(200)
-        cycles = gc.collect()
-        grown = sys.getallocatedblocks() - before
-    finally:
-        gc.enable()
+    # All threads of the process are counted, and one may compile a kernel: not three times.
+    grown, cycles = min(growth() for _ in range(3))
     assert grown < 150  # less than one for each step
     assert cycles == 0
 
