@@ -21,7 +21,7 @@ from .looks import Looks
 from .mailbox import in_notebook, mailbox_of
 from .messages import Curve, State, patch_of
 from .names import Names
-from .pace import UNSEEN_SHARE, Gate, Meter, Now, Throttle, checked_pace
+from .pace import UNSEEN_SHARE, Gate, Meter, Throttle, checked_pace
 from .recorder import Recorder
 from .render import engines, warm_up
 from .stage import Stage
@@ -31,9 +31,9 @@ from .trouble import Trouble
 if TYPE_CHECKING:
     from ..nn import Module
 
-CURVES_EVERY, PARTS_EVERY = 1.0, 0.2
-"""Seconds after which whole curves are sent again (between, each grows by its latest point), and
-what the parts beside the graph have to say."""
+
+CURVES_EVERY = 1.0
+"""Seconds after which whole curves are sent again; between, each grows by its latest point."""
 
 
 class NothingRecordedError(EdutorchError, RuntimeError):
@@ -96,7 +96,7 @@ class View(LookBack):
         self._cost = self._charged = 0.0  # of the last step that was seen, in seconds
         self._looked = 0  # the last step that was looked at
         self._awaits = False  # the loop is asynchronous and calls `tick`
-        self._curves_due, self._parts_due = Now(CURVES_EVERY), Now(PARTS_EVERY)
+        self._curves_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir, sent_late=self._sent_late)
@@ -373,14 +373,14 @@ class View(LookBack):
             return
         start = time.perf_counter()
         step = self._looked if self._state == "running" else self.step
-        all_of_it = self._state != "running" or self._stage.asked
-        parts = self.parts if self._parts_due() or all_of_it else ()
-        patch = patch_of(step, self._state, self._curves, parts, self._gate.steps_per_second)
+        speed = self._gate.steps_per_second
+        patch = patch_of(step, self._state, self._curves, self.parts, speed)
         curves = None
-        if self._curves_due() or all_of_it:
+        if self._state != "running" or start > self._curves_due:
+            self._curves_due = start + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
-        quick = None if all_of_it else self._looks.message()
-        if quick is not None and self.history.looking is None:
+        quick = self._looks.message() if self._state == "running" else None
+        if quick is not None and self.history.looking is None and not self._stage.asked:
             waited = self._stage.show_numbers(*quick, patch, curves)
         else:
             snapshot = self._looks.latest()

@@ -66,21 +66,6 @@ def checked_pace(steps_per_second: float | None) -> float | None:
     return steps_per_second
 
 
-class Now:
-    """Says now and then that it is time again: `now()`, once in so many seconds."""
-
-    def __init__(self, every: float, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.every, self._clock = every, clock
-        self._due = -math.inf
-
-    def __call__(self) -> bool:
-        now = self._clock()
-        if now < self._due:
-            return False
-        self._due = now + self.every
-        return True
-
-
 class Throttle:
     """Says which steps are worth looking at.
 

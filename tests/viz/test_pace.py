@@ -8,7 +8,7 @@ from itertools import cycle, pairwise
 import pytest
 
 from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Meter, Now, Throttle
+from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Meter, Throttle
 
 
 class Clock:
@@ -95,16 +95,6 @@ def test_the_first_second_is_sampled_whole():
     assert not throttle.due()
     clock.now += EARLY
     assert not throttle.sample()
-
-
-def test_now_and_then():
-    clock = Clock()
-    now = Now(0.2, clock)
-    assert now() and not now()
-    clock.now += 0.19
-    assert not now()
-    clock.now += 0.02
-    assert now() and not now()
 
 
 def test_an_open_gate_does_not_wait():
