@@ -66,16 +66,20 @@ class Mailbox:
 
 def mailbox_of(widget: Any) -> Callable[[], bool] | None:
     """Return the mailbox of a displayed widget, None where its messages come by themselves."""
-    shell = sys.modules["IPython"].get_ipython()
-    kernel: Any = getattr(shell, "kernel", None)
+    kernel = our_kernel()
     comm = getattr(widget, "comm", None)
     if comm is None or not hasattr(kernel, "msg_queue") or kernel.shell_stream is None:
         return None
     return Mailbox(kernel, comm.comm_id)
 
 
-def in_notebook() -> bool:
-    """Say whether we run in a Jupyter kernel, without importing anything of it."""
+def our_kernel() -> Any:
+    """Return the Jupyter kernel we run in, None elsewhere, without importing anything of it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    return getattr(shell, "kernel", None)
+
+
+def in_notebook() -> bool:
+    """Say whether we run in a Jupyter kernel."""
+    return our_kernel() is not None

@@ -11,6 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import cache
+
+from .mailbox import our_kernel
 
 
 class Turns:
@@ -23,8 +26,7 @@ class Turns:
     def __init__(self, thread: int | None) -> None:
         self._thread = thread
         self._place = getattr(ctypes.CDLL(None), "sched_getcpu", None) if on_linux() else None
-        self._allowed: set[int] = set()  # where it may run when this is over
-        self._last = -1
+        self._last = -1  # where it was told to run last
 
     def near(self) -> None:
         """Have it run on this processor from now on."""
@@ -35,21 +37,26 @@ class Turns:
             return
         self._last = place
         try:
-            self._allowed = self._allowed or os.sched_getaffinity(self._thread)
-            if place in self._allowed:
+            if place in allowed(self._thread):
                 os.sched_setaffinity(self._thread, {place})
         except OSError:  # it has ended, or the system forbids it
             self._thread = None
 
     def anywhere(self) -> None:
         """Let it run wherever it could before."""
-        if self._thread is None or not self._allowed:
+        if self._thread is None or self._last < 0:
             return
+        self._last = -1
         try:
-            os.sched_setaffinity(self._thread, self._allowed)
+            os.sched_setaffinity(self._thread, allowed(self._thread))
         except OSError:
             self._thread = None
-        self._allowed, self._last = set(), -1
+
+
+@cache
+def allowed(thread: int) -> frozenset[int]:
+    """Return where a thread may run; asked once, for later another view may hold it."""
+    return frozenset(os.sched_getaffinity(thread))
 
 
 def on_linux() -> bool:
@@ -58,8 +65,5 @@ def on_linux() -> bool:
 
 def sending_thread() -> int | None:
     """Return the number of the thread that sends what this Jupyter kernel shows, if it has one."""
-    ipython = sys.modules.get("IPython")
-    kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython is not None else None
-    return getattr(
-        getattr(getattr(kernel, "iopub_thread", None), "thread", None), "native_id", None
-    )
+    sender = getattr(our_kernel(), "iopub_thread", None)
+    return getattr(getattr(sender, "thread", None), "native_id", None)

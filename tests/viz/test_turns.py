@@ -63,6 +63,18 @@ def test_where_it_may_not_run_it_does_not_come(other):
 
 
 @linux
+def test_two_views_give_it_back(other):
+    before = os.sched_getaffinity(other.native_id)
+    first, second = Turns(other.native_id), Turns(other.native_id)
+    for each in (first, second):
+        each.near()
+    assert len(os.sched_getaffinity(other.native_id)) == 1
+    for each in (first, second):
+        each.anywhere()
+    assert os.sched_getaffinity(other.native_id) == before
+
+
+@linux
 def test_a_thread_that_is_gone_is_nobody():
     kept = Turns(1 << 30)  # more than Linux counts up to
     kept.near()
