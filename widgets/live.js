@@ -41,6 +41,8 @@ class LiveView {
     /** @type {Graph | null} */
     this.graph = null;
     this.frame = 0;
+    /** What stands beside the graph, of the messages since the last frame. @type {Patch["parts"]} */
+    this.parts = {};
     this.laying = ""; // the structure that is being laid out in the page
     this.message = document.createElement("p");
     this.message.className = "message";
@@ -70,9 +72,16 @@ class LiveView {
     // Scrolling the notebook moves the graph too; capture hears every scroller.
     document.addEventListener("scroll", this.draw, { passive: true, capture: true });
     model.on("change:picture", this.draw);
-    model.on("change:patch", this.draw);
+    this.heard = () => this.hear();
+    model.on("change:patch", this.heard);
     model.send({ type: "ready" });
-    this.draw();
+    this.hear();
+  }
+
+  /** Not each message tells of all that stands beside the graph: so nothing of that may be lost. */
+  hear() {
+    Object.assign(this.parts, this.model.get("patch")?.parts);
+    this.drawSoon();
   }
 
   /** However many messages come, the page is written once per animation frame. */
@@ -88,10 +97,11 @@ class LiveView {
     /** @type {Picture} */
     const picture = this.model.get("picture");
     /** @type {Patch} */
-    const patch = this.model.get("patch");
+    const patch = { ...this.model.get("patch"), parts: this.parts };
     if (picture?.svg && picture.structure !== this.graph?.picture.structure) this.newGraph(picture);
     else if (picture?.dot && picture.structure !== this.graph?.picture.structure) this.layOut(picture);
-    if (!patch?.state) return;
+    if (!patch.state) return;
+    this.parts = {};
     // Python waits for somebody who can press Resume, but not for an empty room.
     if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
     this.controls.show(patch);
@@ -176,7 +186,7 @@ class LiveView {
     cancelAnimationFrame(this.frame);
     document.removeEventListener("scroll", this.draw, { capture: true });
     this.model.off("change:picture", this.draw);
-    this.model.off("change:patch", this.draw);
+    this.model.off("change:patch", this.heard);
     this.viewport.dispose();
     this.panels.dispose();
     this.element.removeEventListener("keydown", this.key);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import numpy as np
 from ..core.arriving import settled
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
-from .packing import BAD, LISTED, UNKNOWN, Packed, numbers_of_rows
+from .packing import Few, Glimpse, Packed, numbers_of_rows
 from .script import Alike, Backward, Constant, Watched
 from .summaries import TINY, Stats, summarize
 
@@ -69,10 +70,17 @@ class Glance:
         wrong: the step is not the one that was expected, or it is over.
         written: a result was overwritten before it was read: read the next ones at once.
         gauges: what is told of the activations and parameters as well.
+        older: the numbers that stand where none are taken.
     """
 
-    def __init__(self, watched: Watched, gauges: Gauges | None = None, eager: bool = False) -> None:
-        self.watched, self.gauges = watched, gauges
+    def __init__(
+        self,
+        watched: Watched,
+        gauges: Gauges | None = None,
+        eager: bool = False,
+        older: Packed | Glimpse | None = None,
+    ) -> None:
+        self.watched, self.gauges, self.older = watched, gauges, older
         self.wrong = self.written = False
         self.recorded: list[Any] = []
         self._went_back: list[Any] = []
@@ -90,8 +98,8 @@ class Glance:
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
         self._others: dict[int, Stats] = {}
-        self._found = watched.nothing.copy()
-        self._tiny: dict[int, tuple[list[float], int]] = {}  # row -> numbers, dimensions
+        self._found = (watched.nothing if older is None else older.numbers).copy()
+        self._tiny: Few = {}
 
     def unknown(self) -> None:
         """Give up: something was recorded that this cannot follow."""
@@ -290,15 +298,16 @@ class Glance:
             return False
         data = whole.reshape(count, -1)
         found = numbers_of_rows(data, extremes=self.watched.whole)
-        self._found[alike.rows] = found  # of a row twice, the later one
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
+            self._found[alike.rows] = found  # of a row twice, the later one
         if data.shape[1] <= TINY:
             for row, few in zip(alike.rows.tolist(), data.tolist(), strict=True):
-                self._tiny[row] = few, len(shape)
+                self._tiny[row] = few, bool(shape)
         return True
 
     # At its end -------------------------------------------------------------------------
 
-    def finish(self) -> Packed | None:
+    def finish(self) -> Glimpse | None:
         """Return the numbers; None: it was another graph than the one expected."""
         self.read_backward()
         self._sum()
@@ -306,34 +315,25 @@ class Glance:
         wrong, self.wrong = self.wrong, True
         if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
-        few, listed, texts = self._few_and_texts()
-        found = self._found.take(watched.sources, 0)
-        marks = np.isnan(found[:, 4]).view("i1") * BAD
-        marks[np.isnan(found[:, 0])] = UNKNOWN
-        broken = BAD in marks.tobytes()
-        if few:
-            few |= {row: few[other] for row, other in watched.same if other in few}
-            listed |= {row for row, other in watched.same if other in listed}
-            for row, numbers in few.items():
-                marks[row] |= len(numbers) | (LISTED if row in listed else 0)
-        exact = np.array([value for row in sorted(few) for value in few[row]], "f4")
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-            return Packed(found.astype("f4"), marks, exact, texts, broken)
+        texts = self._note_others()
+        numbers = self._found.take(watched.sources, 0)
+        few = partial(few_numbers, self._tiny, self._others, watched.same)
+        return Glimpse(numbers, texts, few, self.older)
 
-    def _few_and_texts(self) -> tuple[dict[int, Sequence[float]], set[int], dict[int, str]]:
-        """Return the numbers of tiny tensors, the rows where these are lists, and texts.
-
-        Note the numbers of what was summarized by itself.
-        """
-        few: dict[int, Sequence[float]] = {row: some for row, (some, _) in self._tiny.items()}
-        listed = {row for row, (_, dimensions) in self._tiny.items() if dimensions}
+    def _note_others(self) -> dict[int, str]:
+        """Note the numbers of what was summarized by itself; return the texts."""
         texts, reals = {}, self.watched.reals
-        for row, each in self._others.items():
-            self._found[row] = each.size, each.mean, each.min, each.max, each.norm
-            few[row] = each.few
-            if each.text.startswith("["):
-                listed.add(row)
-            real = row >= len(reals) or reals[row]
-            if each.text and not (real and each.few):
-                texts[row] = each.text
-        return few, listed, texts
+        with np.errstate(over="ignore"):
+            for row, each in self._others.items():
+                self._found[row] = each.size, each.mean, each.min, each.max, each.norm
+                real = row >= len(reals) or reals[row]
+                if each.text and not (real and each.few):
+                    texts[row] = each.text
+        return texts
+
+
+def few_numbers(tiny: Few, others: dict[int, Stats], same: Iterable[tuple[int, int]]) -> Few:
+    """Return the numbers of tiny tensors, also of those that share another's."""
+    alone = {row: (each.few, each.text.startswith("[")) for row, each in others.items()}
+    few = tiny | alone
+    return few | {row: few[other] for row, other in same if other in few}

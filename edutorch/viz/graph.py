@@ -141,12 +141,6 @@ class Snapshot:
             if (value is not None and value.bad) or (grad is not None and grad.bad)
         )
 
-    def over(self, older: Snapshot) -> Snapshot:
-        """Return this, with the numbers of an older moment where none are known."""
-        pairs = (self.values, older.values), (self.grads, older.grads), (self.flows, older.flows)
-        merged = (tuple(new or old for new, old in zip(*pair, strict=True)) for pair in pairs)
-        return Snapshot(self.graph, *merged, order=self.order)
-
 
 Key = Hashable
 """What a vertex is known by while a graph is gathered."""

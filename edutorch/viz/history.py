@@ -182,7 +182,7 @@ class History(Part):
             if recorder.glance is not None and not recorder.glance.watched.whole:
                 return
             graph = recorder.script.snapshot.graph
-            self._keep(recorder.step, graph, recorder.glimpse, recorder.loss)
+            self._keep(recorder.step, graph, recorder.glimpse.packed, recorder.loss)
             return
         if not recorder.sampled or recorder.snapshot is None or recorder.snapshot is self._last:
             return

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from ..nn import Module
 
 
-CURVES_EVERY = 1.0
-"""Seconds after which whole curves are sent again; between, each grows by its latest point."""
+CURVES_EVERY, PARTS_EVERY = 1.0, 0.2
+"""Seconds after which whole curves are sent again (between, each grows by its latest point), and
+what the parts beside the graph have to say."""
 
 
 class NothingRecordedError(EdutorchError, RuntimeError):
@@ -96,7 +97,7 @@ class View(LookBack):
         self._cost = self._charged = 0.0  # of the last step that was seen, in seconds
         self._looked = 0  # the last step that was looked at
         self._awaits = False  # the loop is asynchronous and calls `tick`
-        self._curves_due = 0.0
+        self._curves_due = self._parts_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
         self._stage = Stage(rankdir, sent_late=self._sent_late)
@@ -290,11 +291,9 @@ class View(LookBack):
         rested = self._recorder.rested
         if rested:
             self._meter.rested([end for end, _ in rested])
-            if "loss" not in self._logged:
-                curve = self._curve("loss")
-                for step, (_, loss) in enumerate(rested, last - len(rested) + 1):
-                    if loss is not None:
-                        curve.add(step, loss)
+            losses = [loss for _, loss in rested if loss is not None]  # before the first, none is
+            if losses and "loss" not in self._logged:
+                self._curve("loss").extend(last - len(losses) + 1, losses)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.
@@ -373,14 +372,17 @@ class View(LookBack):
             return
         start = time.perf_counter()
         step = self._looked if self._state == "running" else self.step
-        speed = self._gate.steps_per_second
-        patch = patch_of(step, self._state, self._curves, self.parts, speed)
+        all_of_it = self._state != "running" or self._stage.asked
+        parts = ()
+        if all_of_it or start > self._parts_due:
+            self._parts_due, parts = start + PARTS_EVERY, self.parts
+        patch = patch_of(step, self._state, self._curves, parts, self._gate.steps_per_second)
         curves = None
-        if self._state != "running" or start > self._curves_due:
+        if all_of_it or start > self._curves_due:
             self._curves_due = start + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
-        quick = self._looks.message() if self._state == "running" else None
-        if quick is not None and self.history.looking is None and not self._stage.asked:
+        quick = None if all_of_it else self._looks.message()
+        if quick is not None and self.history.looking is None:
             waited = self._stage.show_numbers(*quick, patch, curves)
         else:
             snapshot = self._looks.latest()

@@ -10,7 +10,7 @@ from .fold import Plan
 from .gauges import Gauges
 from .glance import Glance
 from .graph import Snapshot
-from .packing import Packed, Wire, unpack
+from .packing import Glimpse, Wire, unpack
 from .recorder import Recorder
 from .script import Watched
 
@@ -66,12 +66,12 @@ class Looks:
     def __init__(self, recorder: Recorder, stage: Stage, gauges: Gauges) -> None:
         self.recorder, self.stage, self.gauges = recorder, stage, gauges
         self.whole: tuple[Snapshot, int] | None = None
-        self.glimpse: Packed | None = None
+        self.glimpse: Glimpse | None = None
         self.seen = False
         self._wire: Wire | None = None
         self._watched: Watched | None = None
         self._window: tuple[frozenset[int], Watched] | None = None  # what is on screen
-        self._on_screen: Packed | None = None  # the numbers there, if they are newer than all
+        self._on_screen: Glimpse | None = None  # all numbers, if those there are newer
         self._whole_step, self._whole_due = 0, 0.0
         self._preparing = 0.0  # seconds, for the glance that comes next
         self._structure = ""
@@ -115,7 +115,7 @@ class Looks:
             self._alike, self._in_a_row, self._changes = 0, 2, True
         return cost
 
-    def _glanced(self, found: Packed, cost: float) -> None:
+    def _glanced(self, found: Glimpse, cost: float) -> None:
         """Note the numbers of a glance: at everything, or at what is on screen."""
         glance = self.recorder.glance
         whole = glance is None or glance.watched.whole
@@ -174,7 +174,8 @@ class Looks:
         gauges = self.gauges if self.gauges.is_due() else None
         watched = self._part_of(known) if start < self._whole_due else known
         self._preparing = time.perf_counter() - start
-        return Glance(watched, gauges, self.recorder.eager)
+        older = None if watched.whole else self.glimpse
+        return Glance(watched, gauges, self.recorder.eager, older)
 
     def _part_of(self, watched: Watched) -> Watched:
         """Watch only what is on screen, if that is known, and not most of it all."""
@@ -220,24 +221,21 @@ class Looks:
             return None
         if self._wire.plan.graph.structure != self.stage.shown:
             return None
-        older = self.glimpse
-        found = self._on_screen or older
-        return self._wire.texts(found, older), self._wire.numbers(found, older)
+        found = self._on_screen or self.glimpse
+        return self._wire.texts(found), self._wire.numbers(found)
 
     def latest(self) -> Snapshot | None:
         """Return the last numbers that were seen: on screen, of a later step than elsewhere."""
         if self.glimpse is None or self._watched is None:
             return self.recorder.snapshot
-        graph = self._watched.graph
-        older = unpack(self.glimpse, graph)
-        return older if self._on_screen is None else unpack(self._on_screen, graph).over(older)
+        return unpack((self._on_screen or self.glimpse).packed, self._watched.graph)
 
     def latest_whole(self) -> tuple[Snapshot | None, int]:
         """Return the last step of which everything is known, and its number."""
         recorder, watched = self.recorder, self._watched
         if self.glimpse is not None and watched is not None:
             if len(watched.plan.nodes) == len(watched.graph.nodes):
-                return unpack(self.glimpse, watched.graph), self._whole_step
+                return unpack(self.glimpse.packed, watched.graph), self._whole_step
         elif recorder.full:
             return recorder.snapshot, recorder.step
         return self.whole or (self.latest(), recorder.step)

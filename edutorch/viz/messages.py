@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -34,15 +34,22 @@ class Curve:
 
     def add(self, step: int, value: float) -> None:
         """Add the value at `step`."""
-        if self._points and self._points[-1][2] < self._per_point:
-            _, total, count = self._points.pop()
-            self._points.append((step, total + value, count + 1))
-            return
-        if len(self._points) == MOST_POINTS:
-            pairs = zip(self._points[::2], self._points[1::2], strict=True)
-            self._points = [(b[0], a[1] + b[1], a[2] + b[2]) for a, b in pairs]
-            self._per_point *= 2
-        self._points.append((step, value, 1))
+        self.extend(step, [value])
+
+    def extend(self, first: int, values: Sequence[float]) -> None:
+        """Add the values of all steps from `first` on."""
+        at = 0
+        while at < len(values):
+            total, count = 0.0, 0
+            if self._points and self._points[-1][2] < self._per_point:
+                _, total, count = self._points.pop()
+            elif len(self._points) == MOST_POINTS:
+                pairs = zip(self._points[::2], self._points[1::2], strict=True)
+                self._points = [(b[0], a[1] + b[1], a[2] + b[2]) for a, b in pairs]
+                self._per_point *= 2
+            some = values[at : at + self._per_point - count]
+            at += len(some)
+            self._points.append((first + at - 1, total + sum(some), count + len(some)))
 
     @property
     def latest(self) -> tuple[int, float | None]:

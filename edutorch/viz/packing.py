@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ LEAST = 1e-145
 SHORT = 32
 """Up to so many numbers, a row is short."""
 
-MEAN, NORM = 1, 4  # columns
+SIZE, MEAN, NORM = 0, 1, 4  # columns
 
 FAST = slot("summaries.summary_of_rows", least=512)
 
@@ -58,6 +59,52 @@ class Packed:
         """Bytes in memory, about."""
         texts = sum(len(text) + 90 for text in self.texts.values())
         return self.numbers.nbytes + self.marks.nbytes + self.few.nbytes + texts + STEP_BYTES
+
+    @property
+    def packed(self) -> Packed:
+        """This (see `Glimpse`)."""
+        return self
+
+
+Few = dict[int, tuple[Sequence[float], bool]]
+"""By row, the numbers of a tiny tensor, one by one; and whether they are written as a list."""
+
+
+class Glimpse:
+    """What a glance has brought: the numbers at once, all else when somebody asks for it.
+
+    Args:
+        numbers: as in `Packed`. Where none were taken, they are those of `older`.
+        texts: the same.
+        few: returns the numbers of tiny tensors.
+        older: an earlier step; None: nothing is known but what was taken.
+    """
+
+    def __init__(
+        self,
+        numbers: Any,
+        texts: dict[int, str],
+        few: Callable[[], Few],
+        older: Packed | Glimpse | None = None,
+    ) -> None:
+        self.numbers, self._few = numbers, few
+        self._older = None if older is None else older.packed
+        self.texts = texts if self._older is None else self._older.texts | texts
+        # What is unknown has no size either.
+        sizes, norms = np.isnan(numbers[:, SIZE]), np.isnan(numbers[:, NORM])
+        self.broken = bool(np.count_nonzero(sizes) < np.count_nonzero(norms))
+
+    @cached_property
+    def packed(self) -> Packed:
+        """All of it."""
+        numbers = self.numbers
+        marks = np.isnan(numbers[:, NORM]).view("i1") * BAD
+        marks[np.isnan(numbers[:, SIZE])] = UNKNOWN
+        few = self._few() if self._older is None else few_by_row(self._older) | self._few()
+        for row, (some, listed) in few.items():
+            marks[row] |= len(some) | (LISTED if listed else 0)
+        exact = np.array([number for row in sorted(few) for number in few[row][0]], "f4")
+        return Packed(numbers, marks, exact, self.texts, self.broken)
 
 
 def pack(snapshot: Snapshot) -> Packed:
@@ -176,10 +223,7 @@ class Wire:
         flows = np.where(edges >= 0, edges + 2 * count, 0)
         values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
         self._places = np.concatenate([values, place(flows, NORM)])
-        self._rows = self._places // 5
-        self._slopes = np.concatenate([nodes + count, flows])  # the rows that have a sign
-        self._means = place(self._slopes, MEAN)
-        self._older: tuple[Packed | None, Any, Any] = None, None, None
+        self._means = place(np.concatenate([nodes + count, flows]), MEAN)  # what has a sign
         # Arrows that stand for several. They are counted from the end: there, arrows come last.
         self._absent = np.flatnonzero(edges < 0) - len(edges)
         listed = few_fit(plan.graph)
@@ -189,63 +233,53 @@ class Wire:
             if listed and few_of(shown) for shift in (0, count)
         ]  # fmt: skip
 
-    def numbers(self, packed: Packed, older: Packed | None = None) -> bytes:
-        """Return float32 numbers, then signs.
-
-        Args:
-            older: what stands where no numbers were taken.
-        """
-        found, signs = self._written(packed)
-        if older is not None and older is not packed:
-            if self._older[0] is not older:
-                self._older = older, *self._written(older)
-            missing = packed.marks == UNKNOWN
-            np.copyto(found, self._older[1], where=missing.take(self._rows))
-            np.copyto(signs, self._older[2], where=missing.take(self._slopes))
-        few = b"".join(self._few_numbers(packed, older or packed)) if self._few else b""
-        return found.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
-
-    def _written(self, packed: Packed) -> tuple[Any, Any]:
-        """Return the numbers in the page's order, but for those of tiny tensors; and the signs."""
-        numbers = packed.numbers.ravel()
-        found, means = numbers.take(self._places), numbers.take(self._means)
+    def numbers(self, found: Packed | Glimpse) -> bytes:
+        """Return float32 numbers, then signs."""
+        numbers = found.numbers.ravel()
+        written, means = numbers.take(self._places), numbers.take(self._means)
         # 1, 0 or -1. What is unknown is NaN, which is neither more nor less than anything.
         signs = (means >= FAINT).view("i1") - (means <= -FAINT).view("i1")
         if self._absent.size:
-            found[self._absent], signs[self._absent] = np.nan, 0
-        return found, signs
+            written[self._absent], signs[self._absent] = np.nan, 0
+        few = b"".join(self._few_numbers(found.packed)) if self._few else b""
+        return written.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
 
-    def _few_numbers(self, packed: Packed, older: Packed) -> Iterator[bytes]:
+    def _few_numbers(self, packed: Packed) -> Iterator[bytes]:
         """Yield the numbers of each tiny tensor."""
         lengths, starts = few_places(packed)
-        older_lengths, older_starts = few_places(older)
         for row, count in self._few:
-            start, known, source = starts[row], lengths[row], packed
-            if packed.marks[row] == UNKNOWN:
-                start, known, source = older_starts[row], older_lengths[row], older
-            few = source.few[start : start + count] if known == count else [math.nan] * count
-            yield np.asarray(few, "<f4").tobytes()
+            start = starts[row]
+            some = packed.few[start : start + count]
+            yield np.asarray(some if lengths[row] == count else [math.nan] * count, "<f4").tobytes()
 
-    def texts(self, packed: Packed, older: Packed | None = None) -> dict[str, Any]:
+    def texts(self, found: Packed | Glimpse) -> dict[str, Any]:
         """Return what the numbers cannot say (see `messages.texts_of`)."""
-        found: list[dict[str, str]] = [{}, {}]
+        said: list[dict[str, str]] = [{}, {}]
         bad = []
-        older = older or packed
-        texts = older.texts | packed.texts
-        if texts or packed.broken or older.broken:
-            marks = np.where(packed.marks == UNKNOWN, older.marks, packed.marks)
+        if found.texts or found.broken:
+            marks = found.packed.marks
             broken = (marks != UNKNOWN) & (marks & BAD > 0)
             for node, shown in zip(self.plan.nodes, self.plan.graph.nodes, strict=True):
                 for kind, row in enumerate((node, node + self._count)):
-                    if row in texts and not is_real(shown):
-                        found[kind][shown.id] = texts[row]
+                    if row in found.texts and not is_real(shown):
+                        said[kind][shown.id] = found.texts[row]
                 if broken[node] or broken[node + self._count]:
                     bad.append(shown.id)
         structure = self.plan.graph.structure
-        return {"structure": structure, "tiny": found[0], "tinyGrad": found[1], "bad": bad}
+        return {"structure": structure, "tiny": said[0], "tinyGrad": said[1], "bad": bad}
 
 
 def few_places(packed: Packed) -> tuple[Any, Any]:
     """Return, by row, how many numbers are kept one by one, and where they begin."""
     lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
     return lengths, np.cumsum(lengths) - lengths
+
+
+def few_by_row(packed: Packed) -> Few:
+    """Return the numbers that are kept one by one, by row."""
+    lengths, starts = few_places(packed)
+    tiny = np.flatnonzero((packed.marks != UNKNOWN) & (packed.marks & (FEW | LISTED) > 0)).tolist()
+    return {
+        row: (packed.few[starts[row] :][: lengths[row]].tolist(), bool(packed.marks[row] & LISTED))
+        for row in tiny
+    }

@@ -28,7 +28,7 @@ from ..events import (
 from .glance import Glance
 from .graph import Arranged, Graph, Key, Snapshot, Vertex, arranged, ends
 from .names import Names
-from .packing import Packed
+from .packing import Glimpse
 from .part import Part
 from .script import Call, Constant, Script
 from .summaries import summarize
@@ -88,7 +88,7 @@ class Recorder:
         self.loss: float | None = None
         self.script: Script | None = None
         self.glance: Glance | None = None
-        self.glimpse: Packed | None = None
+        self.glimpse: Glimpse | None = None
         self.full, self.eager = True, False
         self.cost, self.rest_until, self.let_pass = 0.0, 0.0, 0
         self.rested: list[tuple[float, float | None]] = []

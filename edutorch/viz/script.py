@@ -234,7 +234,7 @@ class Watched:
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
-        self.nothing = np.full((self.rows, 5), np.nan)
+        self.nothing = np.full((self.rows, 5), np.nan, "f4")
         reals = [is_real(node) for node in graph.nodes]
         self.reals = reals + reals  # by row; a gradient along an edge is always real
         self.at = {order[node]: node for node in set(nodes)}

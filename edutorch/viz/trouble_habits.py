@@ -11,6 +11,7 @@ import itertools
 import math
 import weakref
 from collections.abc import Sequence
+from operator import eq
 from typing import Any
 
 from .. import backends
@@ -140,8 +141,13 @@ class Habits:
 
     def rested(self, losses: Sequence[float]) -> list[Finding]:
         """Look back at many steps that were not looked at."""
-        for loss in losses[:-1]:
-            self._compare(loss, False)
+        earlier = losses[:-1]
+        if any(map(eq, losses[1:], earlier)) or self._losses[-1:] == losses[:1]:
+            for loss in earlier:
+                self._compare(loss, False)
+        elif earlier:  # each differs from the one before, as losses mostly do
+            self._same = self._same_seen = 0
+            self._losses += earlier
         if losses:
             self._loss_came(losses[-1], False)
         return list(self.now.values())

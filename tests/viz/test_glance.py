@@ -173,7 +173,7 @@ def test_the_same_numbers(make):
         found = glanced(view, loop)
         assert found is not None
     view.__exit__(None, None, None)
-    wanted = pack(looked)
+    wanted, found = pack(looked), found.packed
     assert np.array_equal(found.marks, wanted.marks)
     assert found.texts == wanted.texts
     np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=2e-5, atol=1e-6)
@@ -214,7 +214,7 @@ def test_only_what_is_open_is_taken(make):
     found = glanced(view, loop)
     view.__exit__(None, None, None)
     assert found is not None
-    known = np.flatnonzero(found.marks[: len(graph.nodes)] >= 0)
+    known = np.flatnonzero(found.packed.marks[: len(graph.nodes)] >= 0)
     assert set(known.tolist()) <= set(plan.nodes)
     whole, _ = view._looks.whole
     wire = Wire(plan, graph)

@@ -118,7 +118,7 @@ def test_backward_may_run_through_fewer_ops_than_before():
         assert found is not None
         nodes = view._recorder.script.snapshot.graph.nodes
         rows = {node.label: len(nodes) + row for row, node in enumerate(nodes)}
-        known = {name: found.marks[rows[name]] >= 0 for name in ("sin", "cos")}
+        known = {name: found.packed.marks[rows[name]] >= 0 for name in ("sin", "cos")}
         assert known == {"sin": any(x is a for x in leaves), "cos": any(x is b for x in leaves)}
     view.__exit__(None, None, None)
 

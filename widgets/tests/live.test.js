@@ -64,6 +64,15 @@ describe("the live view", () => {
     paint();
     expect(find(".step").textContent).toBe("step 29");
   });
+  it("loses nothing that stands beside the graph, though later messages do not tell of it", () => {
+    const { model, el } = open();
+    const trouble = { findings: [{ kind: "nan", says: "It is NaN.", do: "", line: "", details: [], step: 2, node: "" }], more: 0 };
+    model.change({ patch: samplePatch({ step: 2, parts: { trouble } }) });
+    model.change({ patch: samplePatch({ step: 3 }) });
+    expect(frames.length).toBe(1);
+    paint();
+    expect(el.querySelector(".edutorch-trouble")?.textContent).toContain("It is NaN.");
+  });
   it("keeps the drawing while the structure is the same", () => {
     const { model, find } = open();
     const before = find("svg g.graph");
