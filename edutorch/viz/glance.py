@@ -97,9 +97,10 @@ class Glance:
         self._wanted: set[Any] = set()  # nodes whose gradients are, where most are not
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
-        self._others: dict[int, Stats] = {}
         self._found = (watched.nothing if older is None else older.numbers).copy()
         self._tiny: Few = {}
+        self._texts: dict[int, str] = {}
+        self._broken = False  # a number is not finite
 
     def unknown(self) -> None:
         """Give up: something was recorded that this cannot follow."""
@@ -184,9 +185,11 @@ class Glance:
         at = self.watched.at.get(vertex)
         if at is not None:
             number = float(given)
-            self._others[at] = Stats(
-                1, number, number, number, abs(number), text=f"{given:.4g}", few=(number,)
-            )
+            text = f"{given:.4g}"
+            with np.errstate(over="ignore"):
+                self._note(
+                    at, Stats(1, number, number, number, abs(number), False, text, (number,))
+                )
 
     def _is_leaf(self, tensor: Any, wanted: int) -> bool:
         """Say whether a tensor from outside is the one expected; on its first use, it is."""
@@ -275,18 +278,30 @@ class Glance:
     def _sum(self) -> None:
         """Summarize the arrays that were gathered, small ones of one shape all together."""
         rows, arrays = self._rows, self._arrays
-        if list(map(type, arrays)).count(np.ndarray) == len(arrays):
-            for alike in self.watched.alike(rows) if rows else ():
-                some = alike.pick(arrays)
-                if alike.alone or not self._sum_together(alike, some):
-                    self._sum_one_by_one(alike.rows.tolist(), some)
-        else:
-            self._sum_one_by_one(rows, arrays)
+        if not rows:
+            return
+        with np.errstate(all="ignore"):  # what float32 cannot hold becomes an infinity
+            if list(map(type, arrays)).count(np.ndarray) == len(arrays):
+                for alike in self.watched.alike(rows):
+                    some = alike.pick(arrays)
+                    if alike.alone or not self._sum_together(alike, some):
+                        self._sum_one_by_one(alike.rows.tolist(), some)
+            else:
+                self._sum_one_by_one(rows, arrays)
         rows.clear()
         arrays.clear()
 
     def _sum_one_by_one(self, rows: list[int], arrays: Sequence[Any]) -> None:
-        self._others.update(zip(rows, map(summarize, arrays), strict=True))
+        for row, array in zip(rows, arrays, strict=True):
+            self._note(row, summarize(array))
+
+    def _note(self, row: int, each: Stats) -> None:
+        self._found[row] = each[:5]
+        self._tiny[row] = each.few, each.text.startswith("[")
+        self._broken |= each.bad
+        reals = self.watched.reals
+        if each.text and not (each.few and (row >= len(reals) or reals[row])):
+            self._texts[row] = each.text
 
     def _sum_together(self, alike: Alike, arrays: Sequence[Any]) -> bool:
         """Summarize arrays of one shape; False: they are of another, or no ordinary numbers."""
@@ -297,9 +312,9 @@ class Glance:
         if whole.size != count * math.prod(shape) or not whole.size:
             return False
         data = whole.reshape(count, -1)
-        found = numbers_of_rows(data, extremes=self.watched.whole)
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-            self._found[alike.rows] = found  # of a row twice, the later one
+        found, finite = numbers_of_rows(data, extremes=self.watched.whole)
+        self._broken |= not finite
+        self._found[alike.rows] = found  # of a row twice, the later one
         if data.shape[1] <= TINY:
             for row, few in zip(alike.rows.tolist(), data.tolist(), strict=True):
                 self._tiny[row] = few, bool(shape)
@@ -315,25 +330,11 @@ class Glance:
         wrong, self.wrong = self.wrong, True
         if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
-        texts = self._note_others()
         numbers = self._found.take(watched.sources, 0)
-        few = partial(few_numbers, self._tiny, self._others, watched.same)
-        return Glimpse(numbers, texts, few, self.older)
-
-    def _note_others(self) -> dict[int, str]:
-        """Note the numbers of what was summarized by itself; return the texts."""
-        texts, reals = {}, self.watched.reals
-        with np.errstate(over="ignore"):
-            for row, each in self._others.items():
-                self._found[row] = each.size, each.mean, each.min, each.max, each.norm
-                real = row >= len(reals) or reals[row]
-                if each.text and not (real and each.few):
-                    texts[row] = each.text
-        return texts
+        few = partial(few_numbers, self._tiny, watched.same)
+        return Glimpse(numbers, self._texts, few, self._broken, self.older)
 
 
-def few_numbers(tiny: Few, others: dict[int, Stats], same: Iterable[tuple[int, int]]) -> Few:
+def few_numbers(tiny: Few, same: Iterable[tuple[int, int]]) -> Few:
     """Return the numbers of tiny tensors, also of those that share another's."""
-    alone = {row: (each.few, each.text.startswith("[")) for row, each in others.items()}
-    few = tiny | alone
-    return few | {row: few[other] for row, other in same if other in few}
+    return tiny | {row: tiny[other] for row, other in same if other in tiny}

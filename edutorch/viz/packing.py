@@ -77,6 +77,7 @@ class Glimpse:
         numbers: as in `Packed`. Where none were taken, they are those of `older`.
         texts: the same.
         few: returns the numbers of tiny tensors.
+        broken: the same.
         older: an earlier step; None: nothing is known but what was taken.
     """
 
@@ -85,14 +86,13 @@ class Glimpse:
         numbers: Any,
         texts: dict[int, str],
         few: Callable[[], Few],
+        broken: bool,
         older: Packed | Glimpse | None = None,
     ) -> None:
-        self.numbers, self._few = numbers, few
+        self.numbers, self.texts, self._few, self.broken = numbers, texts, few, broken
         self._older = None if older is None else older.packed
-        self.texts = texts if self._older is None else self._older.texts | texts
-        # What is unknown has no size either.
-        sizes, norms = np.isnan(numbers[:, SIZE]), np.isnan(numbers[:, NORM])
-        self.broken = bool(np.count_nonzero(sizes) < np.count_nonzero(norms))
+        if self._older is not None:
+            self.texts, self.broken = self._older.texts | texts, self._older.broken or broken
 
     @cached_property
     def packed(self) -> Packed:
@@ -103,7 +103,8 @@ class Glimpse:
         few = self._few() if self._older is None else few_by_row(self._older) | self._few()
         for row, (some, listed) in few.items():
             marks[row] |= len(some) | (LISTED if listed else 0)
-        exact = np.array([number for row in sorted(few) for number in few[row][0]], "f4")
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
+            exact = np.array([number for row in sorted(few) for number in few[row][0]], "f4")
         return Packed(numbers, marks, exact, self.texts, self.broken)
 
 
@@ -157,8 +158,10 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
     )
 
 
-def numbers_of_rows(data: Any, extremes: bool = True) -> Any:
-    """Return [size, mean, min, max, norm] of each row of a matrix; the norm of bad ones is NaN.
+def numbers_of_rows(data: Any, extremes: bool = True) -> tuple[Any, bool]:
+    """Return [size, mean, min, max, norm] of each row of a matrix, and whether all is finite.
+
+    The norm of what is not is NaN. Call it where floating-point warnings are off.
 
     Args:
         extremes: whether the least and the largest number are wanted; else NaN may be there.
@@ -168,19 +171,21 @@ def numbers_of_rows(data: Any, extremes: bool = True) -> Any:
     found = FAST(data) if known else None
     if found is None:
         found = summary_of_rows(data, extremes)
-    norms = found[:, 4]
-    if not (np.minimum.reduce(norms) > LEAST and np.maximum.reduce(norms) < math.inf):
-        # Squares of very large or small numbers leave the range, and lose digits before.
-        odd = (norms < LEAST) & data.any(1) | ~np.isfinite(norms)
-        for row in np.flatnonzero(odd).tolist():
-            found[row, 4] = scaled_norm(data[row].astype(np.float64))
-    return found
+    norms = found[:, NORM]
+    ordinary = bool(np.add.reduce(norms) < math.inf)
+    if ordinary and (data.dtype == np.float32 or np.minimum.reduce(norms) > LEAST):
+        return found, True
+    # Squares of very large or small float64 numbers leave the range, and lose digits before.
+    odd = (norms < LEAST) & data.any(1) | ~np.isfinite(norms)
+    for row in np.flatnonzero(odd).tolist():
+        norms[row] = scaled_norm(data[row].astype(np.float64))
+    return found, not np.isnan(norms).any()
 
 
 def summary_of_rows(data: Any, extremes: bool = True) -> Any:
     """Return the same, where the numbers have ordinary sizes."""
     found = np.empty((len(data), 5))
-    found[:, 0] = size = data.shape[1]
+    found[:, SIZE] = size = data.shape[1]
     if extremes:
         # NumPy takes those of many short rows slowly, but not those of few long columns.
         table, dim = (data, 1) if size > SHORT else (np.ascontiguousarray(data.T), 0)
@@ -189,9 +194,9 @@ def summary_of_rows(data: Any, extremes: bool = True) -> Any:
     else:
         found[:, 2:4] = math.nan
     data = data.astype(np.float64, copy=False)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        found[:, 1] = np.add.reduce(data, 1) / size
-        np.sqrt(np.vecdot(data, data), out=found[:, 4])
+    means, norms = found[:, MEAN], found[:, NORM]
+    np.divide(np.add.reduce(data, 1), size, out=means)
+    np.sqrt(np.vecdot(data, data), out=norms)
     return found
 
 

@@ -166,7 +166,7 @@ class Habits:
         if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
             self._add("loss-constant", loss=f"{loss:.6g}", steps=self._same + 1, subject="constant")
         tail = known[-GROWING:]
-        if len(tail) == GROWING and grows(tail) and tail[-1] > GROWN * abs(tail[0]):
+        if len(tail) == GROWING and tail[-1] > GROWN * abs(tail[0]) and grows(tail):
             self._add("exploding", first=f"{tail[0]:.3g}", last=f"{tail[-1]:.3g}",
                       steps=GROWING - 1, rate=self._rate(), subject="exploding")  # fmt: skip
 

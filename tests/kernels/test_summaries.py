@@ -26,7 +26,8 @@ def test_it_equals_its_definition(kernel, dtype, size):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(kernel(data), by_numpy(data), rtol=1e-12, atol=1e-12)
         alone = [summarize(row) for row in data]
-    found = numbers_of_rows(data)
+        found, finite = numbers_of_rows(data)
+        assert not finite and numbers_of_rows(data[7:])[1]
     for row, each in zip(found, alone, strict=True):
         assert row[0] == size
         np.testing.assert_allclose(row[2:4], [each.min, each.max])

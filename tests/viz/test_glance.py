@@ -383,7 +383,8 @@ def test_half_precision_is_summed_one_by_one():
 ])  # fmt: skip
 def test_sums_of_many_arrays_at_once(values):
     data = np.array([[3.0] * len(values), values, [-1.0] * len(values)])
-    row = numbers_of_rows(data)[1]
+    with np.errstate(all="ignore"):
+        row = numbers_of_rows(data)[0][1]
     wanted = summarize(np.array(values * 5)[: len(values)])
     assert row[0] == len(values)
     if not wanted.bad:
