@@ -44,7 +44,7 @@ MOST_NUMBERS = 1 << 18
 MOST_ROWS = 24
 """So many bars at most: with more parameters, those of one module share a bar."""
 
-EVERY = 0.25
+EVERY = 0.5
 """Seconds after which the page is told again, while a loop runs."""
 
 SHARE = 0.002

@@ -31,7 +31,6 @@ from .trouble import Trouble
 if TYPE_CHECKING:
     from ..nn import Module
 
-
 CURVES_EVERY, PARTS_EVERY = 1.0, 0.2
 """Seconds after which whole curves are sent again (between, each grows by its latest point), and
 what the parts beside the graph have to say."""
@@ -374,7 +373,7 @@ class View(LookBack):
         step = self._looked if self._state == "running" else self.step
         all_of_it = self._state != "running" or self._stage.asked
         parts = ()
-        if all_of_it or start > self._parts_due:
+        if all_of_it or self._looks.measured or start > self._parts_due:
             self._parts_due, parts = start + PARTS_EVERY, self.parts
         patch = patch_of(step, self._state, self._curves, parts, self._gate.steps_per_second)
         curves = None
@@ -388,8 +387,7 @@ class View(LookBack):
             snapshot = self._looks.latest()
             if again:
                 snapshot, patch["step"] = self._looks.latest_whole()
-            snapshot = self._seen(snapshot)
-            waited = self._stage.show(snapshot, patch, curves, patience)
+            waited = self._stage.show(self._seen(snapshot), patch, curves, patience)
         cost = self._cost + time.perf_counter() - start - waited
         self.spent += cost
         self._throttle.spent(cost - self._cost + self._charged)

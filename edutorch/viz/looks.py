@@ -87,6 +87,11 @@ class Looks:
         """Whether the graph is the one before, or the only one so far."""
         return self._alike > 0 or not self._changes
 
+    @property
+    def measured(self) -> bool:
+        """Whether the gauges were told of the last step by a glance."""
+        return self.recorder.glance is not None and self.recorder.glance.gauges is not None
+
     def took(self, cost: float) -> float:
         """Note what has been seen of the step that has just ended, and what that has cost.
 
