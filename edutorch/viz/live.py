@@ -289,7 +289,7 @@ class View(LookBack):
         """Note the steps up to `last` that have passed unseen."""
         rested = self._recorder.rested
         if rested:
-            self._meter.rested([end for end, _ in rested])
+            self._meter.rested([end for end, _ in rested[-Meter.KEPT - 1 :]])
             losses = [loss for _, loss in rested if loss is not None]  # before the first, none is
             if losses and "loss" not in self._logged:
                 self._curve("loss").extend(last - len(losses) + 1, losses)

@@ -116,9 +116,10 @@ class Trouble(Part):
         """Hear of the losses of steps that were not looked at."""
         losses = [loss for _, loss in steps if loss is not None]
         found = self.habits.rested(losses)
-        bad = next((loss for loss in losses if not math.isfinite(loss)), None)
-        if bad is not None and not self._knows_numbers():
-            found.append(finding("nan-loss", loss=bad, subject="nan-loss"))
+        if not math.isfinite(sum(losses)) and not self._knows_numbers():
+            bad = next((loss for loss in losses if not math.isfinite(loss)), None)
+            if bad is not None:  # else their sum is beyond all numbers, but none of them
+                found.append(finding("nan-loss", loss=bad, subject="nan-loss"))
         for each in found:
             self.add(each, self.recorder)
 

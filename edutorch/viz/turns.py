@@ -11,9 +11,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from functools import cache
 
 from .mailbox import our_kernel
+
+EVERY = 0.1
+"""Seconds after which it is asked again where the loop runs: the system moves it now and then."""
 
 
 class Turns:
@@ -27,11 +31,14 @@ class Turns:
         self._thread = thread
         self._place = getattr(ctypes.CDLL(None), "sched_getcpu", None) if on_linux() else None
         self._last = -1  # where it was told to run last
+        self._due = 0.0
 
     def near(self) -> None:
         """Have it run on this processor from now on."""
-        if self._thread is None or self._place is None:
+        now = time.monotonic()
+        if self._thread is None or self._place is None or now < self._due:
             return
+        self._due = now + EVERY
         place = self._place()
         if place == self._last:
             return
@@ -46,7 +53,7 @@ class Turns:
         """Let it run wherever it could before."""
         if self._thread is None or self._last < 0:
             return
-        self._last = -1
+        self._last, self._due = -1, 0.0
         try:
             os.sched_setaffinity(self._thread, allowed(self._thread))
         except OSError:

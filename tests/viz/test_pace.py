@@ -1,5 +1,6 @@
 """How often a loop is looked at, and how it is held and let go."""
 
+import random
 import signal
 import threading
 import time
@@ -194,6 +195,20 @@ def test_a_long_curve_is_thinned_and_keeps_its_mean():
     assert points[-1][0] == 10_000
     assert points[0][1] == pytest.approx(points[0][0] / 2, abs=1)
     assert [step for step, _ in points] == sorted(step for step, _ in points)
+
+
+def test_many_steps_at_once_are_the_same_curve():
+    chance = random.Random(0)
+    one, other, step = Curve(), Curve(), 1
+    while step < 3000:
+        values = [chance.random() for _ in range(chance.randrange(1, 60))]
+        one.extend(step, values)
+        for value in values:
+            other.add(step, value)
+            step += 1
+        assert [at for at, _ in one.points()] == [at for at, _ in other.points()]
+        assert [mean for _, mean in one.points()] == pytest.approx([y for _, y in other.points()])
+        assert one.latest == pytest.approx(other.latest)
 
 
 def test_what_json_cannot_hold_becomes_null():

@@ -1,5 +1,6 @@
 """Trouble in training loops: found after some steps, and not seen in loops that are good."""
 
+import random
 import re
 
 import pytest
@@ -9,6 +10,8 @@ from edutorch import nn, optim, viz
 from edutorch.events import OpApplied
 from edutorch.modes import current, switch
 from edutorch.nn import functional as F
+from edutorch.viz.names import Names
+from edutorch.viz.trouble_habits import Habits
 from edutorch.viz.trouble_leaks import OLD_GRAPHS
 from tests.viz.golden import FOLDER
 
@@ -154,6 +157,19 @@ def test_steps_that_are_too_long():
         loss=lambda m, x, t: (m(x) ** 2).mean(), steps=12,
     )  # fmt: skip
     assert "divide the learning rate (3) by 10" in found["exploding"].do
+
+
+def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
+    chance = random.Random(0)
+    one, other = Habits(Names((), None)), Habits(Names((), None))
+    for _ in range(200):
+        losses = [float(chance.randrange(1, 9)) for _ in range(chance.randrange(0, 8))]
+        losses += losses[-1:] * chance.randrange(0, 30)  # now and then one that stays
+        one.rested(losses)
+        for loss in losses:
+            other.step_ended(loss, False)
+        assert (one._same, one._same_seen) == (other._same, other._same_seen)
+        assert one._losses[-6:] == other._losses[-6:]
 
 
 def test_a_list_of_losses_is_noticed_and_named():

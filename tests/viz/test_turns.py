@@ -26,7 +26,8 @@ def other():
 
 
 @linux
-def test_the_thread_comes_near_and_goes_back(other):
+def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
+    monkeypatch.setattr(turns, "EVERY", 0.0)
     before = os.sched_getaffinity(other.native_id)
     mine = os.sched_getaffinity(0)
     place = min(mine)
@@ -45,6 +46,21 @@ def test_the_thread_comes_near_and_goes_back(other):
         assert os.sched_getaffinity(other.native_id) == {max(mine)}
     finally:
         os.sched_setaffinity(0, mine)
+
+
+@linux
+def test_it_is_asked_now_and_then_where_the_loop_runs(other):
+    kept, asked = Turns(other.native_id), []
+    kept._place = lambda: asked.append(1) or min(os.sched_getaffinity(0))
+    kept.near()
+    kept.near()
+    assert len(asked) == 1
+    kept._due = 0.0
+    kept.near()
+    kept.anywhere()
+    kept.near()  # it was let go
+    assert len(asked) == 3
+    kept.anywhere()
 
 
 @linux
