@@ -293,7 +293,17 @@ class Glance:
 
     def _sum_one_by_one(self, rows: list[int], arrays: Sequence[Any]) -> None:
         for row, array in zip(rows, arrays, strict=True):
-            self._note(row, summarize(array))
+            if array.__class__ is np.ndarray and array.size == 1 and array.dtype in REALS:
+                self._note_number(row, array.item(), array.ndim > 0)
+            else:
+                self._note(row, summarize(array))
+
+    def _note_number(self, row: int, number: float, listed: bool) -> None:
+        """Note a single number, as a loss is in each step: much quicker than a summary."""
+        finite = math.isfinite(number)
+        self._found[row] = 1, number, number, number, abs(number) if finite else math.nan
+        self._tiny[row] = (number,), listed
+        self._broken |= not finite
 
     def _note(self, row: int, each: Stats) -> None:
         self._found[row] = each[:5]

@@ -195,7 +195,7 @@ class View(LookBack):
         failed = self.trouble.failed(error)
         self._recorder.finish()
         self._rested(self.step)
-        self._recorder.rested.clear()
+        self._recorder.rested, self._recorder.losses = [], []
         if failed is not None:
             self._looks.show(failed)
         self._names.frame = None
@@ -287,12 +287,11 @@ class View(LookBack):
 
     def _rested(self, last: int) -> None:
         """Note the steps up to `last` that have passed unseen."""
-        rested = self._recorder.rested
-        if rested:
-            self._meter.rested([end for end, _ in rested[-Meter.KEPT - 1 :]])
-            losses = [loss for _, loss in rested if loss is not None]  # before the first, none is
-            if losses and "loss" not in self._logged:
-                self._curve("loss").extend(last - len(losses) + 1, losses)
+        recorder = self._recorder
+        if recorder.rested:
+            self._meter.rested(recorder.rested)
+        if recorder.losses and "loss" not in self._logged:
+            self._curve("loss").extend(last - len(recorder.losses) + 1, recorder.losses)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.

@@ -32,12 +32,8 @@ class Part:
     def step_ended(self, recorder: Recorder) -> None:
         """Hear that a step has ended, also one that was not looked at (`recorder.sampled`)."""
 
-    def rested(self, steps: list[tuple[float, float | None]]) -> None:
-        """Hear of the steps since the last that ended: they were too many to tell of each.
-
-        Args:
-            steps: when each ended, and its loss.
-        """
+    def rested(self, losses: list[float]) -> None:
+        """Hear of the losses of the steps since the last that ended: too many to tell of each."""
 
     def patch(self) -> Any:
         """Return what the page shall know of this step; None for nothing. It becomes JSON."""

@@ -64,7 +64,7 @@ class Recorder:
         eager: a glance has to take each result at once, for some is overwritten.
         rest_until: until then (of `time.perf_counter`) steps are not told of, nor `let_pass` after.
         on_due: called then; True: a glance at the next step has been prepared.
-        rested: when each of those ended, and its loss; they are told with the next step.
+        rested: when each of those ended, and `losses`: theirs; they are told with the next step.
         on_graph: told of the graph of a step that is looked at as soon as its backward begins.
     """
 
@@ -78,11 +78,10 @@ class Recorder:
         self.names, self.detailed = names, detailed
         self.parts: list[Part] = []
         self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
-        self._known_parts = 0
         self.watch: Watch | None = None
         self.on_step, self.on_graph = on_step, on_graph
         self.on_due: Callable[[], bool] | None = None
-        self.step = 0
+        self.step = self._known_parts = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
         self.loss: float | None = None
@@ -91,7 +90,7 @@ class Recorder:
         self.glimpse: Glimpse | None = None
         self.full, self.eager = True, False
         self.cost, self.rest_until, self.let_pass = 0.0, 0.0, 0
-        self.rested: list[tuple[float, float | None]] = []
+        self.rested, self.losses = list[float](), list[float]()
         self._optimizer_seen = False
         self._aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
         self._path: list[str] = []  # the modules we are in, innermost last
@@ -304,7 +303,9 @@ class Recorder:
             elif self.on_due is None or not self.on_due():
                 return False
         self.step += 1
-        self.rested.append((now, self.loss))
+        self.rested.append(now)
+        if self.loss is not None:  # before the first backward, there is none
+            self.losses.append(self.loss)
         return True
 
     def milestone(self, event: Any) -> None:
@@ -358,13 +359,13 @@ class Recorder:
                 self.eager |= self.glance.written
         self.step += 1
         for part in self.parts:
-            if self.rested:
-                part.rested(self.rested)
+            if self.losses:
+                part.rested(self.losses)
             part.step_ended(self)
         self._forget()
         if self.on_step is not None:
             self.on_step(self)
-        self.rested.clear()
+        self.rested, self.losses = [], []
         self._aside += perf_counter() - start
 
     def _script(self, snapshot: Snapshot) -> Script | None:
@@ -378,9 +379,8 @@ class Recorder:
 
     def finish(self) -> None:
         """Take what is there of a last step that nothing has ended."""
-        if self.rested:
-            for part in self.parts:
-                part.rested(self.rested)
+        for part in self.parts if self.losses else ():
+            part.rested(self.losses)
         if self._accumulated and not self._optimizer_seen:
             self.finish_step()
         elif self._vertices and self.snapshot is None:

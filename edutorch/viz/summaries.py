@@ -124,11 +124,6 @@ def bar_text(counts: Sequence[int]) -> str:
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
     """Four numbers are quicker in Python than in any array library."""
     text = whole(values, ndim)
-    if len(values) == 1 and values[0].__class__ is float:  # as a loss is, in each step
-        (number,) = values
-        bad = not math.isfinite(number)
-        norm = math.nan if bad else abs(number)
-        return Stats(1, number, number, number, norm, bad, text, (number,))
     reals = [abs(value) if isinstance(value, complex) else float(value) for value in values]
     if not reals:
         return Stats(0, math.nan, math.nan, math.nan, 0.0, text=text)

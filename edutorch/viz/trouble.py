@@ -112,9 +112,8 @@ class Trouble(Part):
         if late is not None:
             self._hear(late)
 
-    def rested(self, steps: list[tuple[float, float | None]]) -> None:
+    def rested(self, losses: list[float]) -> None:
         """Hear of the losses of steps that were not looked at."""
-        losses = [loss for _, loss in steps if loss is not None]
         found = self.habits.rested(losses)
         if not math.isfinite(sum(losses)) and not self._knows_numbers():
             bad = next((loss for loss in losses if not math.isfinite(loss)), None)
