@@ -125,7 +125,7 @@ class LiveView {
       (drawn) => {
         if (this.laying === drawn.structure) this.newGraph(drawn);
         this.laying = "";
-        this.drawSoon();
+        this.hear(); // what stands beside the graph may point into it
       },
       (error) => (this.message.textContent = `The graph cannot be drawn: ${error}`),
     );

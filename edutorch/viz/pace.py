@@ -170,9 +170,7 @@ class Meter:
 
     def rested(self, ends: Sequence[float]) -> None:
         """Note when steps ended of which nothing else was to be known."""
-        latest = ends[-self.KEPT - 1 :]
-        if len(ends) <= self.KEPT:
-            latest = [self._began, *ends]
+        latest = (self._began, *ends)[-self.KEPT - 1 :]
         self._plain.extend(after - before for before, after in pairwise(latest))
         self._began = ends[-1]
 

@@ -63,7 +63,7 @@ class Stage:
         self.layouts = Layouts(rankdir)
         self.asked = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
-        self._last: tuple[Graph | None, Choice | None, Plan | None] = None, None, None
+        self._last: tuple[Graph, Choice, Plan] | None = None  # mostly asked for again
         self.shown = ""
         self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
@@ -111,7 +111,7 @@ class Stage:
         """Return what is to be seen of `graph`."""
         choice = self.choice
         known = self._last  # another thread puts new ones in its place
-        if known[0] is graph and known[1] is choice and known[2] is not None:
+        if known is not None and known[0] is graph and known[1] is choice:
             return known[2]
         with self._lock:
             key = graph.structure, choice

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from collections.abc import Sequence
 from operator import eq
 from typing import Any
 
@@ -139,7 +138,7 @@ class Habits:
             self._eval_mode(optimized)
         return list(self.now.values())
 
-    def rested(self, losses: Sequence[float]) -> list[Finding]:
+    def rested(self, losses: list[float]) -> list[Finding]:
         """Look back at many steps that were not looked at."""
         earlier = losses[:-1]
         if any(map(eq, losses[1:], earlier)) or self._losses[-1:] == losses[:1]:

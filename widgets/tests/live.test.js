@@ -73,6 +73,19 @@ describe("the live view", () => {
     paint();
     expect(el.querySelector(".edutorch-trouble")?.textContent).toContain("It is NaN.");
   });
+  it("shows what stands beside the graph again when the page has laid it out: it points into it", async () => {
+    const { svg, ...rest } = samplePicture();
+    vi.stubGlobal("edutorchGraphviz", { load: async () => ({ layout: () => svg }) });
+    const row = { what: "value", name: "m.sum", before: "1", after: "4", percent: "", sign: 1, label: "sum", module: "m" };
+    const compare = { step: 1, rows: [row], more: 0 };
+    const history = { at: null, first: 1, last: 9, count: 9, loss: 0.5, compare };
+    const patch = samplePatch({ state: "finished", parts: { history } });
+    const { find } = open({ picture: { ...rest, svg: "", dot: "digraph {}" }, patch, numbers: NUMBERS });
+    expect(find(".edutorch-history .changes button")).toBeNull();
+    await vi.waitFor(() => expect(frames.length).toBe(1));
+    paint();
+    expect(find(".edutorch-history .changes button").textContent).toBe("m.sum");
+  });
   it("keeps the drawing while the structure is the same", () => {
     const { model, find } = open();
     const before = find("svg g.graph");
