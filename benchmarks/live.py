@@ -120,13 +120,16 @@ def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) 
 
 def waits_for_layout(view: Any) -> list[float]:
     """Return a list of the seconds that the loop is held for each layout, as it grows."""
-    show, waits = view._stage.show, [0.0]
+    waits = [0.0]
 
-    def watched(*arguments: Any) -> float:
-        waits.append(show(*arguments))
-        return waits[-1]
+    def noted(call: Callable[..., float]) -> Callable[..., float]:
+        def watched(*arguments: Any) -> float:
+            waits.append(call(*arguments))
+            return waits[-1]
 
-    view._stage.show = watched
+        return watched
+
+    view._stage.show, view._stage.prepare = noted(view._stage.show), noted(view._stage.prepare)
     return waits
 
 

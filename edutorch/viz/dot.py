@@ -8,6 +8,7 @@ the same way whatever its numbers are, and a page can change them in place.
 
 from __future__ import annotations
 
+import functools
 import math
 import unicodedata
 from collections.abc import Iterable
@@ -206,6 +207,7 @@ def box_size(lines: Iterable[str]) -> str:
     return f"width={width / 72:.4f} height={height / 72:.4f} fixedsize=true"
 
 
+@functools.lru_cache(4096)  # most boxes of a graph have the same shape and the same blanks
 def columns(text: str) -> int:
     """Return how many letters wide a line is: those of East Asia, and faces, count as two.
 

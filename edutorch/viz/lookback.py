@@ -104,7 +104,8 @@ class LookBack:
         """Have the first picture laid out, and sent, while backward still runs."""
         if self._stage.page is not None and not self._stage.layouts.asked:
             speed = self._gate.steps_per_second
-            self._stage.prepare(graph, patch_of(self._recorder.step, self._state, {}, (), speed))
+            patch = patch_of(self._recorder.step, self._state, {}, (), speed)
+            self._recorder.aside += self._stage.prepare(graph, patch)
 
     def _sent_late(self, seconds: float) -> None:
         """Hear that a picture was sent beside the loop, and how long that took."""

@@ -92,7 +92,7 @@ class Recorder:
         self.cost, self.rest_until, self.let_pass = 0.0, 0.0, 0
         self.rested, self.losses = list[float](), list[float]()
         self._optimizer_seen = False
-        self._aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
+        self.aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
         self._path: list[str] = []  # the modules we are in, innermost last
         self._handlers: dict[type, Callable[[Any], None]] = {
             OpApplied: self._op_applied,
@@ -128,7 +128,7 @@ class Recorder:
             if handler is not None:
                 handler(event)
             return
-        start, aside = perf_counter(), self._aside
+        start, aside = perf_counter(), self.aside
         if len(self.parts) != self._known_parts:
             self._known_parts = len(self.parts)
             self._hearers.clear()
@@ -139,7 +139,7 @@ class Recorder:
             take(event)
         if handler is not None:
             handler(event)
-        self._spent += perf_counter() - start - (self._aside - aside)
+        self._spent += perf_counter() - start - (self.aside - aside)
 
     @property
     def has_optimizer(self) -> bool:
@@ -366,7 +366,7 @@ class Recorder:
         if self.on_step is not None:
             self.on_step(self)
         self.rested, self.losses = [], []
-        self._aside += perf_counter() - start
+        self.aside += perf_counter() - start
 
     def _script(self, snapshot: Snapshot) -> Script | None:
         """Return what the step did; None where a glance could not tell when the next one ends."""

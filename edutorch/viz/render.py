@@ -69,7 +69,12 @@ def _package(name: str, modules: tuple[str, ...], formats: tuple[str, ...]) -> E
     missing = [each for each in modules if importlib.util.find_spec(each) is None]
     if missing:
         return EngineInfo(name, False, f"{missing[0]} is not installed", formats)
-    return EngineInfo(name, True, importlib.metadata.version(name), formats)
+    return EngineInfo(name, True, _version(name), formats)
+
+
+@functools.cache
+def _version(name: str) -> str:
+    return importlib.metadata.version(name)  # half a millisecond: it reads the package's files
 
 
 def engines() -> list[EngineInfo]:
