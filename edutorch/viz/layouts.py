@@ -40,6 +40,7 @@ class Layouts:
         self.slow: set[str] = set()
         self._found: dict[str, Future[str]] = {}
         self._latest: Future[str] | None = None
+        self._handed_over = threading.Event()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "edutorch-layout")
 
@@ -58,6 +59,16 @@ class Layouts:
             return future.result(patience)
         except NotYet:
             return None
+
+    def hand_over(self, graph: Graph, patience: float = PATIENCE) -> None:
+        """Ask for the picture of `graph`, and wait until Graphviz, another process, has its text.
+
+        A loop that goes on before would wait for Python's lock in turn with the thread that writes.
+        """
+        self._handed_over.clear()
+        self.svg(graph, patience=0)
+        self.then(self._handed_over.set)
+        self._handed_over.wait(patience)
 
     @property
     def ready(self) -> bool:
@@ -80,7 +91,7 @@ class Layouts:
         if by_page:
             return text
         try:
-            svg = render(text, timeout=LIMIT).decode()
+            svg = render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()
             return svg if words else written(slim(svg), graph)
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):

@@ -110,5 +110,7 @@ class LookBack:
     def _sent_late(self, seconds: float) -> None:
         """Hear that a picture was sent beside the loop, and how long that took."""
         self.spent += seconds
-        if self._recorder.step:  # the first numbers follow the first picture at once
+        if self._recorder.step:
             self._throttle.rest()
+        else:
+            self._throttle.rest_later()

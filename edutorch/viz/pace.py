@@ -82,6 +82,7 @@ class Throttle:
         self._early = EARLY_COST
         self._messages = 0
         self._saved = 0.0  # seconds by which cheap messages have waited longer than they had to
+        self._owed = 0.0  # seconds that the message after the next one waits longer
         self._apart = False  # whether steps passed since the last look
         self._phase = self._delay = 0
         self.share = share
@@ -132,6 +133,10 @@ class Throttle:
         """Note that a message was sent beside the loop: its own next one comes no sooner."""
         self._next = max(self._next, self._clock() + SHORTEST)
 
+    def rest_later(self) -> None:
+        """Note the same of the first picture: its numbers follow at once, the next ones wait."""
+        self._owed = SHORTEST
+
     def spent(self, seconds: float) -> None:
         """Note that a message was sent and what it cost, with the step that it tells of."""
         self._messages += 1
@@ -143,7 +148,8 @@ class Throttle:
         wait = max(SHORTEST, needed)
         self._saved = min(wait - needed, MOST_SAVED)
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
-        self._next = now + wait - min(late, wait - SHORTEST / 2)
+        self._next = now + wait - min(late, wait - SHORTEST / 2) + self._owed
+        self._owed = 0.0
 
 
 class Meter:

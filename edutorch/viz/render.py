@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,11 @@ _BROKEN: dict[str, str] = {}
 
 
 def render(
-    dot: str, format: str = "svg", timeout: float = TIME_LIMIT, engine: str | None = None
+    dot: str,
+    format: str = "svg",
+    timeout: float = TIME_LIMIT,
+    engine: str | None = None,
+    handed_over: Callable[[], None] = lambda: None,
 ) -> bytes:
     """Lay out `dot` and return the picture as bytes.
 
@@ -127,6 +131,7 @@ def render(
         format: "svg" or "png".
         timeout: seconds the layout may take.
         engine: use this one (see `engines()`) instead of the first that is available.
+        handed_over: called when a process of its own has begun to work at it.
 
     Raises: LayoutTimeout: it took too long. LayoutError: Graphviz refused the text or
         crashed. MissingExtraError: there is no Graphviz that can write `format`.
@@ -136,7 +141,7 @@ def render(
         try:
             if info.name == "dot":
                 return _run_program(info.detail, dot, format, timeout)
-            return worker(info.name).draw(dot, format, timeout)
+            return worker(info.name).draw(dot, format, timeout, handed_over)
         except StartError as error:
             _BROKEN[info.name] = error.message
         except EngineCrash as error:
@@ -228,7 +233,13 @@ class Worker:
         reader.start()
         self.process = process
 
-    def draw(self, dot: str, format: str, timeout: float) -> bytes:
+    def draw(
+        self,
+        dot: str,
+        format: str,
+        timeout: float,
+        handed_over: Callable[[], None] = lambda: None,
+    ) -> bytes:
         """Have the process lay out one graph. See `render` for what it raises."""
         with self._lock:
             self.start()
@@ -240,6 +251,7 @@ class Worker:
                 assert self.process is not None
                 requests: Any = self.process.stdin
                 write_message(requests, {"format": format}, dot.encode())
+                handed_over()
                 return self._reply(timeout)
             except BrokenPipeError:
                 raise self._ended() from None

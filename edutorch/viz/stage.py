@@ -65,7 +65,6 @@ class Stage:
         self._plans: dict[tuple[str, Choice], Plan] = {}
         self._last: tuple[Graph, Choice, Plan] | None = None  # mostly asked for again
         self.shown = ""
-        self._waited_for = ""  # the structure of the picture that was prepared
         self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
@@ -125,25 +124,15 @@ class Stage:
             return found
 
     def prepare(self, graph: Graph, patch: dict[str, Any]) -> float:
-        """Have the picture of a graph laid out, and sent even if its numbers are not there yet.
+        """Have the picture of a graph laid out and sent, before its numbers are there.
 
-        The loop waits for it here already: where it works beside the layout, both of them wait
-        for Python's lock. A picture that is ready by then goes with the numbers of its step,
-        unless they are not there a moment later.
-
-        Returns: how long it was waited for.
+        Returns: how many seconds it took until Graphviz had it, which works beside the loop.
         """
         visible, start = self.plan(graph).graph, time.perf_counter()
-        ready = self.layouts.svg(visible, PATIENCE) is not None
-        self._waited_for = visible.structure
+        self.layouts.hand_over(visible)
         with self._lock:
             self._late = blank_numbers(graph), patch
-        if ready:
-            moment = threading.Timer(PATIENCE, self._arrived)
-            moment.daemon = True
-            moment.start()
-        else:
-            self.layouts.then(self._arrived)
+        self.layouts.then(self._arrived)
         return time.perf_counter() - start
 
     def show(
@@ -175,8 +164,7 @@ class Stage:
         with self._lock:
             self._late = None
         start = time.perf_counter()
-        again = visible.structure == self._waited_for and patience == PATIENCE
-        self.layouts.svg(visible, 0 if again else patience)
+        self.layouts.svg(visible, patience)
         return time.perf_counter() - start
 
     def _show(

@@ -69,7 +69,8 @@ def test_a_short_loop_shows_its_first_and_last_step():
     with view:
         losses = [descend(w).item() for _ in range(20)]
     assert view.step == 20
-    assert page.patches[0]["step"] == 1
+    # The first picture may be there while its numbers are still computed.
+    assert next(patch["step"] for patch in page.patches if patch["step"]) == 1
     last = page.patches[-1]
     assert (last["step"], last["state"]) == (20, "finished")
     assert [value for _, value in page.curves["loss"]] == pytest.approx(losses)
@@ -155,7 +156,8 @@ def test_never_more_than_thirty_messages_a_second():
             descend(w)
     assert view.step > 100
     assert 2 < len(page.patches) <= 48
-    gaps = np.diff(page.times[:-1])  # the final state is sent at once
+    first = 0 if page.patches[0]["step"] else 1  # a picture goes ahead of the first numbers
+    gaps = np.diff(page.times[first:-1])  # the final state is sent at once
     assert gaps.min() > 0.015  # one that was late does not hold up the next one…
     tens = page.times[10:-1] - np.array(page.times[:-11])
     assert tens.min(initial=1.0) > 0.3  # …but they do not crowd

@@ -71,6 +71,21 @@ def test_long_steps_cost_no_messages():
         assert 0.9 * SHARE < rate_of(sent) * cost <= 1.01 * SHARE
 
 
+def test_a_picture_that_goes_ahead_of_its_numbers_counts_as_a_message():
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle.rest_later()
+    assert throttle.due()  # the numbers follow at once
+    gaps = []
+    for _ in range(3):
+        sent = clock.now
+        throttle.spent(0.0)
+        while not throttle.due():
+            clock.now += 1e-4
+        gaps.append(clock.now - sent)
+    assert gaps == pytest.approx([2 / 30, 1 / 30, 1 / 30], abs=2e-4)
+
+
 def test_a_late_message_is_followed_by_no_crowd():
     sent = watch(0.001, 0.0001)[FIRST:]
     assert 29.5 < rate_of(sent) < 30.1
