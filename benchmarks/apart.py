@@ -21,6 +21,7 @@ from .workloads import CHAIN_WORKLOADS, LARGE_PRODUCT, WORKLOADS, Workload, same
 PRODUCT = "product"
 KNOWN = {**WORKLOADS, **CHAIN_WORKLOADS, PRODUCT: LARGE_PRODUCT}
 EAGER, CHANNELS_LAST, COMPILED = "PyTorch", "channels last", "torch.compile"
+COMPILED_STEP = "whole steps by torch.compile"
 COUNT = 0
 """Asked for so many runs, the other process counts the operations of one (see `floors.py`)."""
 
@@ -29,13 +30,15 @@ SETTLING = 0.02
 
 
 def build(torch: Any, workload: Workload, way: str) -> Work:
-    """Return PyTorch's step of a workload, in one of its three ways."""
+    """Return PyTorch's step of a workload, in one of its ways."""
     if way == CHANNELS_LAST:
         return workload.build(torch, lambda each: each.to(memory_format=torch.channels_last))
     if way == COMPILED:
         return workload.build(
             torch, lambda each: torch.compile(each) if isinstance(each, torch.nn.Module) else each
         )
+    if way == COMPILED_STEP:
+        return torch.compile(workload.build(torch, same))
     return workload.build(torch, same)
 
 

@@ -1,45 +1,45 @@
 """What compiling gains: whole training steps (forward, backward, optimizer) compiled together.
 
-The steps are those of `workloads.py`. Each is run eager and compiled, by edutorch and by PyTorch,
-whose compiler is only asked where `--peers torch.compile` says so: it takes minutes.
+The steps are those of `workloads.py`. Each is run eager and compiled, by edutorch and by PyTorch in
+a process of its own, whose compiler is only asked where `--peers torch.compile` says so: it takes
+minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-from types import ModuleType
 
 from . import report
+from .apart import COMPILED_STEP, EAGER, Apart
 from .timing import Result, Work, contest
 from .workloads import WORKLOADS, Workload, same
 
 GOALS = {"scalars": 0.05, "mlp": 0.35, "wide": 0.4, "gpt64": 0.5, "lstm-ops": 0.5}
 """The ratio to PyTorch's eager mode that we hold ourselves to, by workload."""
-US, OURS, EAGER, PEER = "edutorch", "compiled", "PyTorch", "torch.compile"
+US, OURS, PEER = "edutorch", "compiled", "torch.compile"
 WARM = 4
 """The first call captures, and the others run what nothing has to be waited for any more."""
 
 
-def rivals(workload: Workload, peers: tuple[str, ...]) -> dict[str, Work]:
+def rivals(key: str, workload: Workload, peers: tuple[str, ...]) -> dict[str, Work]:
     """Return who takes part, each warm."""
     import edutorch
 
-    found = {US: warm(workload.build(edutorch, same))}
-    found[OURS] = compiled(edutorch, workload)
-    torch = report.peer()
-    if torch is not None:
-        found[EAGER] = warm(workload.build(torch, same))
+    found = {US: warm(workload.build(edutorch, same)), OURS: compiled(workload)}
+    if report.peer() is not None:
+        found[EAGER] = warm(Apart(key, EAGER))
         if PEER in peers:
-            found[PEER] = compiled(torch, workload)
+            found[PEER] = warm(Apart(key, COMPILED_STEP))
     return found
 
 
-def compiled(library: ModuleType, workload: Workload) -> Work:
+def compiled(workload: Workload) -> Work:
     """Return a workload's step, compiled as a whole, with all its kernels there."""
-    step = warm(library.compile(workload.build(library, same)))
-    if library.__name__ == "edutorch":
-        importlib.import_module("edutorch.compiling.workshop").wait_for_all()
+    import edutorch
+    from edutorch.compiling.workshop import wait_for_all
+
+    step = warm(edutorch.compile(workload.build(edutorch, same)))
+    wait_for_all()
     return warm(step)
 
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> str:
         if options.only and key not in options.only:
             continue
         workload = WORKLOADS[key]
-        found = rivals(workload, options.peers)
+        found = rivals(key, workload, options.peers)
         result = contest(found, options.rounds or 9, seconds=0.05, budget=options.budget or 8.0)
         row = [workload.name]
         row += [milliseconds(result, each) for each in (US, OURS, EAGER, PEER)]
