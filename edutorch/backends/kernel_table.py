@@ -1,9 +1,10 @@
 """Which ops have a kernel, in which file it is made, and from what size on it is worth its call.
 
-A key is the name of an op (its forward), or `op/input` (the derivative rule of that input). The
-kernel of `gelu` is made by the function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by
-`gelu_input`. Called with what the definition gets after `xp`, it returns the result, or None where
-the case is not its own: then the definition runs.
+A key is the name of an op (its forward), or `op/input` (the derivative rule of that input);
+`add/onto` is what the engine does with gradients that meet. The kernel of `gelu` is made by the
+function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by `gelu_input`. Called with what
+the definition gets after `xp`, it returns the result, or None where the case is not its own: then
+the definition runs.
 """
 
 from __future__ import annotations
@@ -54,6 +55,14 @@ KERNELS: dict[str, Row] = {
     "bmm": Row("batches", 4096),
     "attend": Row("attention", 1024),
     "attend/together": Row("attention", 1024),
+    "add": Row("arithmetic", 131_072),
+    "add/onto": Row("arithmetic", 131_072),
+    "sub": Row("arithmetic", 131_072),
+    "mul": Row("arithmetic", 131_072),
+    "mul/input": Row("arithmetic", 131_072),
+    "mul/other": Row("arithmetic", 131_072),
+    "div": Row("arithmetic", 131_072),
+    "div/input": Row("arithmetic", 131_072),
     "exp": Row("activations", 2048),
     "exp/input": Row("activations", 32_768),
     "log": Row("activations", 2048),

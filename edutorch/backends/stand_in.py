@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from .kernel_table import KERNELS
 
-__all__ = ["Slot", "reference_only", "slot", "slot_of", "slots", "without_subclass"]
+__all__ = ["Slot", "known_slot", "reference_only", "slot", "slot_of", "slots", "without_subclass"]
 
 
 class Slot:
@@ -62,8 +62,13 @@ def slot(name: str, least: int) -> Slot:
 
 def slot_of(key: str) -> Slot | None:
     """Return the slot of an op, or of a rule (`op/input`), if the table of kernels has a row."""
-    row = KERNELS.get(key)
-    return None if row is None else slot(f"{row.file}.{key.replace('/', '_')}", row.least)
+    return known_slot(key) if key in KERNELS else None
+
+
+def known_slot(key: str) -> Slot:
+    """Return the slot of a row of the table of kernels."""
+    row = KERNELS[key]
+    return slot(f"{row.file}.{key.replace('/', '_')}", row.least)
 
 
 def without_subclass(value: Any) -> Any:

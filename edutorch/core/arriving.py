@@ -12,6 +12,8 @@ from weakref import ref
 
 import numpy
 
+from ..backends.stand_in import known_slot
+
 if TYPE_CHECKING:
     from .autograd import Node
     from .engine import Engine
@@ -85,6 +87,25 @@ class Products:
         )
         y = self.multiply(g.T, x)
         return y if self.sum is None else numpy.add(y, self.sum, out=y)
+
+
+ADD, ADD_ONTO = known_slot("add"), known_slot("add/onto")
+
+
+def together(held: Any, partial: Any) -> Any:
+    """Return the sum of two gradients that are not small."""
+    if held.__class__ is numpy.ndarray and held.size >= ADD.least:
+        y = ADD(held, partial, 1)
+        if y is not None:
+            return y
+    return held + partial
+
+
+def add_onto(held: Any, partial: Any) -> None:
+    """Add a gradient to a sum of earlier ones, which is nobody else's."""
+    large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.least
+    if not large or ADD_ONTO(held, partial) is None:
+        held += partial
 
 
 def settled(g: Any) -> Any:

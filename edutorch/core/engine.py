@@ -23,7 +23,7 @@ from .. import dtypes
 from ..errors import GradientError
 from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
 from ..modes import changed, current
-from .arriving import Parts, Products, owe, settle, settled
+from .arriving import Parts, Products, add_onto, owe, settle, settled, together
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
@@ -40,11 +40,11 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     have = g.shape
     added = len(have) - len(shape)
     if added == 1 and have[1:] == shape:  # a bias
-        return g.sum(0)
+        return public("sum")(g, 0)
     if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
         return public("expand")(g, shape)
     axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
-    g = g.sum(axes)
+    g = public("sum")(g, axes)
     return g if g.shape == shape else g.reshape(shape)
 
 
@@ -120,11 +120,12 @@ class Engine:
                 held = waiting.get(edge)
                 if held is not None:
                     if edge in summed:
-                        held += partial
+                        add_onto(held, partial)
+                    elif recording or held.size <= LARGE:
+                        waiting[edge] = held + partial
                     else:
-                        held = waiting[edge] = held + partial
-                        if not recording and held.size > LARGE:
-                            summed.add(edge)
+                        waiting[edge] = together(held, partial)
+                        summed.add(edge)
                     continue
                 waiting[edge] = partial
                 if not order:

@@ -26,7 +26,7 @@ __all__ = ["AtOnce"]
 LEAST = 8192
 """With fewer numbers in a group, the definition is as fast."""
 
-SMALL = 16_384
+SMALL = 4096
 """Gradients with fewer numbers on average are copied into one row."""
 
 COLUMNS = 5

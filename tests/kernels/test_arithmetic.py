@@ -1,0 +1,153 @@
+"""Arithmetic by all threads is NumPy's to the last digit, and sums of columns are better."""
+
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+pytest.importorskip("numba", reason="needs numba: the extra `fast`")
+
+import edutorch as torch
+from edutorch.backends import reference_only
+from edutorch.backends.kernel_table import KERNELS
+from edutorch.backends.stand_in import slot_of
+from edutorch.kernels import make
+from edutorch.kernels.cpu import arithmetic, reductions
+
+OPERATIONS = {
+    "add": (operator.add, 1), "sub": (operator.sub, 1), "mul": (operator.mul,),
+    "div": (operator.truediv, None),
+}  # fmt: skip
+KINDS = some.sampled_from([np.float32, np.float64])
+SHAPES = some.lists(some.integers(0, 50), min_size=0, max_size=3)
+LARGE = (257, 513)
+_made = {}
+
+
+def kernel(name):
+    if name not in _made:
+        _made[name] = getattr(arithmetic, name)()
+    return _made[name]
+
+
+def array(shape, kind, seed=0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape), kind)
+
+
+def same(found, expected):
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@settings(max_examples=8, deadline=None)
+@given(kind=KINDS, shape=SHAPES)
+def test_each_operation_is_numpys(name, kind, shape):
+    operation, *usual = OPERATIONS[name]
+    x, y = array(shape, kind), array(shape, kind, 1)
+    same(kernel(name)(x, y, *usual), np.asarray(operation(x, y)))
+    number = np.asarray(-2.5, kind)
+    same(kernel(name)(x, number, *usual), np.asarray(operation(x, number)))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_is_not_finite_or_divided_by_zero(name):
+    operation, *usual = OPERATIONS[name]
+    numbers = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, 1e-40], np.float32)
+    x, y = (each.ravel() for each in np.meshgrid(numbers, numbers))
+    with np.errstate(all="ignore"):
+        found, expected = kernel(name)(x, y, *usual), operation(x, y)
+    same(found, expected)
+    real = ~np.isnan(expected)
+    same(np.signbit(found[real]), np.signbit(expected[real]))
+
+
+def test_other_cases_are_left_to_numpy():
+    x, add = array((8, 6), np.float32), kernel("add")
+    others = {
+        "another shape": x[0], "another type": x.astype(float), "a column": x[:, :1],
+        "gaps": array((8, 12), np.float32)[:, ::2], "another order": array((6, 8), np.float32).T,
+        "a wider number": np.asarray(1.0), "integers": np.ones((8, 6), int),
+    }  # fmt: skip
+    for case, y in others.items():
+        assert add(x, y, 1) is None, case
+    assert add(x, x, 2) is None  # alpha
+    assert add(x.astype(np.float16), x.astype(np.float16), 1) is None
+    assert add(x.astype(int), x.astype(int), 1) is None
+    assert kernel("div")(x, x, "floor") is None
+
+
+@settings(max_examples=8, deadline=None)
+@given(kind=KINDS, shape=SHAPES)
+def test_adding_onto_a_sum_changes_that_alone(kind, shape):
+    x, y = array(shape, kind), array(shape, kind, 1)
+    expected, before = x + y, y.copy()
+    assert kernel("add_onto")(x, y) is x
+    same(x, np.asarray(expected))
+    same(y, before)
+
+
+def test_adding_what_does_not_fit_changes_nothing():
+    x = array((4, 6), np.float32)
+    before = x.copy()
+    for y in (x[0], x.astype(float), x.T):
+        assert kernel("add_onto")(x, y) is None
+    same(x, before)
+
+
+# Sums of columns ---------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    kind=KINDS, first=some.lists(some.integers(1, 30), min_size=1, max_size=2),
+    width=some.integers(32, 90), keepdim=some.booleans(),
+)  # fmt: skip
+def test_columns(kind, first, width, keepdim):
+    x = array((*first, width), kind) + kind(5)
+    dim = 0 if len(first) == 1 else (0, 1)
+    found = reductions.sum()(x, dim, keepdim, None)
+    expected = x.astype(float).sum(dim, keepdims=keepdim)
+    assert found.dtype == kind
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(kind).eps)
+
+
+def test_a_column_of_many_numbers_loses_few_digits():
+    x = np.abs(array((50_001, 40), np.float32))
+    exact = x.astype(float).sum(0)
+    error = np.abs(reductions.sum()(x, 0, False, None) - exact).max()
+    assert error < 0.01 * np.abs(x.sum(0) - exact).max()
+
+
+# In use ------------------------------------------------------------------------------------------
+
+
+def learned():
+    """Gradients that meet, a bias that was stretched, and numbers."""
+    x = torch.tensor(array(LARGE, np.float32), requires_grad=True)
+    bias = torch.tensor(array(LARGE[1:], np.float32, 1), requires_grad=True)
+    y = (x * 1.5 + x) * (x - 0.25) / (x * x + 2)
+    y = y + bias + x.exp() / 3
+    y.backward(torch.ones_like(y))
+    return y.detach().numpy(), x.grad.numpy(), bias.grad.numpy()
+
+
+def test_in_use_the_results_are_those_of_the_definitions(monkeypatch):
+    asked = set()
+    for key, row in KERNELS.items():
+        if row.file in ("arithmetic", "reductions"):
+            place = slot_of(key)
+            if place.run is None:
+                make(place)
+            run = place.run
+            noted = lambda *given, key=key, run=run: asked.add(key) or run(*given)  # noqa: E731
+            monkeypatch.setattr(place, "run", noted)
+    fast = learned()
+    assert asked >= {key for key, row in KERNELS.items() if row.file == "arithmetic"} | {"sum"}
+    with reference_only():
+        slow = learned()
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
