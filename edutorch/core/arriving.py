@@ -89,7 +89,10 @@ class Products:
         return y if self.sum is None else numpy.add(y, self.sum, out=y)
 
 
-ADD, ADD_ONTO = known_slot("add"), known_slot("add/onto")
+ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
+
+MANY = 180_000
+"""From so many numbers on, the sum over the first axes is worth asking the kernel of `sum`."""
 
 
 def together(held: Any, partial: Any) -> Any:
@@ -106,6 +109,15 @@ def add_onto(held: Any, partial: Any) -> None:
     large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.least
     if not large or ADD_ONTO(held, partial) is None:
         held += partial
+
+
+def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
+    """Sum a gradient over the axes that broadcasting stretched."""
+    if g.__class__ is numpy.ndarray and g.size >= MANY:
+        y = SUM(g, axes, False, None)
+        if y is not None:
+            return y
+    return g.sum(axes)
 
 
 def settled(g: Any) -> Any:

@@ -23,7 +23,7 @@ from .. import dtypes
 from ..errors import GradientError
 from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
 from ..modes import changed, current
-from .arriving import Parts, Products, add_onto, owe, settle, settled, together
+from .arriving import Parts, Products, add_onto, owe, settle, settled, sum_over, together
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
@@ -40,11 +40,11 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     have = g.shape
     added = len(have) - len(shape)
     if added == 1 and have[1:] == shape:  # a bias
-        return public("sum")(g, 0)
+        return sum_over(g, 0)
     if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
         return public("expand")(g, shape)
     axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
-    g = public("sum")(g, axes)
+    g = sum_over(g, axes)
     return g if g.shape == shape else g.reshape(shape)
 
 

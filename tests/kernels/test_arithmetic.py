@@ -22,7 +22,7 @@ OPERATIONS = {
 }  # fmt: skip
 KINDS = some.sampled_from([np.float32, np.float64])
 SHAPES = some.lists(some.integers(0, 50), min_size=0, max_size=3)
-LARGE = (257, 513)
+LARGE = (401, 513)
 _made = {}
 
 
@@ -112,7 +112,7 @@ def test_columns(kind, first, width, keepdim):
     expected = x.astype(float).sum(dim, keepdims=keepdim)
     assert found.dtype == kind
     assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(kind).eps)
+    np.testing.assert_allclose(found, expected, rtol=32 * np.finfo(kind).eps)
 
 
 def test_a_column_of_many_numbers_loses_few_digits():
