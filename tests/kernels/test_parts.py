@@ -1,5 +1,6 @@
 """The one pool of threads that all kernels share."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -201,6 +202,23 @@ def test_helpers_that_come_too_late_are_left_alone_for_a_while(monkeypatch):
     for _ in range(3):
         begins(8)
     assert parts._team._penalty == 9.0 / 8
+
+
+def test_a_helper_that_is_about_to_sleep_looks_into_its_box_once_more(monkeypatch):
+    """It says that it sleeps when it has Python's lock; until then it is taken for awake."""
+    states, again = iter([hand_over.FULL, 0]), threading.Event()
+
+    def serve(box, turns):
+        state = next(states, None)
+        if state is None:
+            raise SystemExit  # the thread ends
+        again.set() if state == 0 else None
+        ctypes.c_int64.from_address(box).value = state
+
+    monkeypatch.setattr(parts, "serve", serve)
+    helper = parts.Helper("about to sleep")
+    assert again.wait(20)  # nobody has woken it
+    helper.wake()
 
 
 def test_a_part_that_takes_long_is_waited_for(monkeypatch):

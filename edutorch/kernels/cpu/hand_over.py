@@ -28,7 +28,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["BOX", "FAILURE", "TEAM", "finish", "serve", "share_out"]
+__all__ = ["BOX", "FAILURE", "FULL", "STATE", "TEAM", "finish", "serve", "share_out"]
 
 TEAM = 1 << 62
 """Added to the address of a team, it is no number of a row. At that address are the number of

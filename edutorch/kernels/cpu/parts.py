@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...settings import get_num_threads
-from .hand_over import BOX, FAILURE, TEAM, finish, serve
+from .hand_over import BOX, FAILURE, FULL, STATE, TEAM, finish, serve
 
 WORTH_A_THREAD = 16_384
 """With fewer numbers, handing them to another thread takes longer than computing them."""
@@ -43,9 +43,9 @@ class Helper:
     """
 
     def __init__(self, name: str) -> None:
-        self._memory = np.zeros(BOX + CACHE_LINE // 8, np.int64)
-        start = self._memory.ctypes.data
-        self.box = start + -start % CACHE_LINE
+        memory = np.zeros(BOX + CACHE_LINE // 8, np.int64)
+        self._words = memory[-memory.ctypes.data % CACHE_LINE // 8 :]
+        self.box = self._words.ctypes.data
         self.asleep = False
         self._bell = threading.Semaphore(0)
         threading.Thread(target=self._serve, name=name, daemon=True).start()
@@ -53,9 +53,13 @@ class Helper:
     def _serve(self) -> None:
         while True:
             serve(self.box, TURNS)
+            # To say so takes Python's lock, for which it may have waited; meanwhile a kernel that
+            # thinks it awake may have filled the box.
             self.asleep = True
-            # What was put into the box before this was said, whoever put it there will do.
-            self._bell.acquire()
+            if self._words[STATE] == FULL:
+                self.asleep = False
+            else:  # what comes now, whoever puts it there will do
+                self._bell.acquire()
 
     def wake(self) -> None:
         """Have it look into its box again."""
