@@ -206,19 +206,22 @@ def test_helpers_that_come_too_late_are_left_alone_for_a_while(monkeypatch):
 
 def test_a_helper_that_is_about_to_sleep_looks_into_its_box_once_more(monkeypatch):
     """It says that it sleeps when it has Python's lock; until then it is taken for awake."""
-    states, again = iter([hand_over.FULL, 0]), threading.Event()
+    states, again, real = iter([hand_over.FULL, 0]), threading.Event(), parts.serve
 
     def serve(box, turns):
-        state = next(states, None)
-        if state is None:
-            raise SystemExit  # the thread ends
-        again.set() if state == 0 else None
+        if threading.current_thread().name != "about to sleep":
+            real(box, turns)
+            return
+        state = next(states)
         ctypes.c_int64.from_address(box).value = state
+        if state == 0:
+            again.set()
 
     monkeypatch.setattr(parts, "serve", serve)
     helper = parts.Helper("about to sleep")
     assert again.wait(20)  # nobody has woken it
-    helper.wake()
+    while not helper.asleep:
+        time.sleep(0.001)
 
 
 def test_a_part_that_takes_long_is_waited_for(monkeypatch):
