@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.viz import layouts, live
+from edutorch.viz import layouts, live, stage
 from edutorch.viz.dot import dot_text, node_lines
 from edutorch.viz.graph import Vertex, arrange
 from edutorch.viz.layouts import Layouts, blank_numbers, slim, written
@@ -74,29 +74,54 @@ def test_the_first_picture_comes_while_backward_still_runs():
 
 
 def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
-    """Where a process of its own lays out; the wait is no part of what watching costs."""
-    monkeypatch.setattr(layouts, "PATIENCE", 10.0)
-    given, let_go = threading.Event(), threading.Event()
+    let_go = threading.Event()
 
     def render(dot, timeout, handed_over):
-        given.set()
         handed_over()
-        let_go.wait(20)
+        let_go.wait(60)
         return b"<svg/>"
 
     monkeypatch.setattr(layouts, "render", render)
-    w = edutorch.ones(5, requires_grad=True)
-    view, page = watched()
-    waits = []
-    prepare = view._stage.prepare
-    monkeypatch.setattr(view._stage, "prepare", lambda *asked: waits.append(prepare(*asked)) or 0.0)
     start = time.monotonic()
+    asked = Layouts()
+    asked.hand_over(example().graph, patience=60)
+    assert time.monotonic() < start + 30
+    assert not asked.ready
+    let_go.set()
+
+
+def test_until_graphviz_has_it_a_loop_waits_a_moment_which_is_no_cost_of_watching(monkeypatch):
+    let_go = threading.Event()
+    render_after(monkeypatch, lambda: let_go.wait(60))
+    w = edutorch.ones(5, requires_grad=True)
+    view, _ = watched()
+    waits, prepare = [], view._stage.prepare
+    monkeypatch.setattr(
+        view._stage, "prepare", lambda *asked: waits.append(prepare(*asked)) or waits[-1]
+    )
     with view._hearing:
-        loss = w.sin().sum()
-        loss.backward(gradient=edutorch.ones_like(loss))
-        assert given.is_set() and not page.pictures
-        let_go.set()
-    assert waits and waits[0] < 10 and time.monotonic() < start + 10
+        w.sin().sum().backward()
+    let_go.set()
+    (waited,) = waits
+    assert view._recorder.aside >= waited >= layouts.PATIENCE
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, most):
+    monkeypatch.setattr(stage, "SOON_THERE", most)
+    let_go = threading.Event()
+    render_after(monkeypatch, lambda: let_go.wait(60))
+    w = edutorch.ones(5, requires_grad=True)
+    view, _ = watched()
+    asked, svg = [], view._stage.layouts.svg
+    monkeypatch.setattr(
+        view._stage.layouts, "svg", lambda graph, patience: asked.append(patience) or svg(graph, 0)
+    )
+    with view._hearing:
+        w.sin().sum().backward()  # three nodes
+        view._recorder.finish_step()
+    let_go.set()
+    assert (layouts.PATIENCE in asked) == (most == 3)
 
 
 def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
