@@ -11,7 +11,7 @@ import gc
 import sys
 from typing import Any
 
-from ..events import Stepped, hearing_milestones
+from ..events import BackwardEnded, Stepped, hearing_milestones
 from ..modes import current, follow, listening, switch
 from .recorder import Recorder
 
@@ -32,7 +32,8 @@ class Hearing:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._listening = listening(self.event)
-        self._milestones = hearing_milestones(self.milestone)
+        recorder.rest.awake, recorder.rest.follow = self.milestone, self.follow
+        self._milestones = hearing_milestones(recorder.rest.milestone)
         self._paused = False  # the garbage collector, by us
 
     def __enter__(self) -> Hearing:
@@ -56,17 +57,16 @@ class Hearing:
     def event(self, event: Any) -> None:
         """Take one event of many. A step that is not looked at ends this at its first."""
         self.recorder(event)
-        if not self.recorder.sampling and not isinstance(event, Stepped):  # that comes twice
+        if self.recorder.sampling:
+            return
+        if isinstance(event, Stepped):  # that comes twice: the milestone of it has to get through
+            self.recorder.rest.until = 0.0
+        else:
             self._leave()
 
-    def milestone(self, kind: type, *fields: Any) -> None:
+    def milestone(self, kind: type, subject: Any, accumulated: bool) -> None:
         """Hear how far the loop is, when nothing else is heard; perhaps listen again."""
-        recorder = self.recorder
-        if recorder.rest_until and not current().listeners and recorder.rests(kind, fields):
-            if recorder.glance is not None:
-                self.follow()
-            return
-        event = kind(*fields)
+        event = Stepped(subject) if kind is Stepped else BackwardEnded(subject, accumulated)
         modes = current()
         if self.event in modes.listeners:
             if not self.recorder.sampling:

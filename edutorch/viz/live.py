@@ -103,7 +103,7 @@ class View(LookBack):
         gauges = Gauges(self._names, lambda: self._state != "running")
         self.parts.append(gauges)
         self._looks = Looks(self._recorder, self._stage, gauges)
-        self._recorder.on_due = self._due
+        self._recorder.rest.on_due = self._due
         self.history = History(self._stage)
         self.parts.append(self.history)
         self.trouble = Trouble(self._names, self._recorder, self._stage)
@@ -127,7 +127,7 @@ class View(LookBack):
     @steps_per_second.setter
     def steps_per_second(self, value: float | None) -> None:
         self._gate.steps_per_second = checked_pace(value)
-        self._recorder.rest_until = 0.0
+        self._recorder.rest.until = 0.0
 
     @property
     def layouts(self) -> int:
@@ -150,7 +150,7 @@ class View(LookBack):
         With no page to press the button, the loop goes on after a few seconds.
         """
         self._gate.pause()
-        self._recorder.rest_until = 0.0
+        self._recorder.rest.until = 0.0
 
     def resume(self) -> None:
         """Let a paused loop run."""
@@ -195,7 +195,7 @@ class View(LookBack):
         failed = self.trouble.failed(error)
         self._recorder.finish()
         self._rested(self.step)
-        self._recorder.rested, self._recorder.losses = [], []
+        self._recorder.rest.told()
         if failed is not None:
             self._looks.show(failed)
         self._names.frame = None
@@ -277,8 +277,9 @@ class View(LookBack):
         self._meter.begin()
         held = self._awaits or self._gate.held or self.history.every is not None
         due, fetches = self._throttle.next, self._gate.fetch is not None
-        recorder.rest_until = until = 0.0 if held else self._looks.rest(due, fetches)
-        recorder.let_pass = self._throttle.let_pass() if 0 < until == due else 0
+        rest = recorder.rest
+        rest.until = 0.0 if held else self._looks.rest(due, fetches)
+        rest.let_pass = self._throttle.let_pass() if 0 < rest.until == due else 0
 
     def _due(self) -> bool:
         """Glance at the next step, if that will do: then the one that ends needs nothing else."""
@@ -287,11 +288,11 @@ class View(LookBack):
 
     def _rested(self, last: int) -> None:
         """Note the steps up to `last` that have passed unseen."""
-        recorder = self._recorder
-        if recorder.rested:
-            self._meter.rested(recorder.rested)
-        if recorder.losses and "loss" not in self._logged:
-            self._curve("loss").extend(last - len(recorder.losses) + 1, recorder.losses)
+        rest = self._recorder.rest
+        if rest.ends:
+            self._meter.rested(rest.ends)
+        if rest.losses and "loss" not in self._logged:
+            self._curve("loss").extend(last - len(rest.losses) + 1, rest.losses)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.
@@ -344,7 +345,7 @@ class View(LookBack):
 
     def _command(self, content: dict[str, Any]) -> None:
         """Take a message of the page. While a loop runs, this is another thread than the loop's."""
-        self._recorder.rest_until = 0.0
+        self._recorder.rest.until = 0.0
         self._gate.command(content)
         if any(part.command(content) for part in self.parts):
             self._stage.asked = True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SETTLED, ALL_AGAIN = 3, 10
 """Full looks at one structure before only what is open is looked at; each so many, all is."""
 
-REST, REST_TO_FETCH = 0.25, 0.02
+REST, REST_TO_FETCH = 1.0, 0.02
 """Seconds after which a loop asks what to do next, at the end of a step; the same where nobody
 tells it of a click in the page, and it has to look for one."""
 
@@ -160,7 +160,7 @@ class Looks:
         glance = None if self._in_a_row or self.stage.asked else self._glance()
         if glance is None:
             return False
-        self.recorder.glance, self.recorder.rest_until = glance, 0.0
+        self.recorder.glance, self.recorder.rest.until = glance, 0.0
         self._preparing = 0.0  # the step has begun: it is a part of what that takes
         return True
 

@@ -32,7 +32,7 @@ MOST_SAVED = 0.25
 FIRST, FIRST_SHARE = 3, 0.25
 """The first messages, for which everything is done for the first time, may come sooner."""
 
-UNSEEN_SHARE = 0.005
+UNSEEN_SHARE = 0.002
 """The part of the time where nothing is displayed."""
 
 SHORT_WAIT = 0.05

@@ -30,6 +30,7 @@ from .graph import Arranged, Graph, Key, Snapshot, Vertex, arranged, ends
 from .names import Names
 from .packing import Glimpse
 from .part import Part
+from .rest import Rest
 from .script import Call, Constant, Script
 from .summaries import summarize
 from .trace import flow_of, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
@@ -62,9 +63,7 @@ class Recorder:
         glance: what follows the step that runs, where only a glance is taken.
         glimpse: the numbers of the last step, if a glance at it was enough.
         eager: a glance has to take each result at once, for some is overwritten.
-        rest_until: until then (of `time.perf_counter`) steps are not told of, nor `let_pass` after.
-        on_due: called then; True: a glance at the next step has been prepared.
-        rested: when each of those ended, and `losses`: theirs; they are told with the next step.
+        rest: counts the steps between two looks; they are told of with the next step.
         on_graph: told of the graph of a step that is looked at as soon as its backward begins.
     """
 
@@ -80,7 +79,7 @@ class Recorder:
         self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
         self.watch: Watch | None = None
         self.on_step, self.on_graph = on_step, on_graph
-        self.on_due: Callable[[], bool] | None = None
+        self.rest = Rest(self)
         self.step = self._known_parts = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
@@ -89,8 +88,7 @@ class Recorder:
         self.glance: Glance | None = None
         self.glimpse: Glimpse | None = None
         self.full, self.eager = True, False
-        self.cost, self.rest_until, self.let_pass = 0.0, 0.0, 0
-        self.rested, self.losses = list[float](), list[float]()
+        self.cost = 0.0
         self._optimizer_seen = False
         self.aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
         self._path: list[str] = []  # the modules we are in, innermost last
@@ -285,29 +283,6 @@ class Recorder:
 
     # Steps ------------------------------------------------------------------------------
 
-    def rests(self, kind: type, fields: tuple[Any, ...]) -> bool:
-        """Note a milestone of a step of which nothing but its loss is wanted; say if it is one.
-
-        This is what a watched loop pays for each step, so it makes no event of it.
-        """
-        if kind is BackwardEnded:
-            root = fields[0][0]
-            if root._array.__class__ is ndarray and root._array.size == 1:
-                self.loss = root._array.item()
-                return not isinstance(self.loss, complex)
-            return False
-        now = perf_counter()
-        if now > self.rest_until:
-            if self.let_pass:
-                self.let_pass -= 1
-            elif self.on_due is None or not self.on_due():
-                return False
-        self.step += 1
-        self.rested.append(now)
-        if self.loss is not None:  # before the first backward, there is none
-            self.losses.append(self.loss)
-        return True
-
     def milestone(self, event: Any) -> None:
         """Follow a loop of which nothing else is heard (see `hearing.py`)."""
         if isinstance(event, Stepped):
@@ -359,13 +334,13 @@ class Recorder:
                 self.eager |= self.glance.written
         self.step += 1
         for part in self.parts:
-            if self.losses:
-                part.rested(self.losses)
+            if self.rest.losses:
+                part.rested(self.rest.losses)
             part.step_ended(self)
         self._forget()
         if self.on_step is not None:
             self.on_step(self)
-        self.rested, self.losses = [], []
+        self.rest.told()
         self.aside += perf_counter() - start
 
     def _script(self, snapshot: Snapshot) -> Script | None:
@@ -379,8 +354,8 @@ class Recorder:
 
     def finish(self) -> None:
         """Take what is there of a last step that nothing has ended."""
-        for part in self.parts if self.losses else ():
-            part.rested(self.losses)
+        for part in self.parts if self.rest.losses else ():
+            part.rested(self.rest.losses)
         if self._accumulated and not self._optimizer_seen:
             self.finish_step()
         elif self._vertices and self.snapshot is None:

@@ -115,7 +115,9 @@ class Trouble(Part):
     def rested(self, losses: list[float]) -> None:
         """Hear of the losses of steps that were not looked at."""
         found = self.habits.rested(losses)
-        bad = next((loss for loss in losses if not math.isfinite(loss)), None)
+        bad = None
+        if not math.isfinite(sum(losses)):  # which is the quicker question
+            bad = next((loss for loss in losses if not math.isfinite(loss)), None)
         if bad is not None and not self._knows_numbers():
             found.append(finding("nan-loss", loss=bad, subject="nan-loss"))
         for each in found:

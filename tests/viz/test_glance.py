@@ -154,7 +154,7 @@ def changed(view, loop):
     recorder = view._recorder
     view._looks._full_due = time.perf_counter() + 1000
     view._throttle._next = float("inf")
-    view._throttle._early = recorder.rest_until = 0.0
+    view._throttle._early = recorder.rest.until = 0.0
     view._looks.choose(True, False)
     view._hearing.follow()
     assert recorder.glance is not None
@@ -249,7 +249,7 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     view._looks._full_due = time.perf_counter() + 1000
     seen = []
     for _ in range(9):
-        view._throttle._next = view._recorder.rest_until = 0.0
+        view._throttle._next = view._recorder.rest.until = 0.0
         loop.step()
         seen.append("full" if view._recorder.sampled else view._recorder.glimpse is not None)
     view.__exit__(None, None, None)
@@ -298,7 +298,7 @@ def test_it_is_held_for_a_full_look_right_after_a_glance_too():
 
     loop.loss = loss
     for _ in range(9):
-        view._throttle._next = view._looks._full_due = view._recorder.rest_until = 0.0
+        view._throttle._next = view._looks._full_due = view._recorder.rest.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert gc.isenabled()
@@ -359,7 +359,7 @@ def test_a_loss_that_goes_bad_while_resting_is_said():
             (w * 2).backward()
             optimizer.step()
         view._throttle._next = float("inf")
-        view._recorder.rest_until = float("inf")
+        view._recorder.rest.until = float("inf")
         for _ in range(5):
             (w * float("nan")).backward()
             optimizer.step()

@@ -69,7 +69,7 @@ def test_another_graph_is_noticed_and_looked_at(change):
     assert changed(view, loop) is None
     assert view._recorder.script is None  # so the next one is a full look
     for _ in range(6):
-        view._throttle._next = view._recorder.rest_until = 0.0
+        view._throttle._next = view._recorder.rest.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert view._recorder.snapshot.graph.structure != before
@@ -148,7 +148,7 @@ with view:
     deadline = time.monotonic() + 60
     while len(glances) < 5 and time.monotonic() < deadline:
         view._looks._full_due = time.perf_counter() + 1000 * bool(view._stage.page.pictures)
-        view._throttle._next = view._recorder.rest_until = 0.0
+        view._throttle._next = view._recorder.rest.until = 0.0
         optimizer.zero_grad()
         x = start
         for name in names:

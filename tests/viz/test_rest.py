@@ -1,0 +1,72 @@
+"""Between two looks the steps of a loop are only counted (see `viz/rest.py`)."""
+
+import edutorch as torch
+from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
+from edutorch.modes import current, switch
+from edutorch.viz import live
+from edutorch.viz.names import Names
+from edutorch.viz.recorder import Recorder
+from edutorch.viz.rest import Rest
+
+FAR = float("inf")
+
+
+def resting() -> tuple[Rest, list[type]]:
+    rest = Rest(Recorder(Names([])))
+    heard: list[type] = []
+    rest.awake = lambda kind, subject, accumulated: heard.append(kind)
+    return rest, heard
+
+
+def test_each_step_is_counted_with_its_loss_and_nobody_is_woken():
+    rest, heard = resting()
+    rest.until = FAR
+    with hearing_milestones(rest.milestone):
+        for loss in (3.0, 2.0, 1.0):
+            milestone(BackwardEnded, (torch.tensor(loss),), True)
+            milestone(Stepped, None)
+    assert (rest.losses, len(rest.ends), rest.recorder.step, heard) == ([3.0, 2.0, 1.0], 3, 3, [])
+    rest.told()
+    assert (rest.losses, rest.ends) == ([], [])
+
+
+def test_what_is_no_real_scalar_is_looked_at_more_closely():
+    rest, heard = resting()
+    rest.until = FAR
+    for root in (torch.ones(2), torch.tensor(1j)):
+        rest.milestone(BackwardEnded, (root,))
+    assert heard == [BackwardEnded, BackwardEnded]
+
+
+def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
+    rest, heard = resting()
+    followed: list[int] = []
+    rest.until, rest.let_pass = 1e-9, 2
+    rest.on_due, rest.follow = lambda: True, lambda: followed.append(rest.recorder.step)
+    for _ in range(3):
+        rest.milestone(Stepped, None)
+    assert (rest.recorder.step, rest.let_pass, followed, heard) == (3, 0, [2], [])
+    rest.on_due = lambda: False
+    rest.milestone(Stepped, None)
+    assert (rest.recorder.step, heard) == (3, [Stepped])
+
+
+def test_a_step_is_counted_once_when_a_mode_of_the_users_brings_the_listener_back():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with live() as view:
+        for _ in range(4):
+            (w * w).sum().backward()
+            optimizer.step()
+            view._recorder.sampling = False
+            view._hearing._leave()
+            view._recorder.rest.until = FAR
+        before = view.step
+        (w * w).sum().backward()
+        modes = current()
+        switch(modes, listeners=(*modes.listeners, view._hearing.event))
+        optimizer.step()
+        assert view.step == before + 1
+        (w * w).sum().backward()
+        optimizer.step()
+        assert view.step == before + 2
