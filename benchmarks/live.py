@@ -23,7 +23,7 @@ from . import report
 
 SIZES = (100, 500, 2000)
 UNARY = ("tanh", "sin", "sigmoid", "cos", "square")
-ROUNDS, TURNS = 90, 3
+ROUNDS, TURNS = 45, 3
 """So many turns, which take so many times the seconds of a run: short, for machines change pace."""
 
 ON_SCREEN = 24
@@ -190,11 +190,8 @@ def in_turns(
         chance.shuffle(names)  # each turn finds the caches as the one before has left them
         for name in names:
             view = views[name]
-            if view is not None:  # what it waits for does not come nearer while others run
-                away = time.perf_counter() - left[name]
-                view._throttle._next += away
-                view._looks._full_due += away
-                view._looks._whole_due += away
+            if view is not None:
+                postpone(view, time.perf_counter() - left[name])
             with view._hearing if view is not None else nullcontext():
                 count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
             left[name] = time.perf_counter()
@@ -203,6 +200,19 @@ def in_turns(
             lasted[name] += took
     gc.unfreeze()
     return {name: spent[name] / steps[name] for name in views}, lasted
+
+
+def postpone(view: Any, seconds: float) -> None:
+    """Take it that so much time has not passed for a view: what it waits for came no nearer."""
+    view._throttle._next += seconds
+    view._looks._full_due += seconds
+    view._looks._whole_due += seconds
+    view._looks.gauges._due += seconds
+    view._parts_due += seconds
+    view._curves_due += seconds
+    view._meter._began += seconds
+    ends = view._recorder.rest.ends
+    ends[:] = [end + seconds for end in ends]
 
 
 def large(nodes: int = 10_000) -> str:

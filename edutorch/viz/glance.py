@@ -102,6 +102,11 @@ class Glance:
         self._texts: dict[int, str] = {}
         self._broken = False  # a number is not finite
 
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        """What it takes: everything or a part, and gauges or none. Alike ones cost the same."""
+        return self.watched.whole, self.gauges is not None
+
     def unknown(self) -> None:
         """Give up: something was recorded that this cannot follow."""
         self.wrong = True

@@ -20,8 +20,9 @@ from .lookback import LookBack
 from .looks import Looks
 from .mailbox import in_notebook, mailbox_of
 from .messages import Curve, State, patch_of
+from .meter import Meter
 from .names import Names
-from .pace import UNSEEN_SHARE, Gate, Meter, Throttle, checked_pace
+from .pace import UNSEEN_SHARE, Gate, Throttle, checked_pace
 from .recorder import Recorder
 from .render import engines, warm_up
 from .stage import Stage
@@ -113,11 +114,6 @@ class View(LookBack):
         self._display: Any = None
 
     # What a user calls ------------------------------------------------------------------
-
-    @property
-    def loss(self) -> float | None:
-        """The value of the scalar on which `backward` last ran."""
-        return self._recorder.loss
 
     @property
     def steps_per_second(self) -> float | None:
@@ -252,12 +248,14 @@ class View(LookBack):
     def _step_ended(self, recorder: Recorder) -> None:
         """Note the loss, send what is due, wait if paused, and choose the next sample."""
         self._rested(self.step - 1)
-        self._cost = self._meter.end(recorder.sampled, recorder.cost, recorder.glance is not None)
+        glanced = recorder.glance and recorder.glance.kind
+        self._cost = self._meter.end(recorder.sampled, recorder.cost, glanced)
         self._charged = self._looks.took(self._cost)
         if recorder.loss is not None and "loss" not in self._logged:
             self._curve("loss").add(self.step, recorder.loss)
         if self._looks.seen:
             self._throttle.looked(self._cost)
+        if recorder.sampled or self._looks.measured:
             for name, value in (pair for part in self.parts for pair in part.scalars().items()):
                 self._curve(name).add(self.step, value)
         if self._stage.page is None:
@@ -276,9 +274,8 @@ class View(LookBack):
             self._choose()
         self._meter.begin()
         held = self._awaits or self._gate.held or self.history.every is not None
-        due, fetches = self._throttle.next, self._gate.fetch is not None
-        rest = recorder.rest
-        rest.until = 0.0 if held else self._looks.rest(due, fetches)
+        rest, due = recorder.rest, self._throttle.next
+        rest.until = 0.0 if held else self._looks.rest(due, self._gate.fetch is not None)
         rest.let_pass = self._throttle.let_pass() if 0 < rest.until == due else 0
 
     def _due(self) -> bool:
@@ -318,7 +315,7 @@ class View(LookBack):
         # A new picture waits for nothing.
         pending = self._stage.asked and self._stage.layouts.ready
         if pending or (self._looks.seen and self._throttle.due()):
-            self._send()
+            self._send(since=self._meter.ended)
         elif recorder.glance is not None and not self._looks.seen:
             self._throttle.spent(self._cost)  # in vain
 
@@ -360,25 +357,28 @@ class View(LookBack):
         if self._stage.asked:
             self._send()
 
-    def _send(self, patience: float | None = PATIENCE, again: bool = False) -> None:
+    def _send(
+        self, patience: float | None = PATIENCE, again: bool = False, since: float | None = None
+    ) -> None:
         """Send the last sampled step, with a new picture if the graph changed.
 
         Args:
             again: it is over, and something else of it is looked at: show the last step of
                 which all numbers are known.
+            since: when the work for this message began; None: now.
         """
         if self._stage.page is None:
             return
-        start = time.perf_counter()
+        now = time.perf_counter()
         step = self._looked if self._state == "running" else self.step
         all_of_it = self._state != "running" or self._stage.asked
         parts = ()
-        if all_of_it or self._looks.measured or start > self._parts_due:
-            self._parts_due, parts = start + PARTS_EVERY, self.parts
+        if all_of_it or self._looks.measured or now > self._parts_due:
+            self._parts_due, parts = now + PARTS_EVERY, self.parts
         patch = patch_of(step, self._state, self._curves, parts, self._gate.steps_per_second)
         curves = None
-        if all_of_it or start > self._curves_due:
-            self._curves_due = start + CURVES_EVERY
+        if all_of_it or now > self._curves_due:
+            self._curves_due = now + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
         quick = None if all_of_it else self._looks.message()
         if quick is not None and self.history.looking is None:
@@ -388,9 +388,9 @@ class View(LookBack):
             if again:
                 snapshot, patch["step"] = self._looks.latest_whole()
             waited = self._stage.show(self._seen(snapshot), patch, curves, patience)
-        cost = self._cost + time.perf_counter() - start - waited
-        self.spent += cost
-        self._throttle.spent(cost - self._cost + self._charged)
+        cost = self._meter.sent() + time.perf_counter() - (since or now) - waited
+        self.spent += self._cost + cost
+        self._throttle.spent(self._charged + cost)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         shown: Any = self._stage.page or self.drawing()

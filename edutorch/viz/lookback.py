@@ -81,6 +81,11 @@ class LookBack:
         """How many steps have ended."""
         return self._recorder.step
 
+    @property
+    def loss(self) -> float | None:
+        """The value of the scalar on which `backward` last ran."""
+        return self._recorder.loss
+
     def drawing(self) -> Drawing:
         """Return the picture of the last recorded step."""
         raise NotImplementedError

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import statistics
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import EdutorchError
@@ -17,8 +14,10 @@ from ..errors import EdutorchError
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
 
-SHARE = 0.0485
-"""Watching may take this part of the time; full looks at a settled loop come on top: 5 % in all."""
+SHARE = 0.039
+"""Looks and messages may take this part of the time. Steps that are only counted take about half a
+percent more (see `rest.py`), full looks at a settled loop and what is in no clock the rest: 5 % in
+all, as it is measured from outside."""
 
 EARLY = 1.0
 """For so many seconds every step is sampled, so that a short loop loses nothing…"""
@@ -150,57 +149,6 @@ class Throttle:
         late = max(0.0, now - self._next) if self._messages > 1 else 0.0
         self._next = now + wait - min(late, wait - SHORTEST / 2) + self._owed
         self._owed = 0.0
-
-
-class Meter:
-    """Finds what looking at a step really costs: how much longer it takes than the others.
-
-    The recorder's own clock misses what makes an op that is listened to slower than others. But
-    steps also differ by themselves: so the answer lies between once and `MOST` times that clock.
-    """
-
-    KEPT = 15
-    MOST = 4.0
-    SURE, MOST_YET = 3, 0.02
-    """Of fewer glances none is taken for so many seconds: something else may have come between."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._plain: deque[float] = deque(maxlen=self.KEPT)
-        self._glances: deque[float] = deque(maxlen=self.KEPT)
-        self._began = clock()
-
-    def begin(self) -> None:
-        """Note that a step begins now."""
-        self._began = self._clock()
-
-    def rested(self, ends: Sequence[float]) -> None:
-        """Note when steps ended of which nothing else was to be known."""
-        latest = (self._began, *ends)[-self.KEPT - 1 :]
-        self._plain.extend(after - before for before, after in pairwise(latest))
-        self._began = ends[-1]
-
-    def end(self, sampled: bool, own: float, glanced: bool = False) -> float:
-        """Note that it has ended, and return what looking at it cost.
-
-        Args:
-            sampled: whether it was looked at.
-            own: seconds by the recorder's own clock.
-            glanced: whether it was glanced at, of which that clock sees only the end.
-        """
-        took = self._clock() - self._began
-        if glanced and self._plain:
-            self._glances.append(took - statistics.median(self._plain))
-            known = len(self._glances) >= self.SURE
-            return max(
-                own, min(statistics.median(self._glances), math.inf if known else self.MOST_YET)
-            )
-        if not sampled and not glanced:
-            self._plain.append(took)
-            return 0.0
-        if not self._plain:
-            return 2 * own
-        return min(max(own, took - statistics.median(self._plain)), self.MOST * own)
 
 
 class Gate:

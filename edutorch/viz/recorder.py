@@ -49,10 +49,8 @@ class Recorder:
     With `sampling` off, only the loss of a step is noted. No tensor and no array is kept alive.
 
     Attributes:
-        step: how many steps have ended.
         snapshot: the graph and numbers of the last step that was sampled.
         sampled: whether the last step was.
-        loss: the value of the scalar on which backward last ran, None if unknown.
         cost: seconds spent on the last sampled step.
         detailed: count for histograms too.
         parts: what else hears the events (see `part.py`).
@@ -79,11 +77,10 @@ class Recorder:
         self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
         self.watch: Watch | None = None
         self.on_step, self.on_graph = on_step, on_graph
-        self.rest = Rest(self)
-        self.step = self._known_parts = 0
+        self.rest = Rest()
+        self._noted = self._known_parts = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
-        self.loss: float | None = None
         self.script: Script | None = None
         self.glance: Glance | None = None
         self.glimpse: Glimpse | None = None
@@ -138,6 +135,16 @@ class Recorder:
         if handler is not None:
             handler(event)
         self._spent += perf_counter() - start - (self.aside - aside)
+
+    @property
+    def step(self) -> int:
+        """How many steps have ended."""
+        return self._noted + self.rest.counted
+
+    @property
+    def loss(self) -> float | None:
+        """The value of the scalar on which backward last ran, None if unknown."""
+        return self.rest.loss
 
     @property
     def has_optimizer(self) -> bool:
@@ -306,11 +313,11 @@ class Recorder:
     def _note_loss(self, loss: Tensor) -> None:
         one = loss._array.size == 1 and not hasattr(loss._array, "all_examples")
         if one and (self.sampling or not loss.is_cuda):  # to ask a GPU is to wait for it
-            self.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
+            self.rest.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
 
     def _stepped(self, event: Stepped) -> None:
-        if not self._optimizer_seen and self.step:
-            self.step = 0  # what we took for steps were parts of the first one
+        if not self._optimizer_seen and self._noted:
+            self._noted = 0  # what we took for steps were parts of the first one
         self._optimizer_seen = True
         if self.glance is not None and self.glance.gauges is not None:
             self.glance.gauges.stepped(event.optimizer)
@@ -332,7 +339,7 @@ class Recorder:
             if self.glimpse is None:
                 self.script = None  # the loop does something else now
                 self.eager |= self.glance.written
-        self.step += 1
+        self._noted += 1
         for part in self.parts:
             if self.rest.losses:
                 part.rested(self.rest.losses)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy import ndarray
 
 from ..events import BackwardEnded
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
 
 
 class Rest:
@@ -30,15 +27,26 @@ class Rest:
         awake: takes, with the same arguments, each milestone that is not dealt with here.
         ends: when each of the steps ended that were only counted, since the last that was not.
         losses: theirs. Before the first backward, there is none.
+        loss: the value of the scalar on which backward last ran, None if unknown.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+    __slots__ = (
+        "_before", "awake", "ends", "follow", "let_pass", "loss", "losses", "on_due", "until",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
         self.until, self.let_pass = 0.0, 0
         self.on_due: Callable[[], bool] = lambda: False
         self.follow: Callable[[], None] = lambda: None
         self.awake: Callable[[type, Any, bool], None] = lambda kind, subject, accumulated: None
         self.ends, self.losses = list[float](), list[float]()
+        self.loss: float | None = None
+        self._before = 0  # steps that are in `ends` no more
+
+    @property
+    def counted(self) -> int:
+        """How many steps were ever only counted."""
+        return self._before + len(self.ends)
 
     def milestone(self, kind: type, subject: Any, accumulated: bool = True) -> None:
         """Take one. What is written here at length would otherwise be calls: they take time."""
@@ -46,17 +54,15 @@ class Rest:
             if kind is BackwardEnded:
                 array = subject[0]._array
                 if array.__class__ is ndarray and array.size == 1:  # to ask a GPU is to wait for it
-                    loss = self.recorder.loss = array.item()
+                    loss = self.loss = array.item()
                     if loss.__class__ is float:
                         return
             else:
                 now = perf_counter()
                 if now < self.until or self._passes():
-                    recorder = self.recorder
-                    recorder.step += 1
                     self.ends.append(now)
-                    if recorder.loss is not None:
-                        self.losses.append(recorder.loss)
+                    if self.loss is not None:
+                        self.losses.append(self.loss)
                     return
         self.awake(kind, subject, accumulated)
 
@@ -72,4 +78,4 @@ class Rest:
 
     def told(self) -> None:
         """Forget the steps that were counted: all who wanted to know have been told of them."""
-        self.ends, self.losses = [], []
+        self._before, self.ends, self.losses = self.counted, [], []

@@ -9,7 +9,7 @@ from itertools import cycle, pairwise
 import pytest
 
 from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Meter, Throttle
+from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Throttle
 
 
 class Clock:
@@ -260,51 +260,3 @@ def test_looks_far_apart_meet_every_one_of_those_who_take_turns():
             looked.add(step % 6)  # six networks; a look is due after each 12 steps
             throttle.spent(0.03)
     assert len(looked) > 2
-
-
-def test_what_a_look_costs_is_how_much_longer_its_step_takes():
-    clock = Clock()
-    meter = Meter(clock)
-
-    def step(seconds, sampled, own=0.0):
-        meter.begin()
-        clock.now += seconds
-        return meter.end(sampled, own)
-
-    assert step(0.5, True, own=0.1) == 0.2  # nothing to compare with yet
-    for _ in range(5):
-        assert step(0.5, False) == 0
-    assert step(0.8, True, own=0.1) == pytest.approx(0.3)
-    assert step(0.5, True, own=0.1) == 0.1  # never less than its own clock says
-    assert step(60, True, own=0.1) == pytest.approx(0.4)  # a step may be long for other reasons
-
-
-def test_steps_of_which_nothing_else_is_known_are_compared_with_as_well():
-    clock = Clock()
-    meter = Meter(clock)
-    meter.begin()
-    for count in (3, 40):
-        ends = [clock.now + 0.1 * step for step in range(1, count + 1)]
-        meter.rested(ends)
-        clock.now = ends[-1]
-        assert list(meter._plain) == pytest.approx([0.1] * min(count, Meter.KEPT))
-    clock.now += 0.15
-    assert meter.end(False, 0.01, glanced=True) == pytest.approx(0.02)  # one alone is not sure
-    assert meter.end(True, 0.02) == pytest.approx(0.05)
-
-
-def test_one_glance_into_which_something_came_does_not_stop_the_picture():
-    now = [0.0]
-    meter = Meter(lambda: now[0])
-
-    def step(seconds, glanced):
-        meter.begin()
-        now[0] += seconds
-        return meter.end(False, 1e-4, glanced)
-
-    for _ in range(5):
-        step(0.01, False)
-    assert step(0.9, True) <= Meter.MOST_YET  # the first one, while a module was imported
-    for _ in range(5):
-        cost = step(0.012, True)
-    assert cost == pytest.approx(0.002)

@@ -4,15 +4,13 @@ import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
 from edutorch.modes import current
 from edutorch.viz import live
-from edutorch.viz.names import Names
-from edutorch.viz.recorder import Recorder
 from edutorch.viz.rest import Rest
 
 FAR = float("inf")
 
 
 def resting() -> tuple[Rest, list[type]]:
-    rest = Rest(Recorder(Names([])))
+    rest = Rest()
     heard: list[type] = []
     rest.awake = lambda kind, subject, accumulated: heard.append(kind)
     return rest, heard
@@ -25,9 +23,9 @@ def test_each_step_is_counted_with_its_loss_and_nobody_is_woken():
         for loss in (3.0, 2.0, 1.0):
             milestone(BackwardEnded, (torch.tensor(loss),), True)
             milestone(Stepped, None)
-    assert (rest.losses, len(rest.ends), rest.recorder.step, heard) == ([3.0, 2.0, 1.0], 3, 3, [])
+    assert (rest.losses, len(rest.ends), rest.counted, heard) == ([3.0, 2.0, 1.0], 3, 3, [])
     rest.told()
-    assert (rest.losses, rest.ends) == ([], [])
+    assert (rest.losses, rest.ends, rest.counted) == ([], [], 3)
 
 
 def test_what_is_no_real_scalar_is_looked_at_more_closely():
@@ -42,13 +40,13 @@ def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
     rest, heard = resting()
     followed: list[int] = []
     rest.until, rest.let_pass = 1e-9, 2
-    rest.on_due, rest.follow = lambda: True, lambda: followed.append(rest.recorder.step)
+    rest.on_due, rest.follow = lambda: True, lambda: followed.append(rest.counted)
     for _ in range(3):
         rest.milestone(Stepped, None)
-    assert (rest.recorder.step, rest.let_pass, followed, heard) == (3, 0, [2], [])
+    assert (rest.counted, rest.let_pass, followed, heard) == (3, 0, [2], [])
     rest.on_due = lambda: False
     rest.milestone(Stepped, None)
-    assert (rest.recorder.step, heard) == (3, [Stepped])
+    assert (rest.counted, heard) == (3, [Stepped])
 
 
 def test_the_step_after_which_it_begins_is_counted_once():
