@@ -47,7 +47,7 @@ MOST_ROWS = 24
 EVERY = 0.5
 """Seconds after which the page is told again, while a loop runs."""
 
-SHARE = 0.002
+SHARE = 0.001
 """…or later, so that it takes no larger part of the time."""
 
 OFF = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}

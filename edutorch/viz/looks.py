@@ -30,7 +30,7 @@ FULL_SHARE = 0.0015
 FULL_AT_LEAST = 1.0
 """Seconds between two full looks then."""
 
-WHOLE_SHARE, WHOLE_AT_LEAST = 0.004, 0.5
+WHOLE_SHARE, WHOLE_AT_LEAST = 0.0025, 0.5
 """The same of glances at everything, where a page has said what is on screen."""
 
 
