@@ -41,8 +41,8 @@ class Meter:
         self._plain: deque[float] = deque(maxlen=self.KEPT)
         self._glances = defaultdict[Hashable, deque[float]](partial(deque, maxlen=self.KEPT))
         self._afterwards: deque[float] = deque(maxlen=self.KEPT)
-        self._after = 0.0
-        self._sent = False  # whether there was one when the step began
+        self._after = 0.0  # seconds
+        self._sent = False  # whether a message went out since the last steps that were only counted
         self._began = self.ended = clock()
 
     def begin(self) -> None:
