@@ -153,6 +153,14 @@ def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
     return sorted(boxes, key=lambda box: min(box.inside, default=box.node))
 
 
+def visible_ids(graph: Graph, choice: Choice) -> dict[int, str]:
+    """Return for each node, by its number, the id of the box that it is in."""
+    root = grouped(graph)
+    boxes = seen_boxes(root, open_groups(root, choice))
+    return {number: f"n{at}" for at, box in enumerate(boxes)
+            for number in box.inside or (box.node,)}  # fmt: skip
+
+
 def nodes_in(group: Group) -> Iterable[int]:
     """Yield the numbers of all nodes in a group."""
     waiting: list[int | Group] = [group]

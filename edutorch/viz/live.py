@@ -32,7 +32,7 @@ from .trouble import Trouble
 if TYPE_CHECKING:
     from ..nn import Module
 
-CURVES_EVERY, PARTS_EVERY = 1.0, 0.2
+CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
 """Seconds after which whole curves are sent again (between, each grows by its latest point), and
 what the parts beside the graph have to say."""
 

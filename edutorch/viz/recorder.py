@@ -299,10 +299,10 @@ class Recorder:
 
     def _backward_ended(self, event: BackwardEnded) -> None:
         roots = [root for root in event.roots if root._node is not None]
-        orders = (root._node._order for root in roots if root._node is not LEAF)
-        begun = max(orders, default=0) > self._youngest  # by ops that ran after the last backward
-        if event.accumulated and begun and self._accumulated and not self._optimizer_seen:
-            self.finish_step()
+        if event.accumulated and self._accumulated and not self._optimizer_seen:
+            orders = (root._node._order for root in roots if root._node not in (None, LEAF))
+            if max(orders, default=0) > self._youngest:  # by ops that ran after the last backward
+                self.finish_step()
         self._accumulated |= event.accumulated
         self._youngest = clock()
         if len(roots) == 1:
@@ -311,9 +311,13 @@ class Recorder:
             self.glance.backward_ended(event)
 
     def _note_loss(self, loss: Tensor) -> None:
-        one = loss._array.size == 1 and not hasattr(loss._array, "all_examples")
-        if one and (self.sampling or not loss.is_cuda):  # to ask a GPU is to wait for it
-            self.rest.loss = float(abs(loss.item()) if loss.is_complex() else loss.item())
+        array = loss._array
+        slow = array.__class__ is not ndarray and (
+            hasattr(array, "all_examples") or (loss.is_cuda and not self.sampling)
+        )  # to ask a GPU is to wait for it
+        if array.size == 1 and not slow:
+            value = array.item()
+            self.rest.loss = float(abs(value) if value.__class__ is complex else value)
 
     def _stepped(self, event: Stepped) -> None:
         if not self._optimizer_seen and self._noted:

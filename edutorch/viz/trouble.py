@@ -22,13 +22,12 @@ from ..ops import ones_like
 from ..random import fork_rng
 from ..utils._pytree import tree_leaves
 from .draw import GivenNames, differentiable, wants_gradient
-from .fold import Choice, open_groups, seen_boxes
-from .graph import Graph, Snapshot
+from .fold import Choice, visible_ids
+from .graph import Snapshot
 from .names import Names, models_among, variables
 from .part import Part
 from .recorder import Recorder
 from .trace import line_of, trace
-from .tree import grouped
 from .trouble_causes import bad_count
 from .trouble_chain import Chain
 from .trouble_failure import Failing, Failure, Last, failure_of, from_traceback, last_error
@@ -51,7 +50,7 @@ class NotCheckableError(EdutorchError, TypeError):
 
 
 class Trouble(Part):
-    """The part of the live view that says what is wrong. `found` holds all findings by subject."""
+    """The part of the live view that says what is wrong."""
 
     name = "trouble"
 
@@ -59,14 +58,16 @@ class Trouble(Part):
         self.names, self.recorder, self.stage = names, recorder, stage
         self.births, self.chain = Births(names), Chain(names)
         self.habits, self.growth, self.failing = Habits(names), Growth(names), Failing(names)
-        self.found: dict[str, Finding] = {}
+        self._found: dict[str, Finding] = {}
+        self._unheard: list[float] = []  # losses of steps that were not looked at
+        self._heard = False  # anything, of the step that runs
         self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
-        looking = (self.failing, self.births, self.chain, self.habits, self.growth)
+        self._looking = (self.failing, self.births, self.chain, self.habits)
         # By the kind of event, and of work that begins or ends.
         self._takers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
-        for each in looking:
+        for each in (*self._looking, self.growth):
             for kind in each.hears:
                 for work in each.works if kind in (WorkStarted, WorkEnded) else ("",):
                     self._takers.setdefault((kind, work), []).append(each.take)
@@ -83,6 +84,7 @@ class Trouble(Part):
 
     def _hear(self, event: Any) -> None:
         """Hand an event to all who look. None of them may break the loop that it looks at."""
+        self._heard = True
         try:
             for take in self._takers.get((event.__class__, getattr(event, "kind", "")), ()):
                 take(event)
@@ -95,49 +97,59 @@ class Trouble(Part):
 
     def step_ended(self, recorder: Recorder) -> None:
         """Gather what is wrong with a step."""
-        loss = recorder.loss
-        found = self.habits.step_ended(loss, recorder.sampled)
-        found += self.growth.step_ended(recorder.sampled)
         if recorder.sampled:
-            self._loss_reached(recorder)
+            self._hear_losses()
+            found = self.habits.step_ended(recorder.loss) + self.growth.step_ended(True)
+            if recorder._scalar is not None and (loss := recorder._scalar[1]()) is not None:
+                self.births.reached(loss)
             found += self.births.found_in_order()
             found += self.chain.findings(self.habits.optimized())
-        elif loss is not None and loss - loss != 0 and not self._knows_numbers():
-            found.append(finding("nan-loss", loss=loss, subject="nan-loss"))
-        for each in found:
-            self.add(each, recorder)
+            for each in found:
+                self.add(each, recorder)
+        else:
+            self.growth.step_ended(False)
+            self.rested([] if recorder.loss is None else [recorder.loss])
+        if self._heard or recorder.sampled:
+            self._heard = False
+            for each in self._looking:
+                each.forget()
         late, self._late = self._late, None
-        for each in (self.failing, self.births, self.chain, self.habits):
-            each.forget()
         if late is not None:
             self._hear(late)
 
     def rested(self, losses: list[float]) -> None:
-        """Hear of the losses of steps that were not looked at."""
-        found = self.habits.rested(losses)
-        bad = None
+        """Hear of the losses of steps that were not looked at: at leisure, unless one is NaN."""
+        self._unheard += losses
         if not math.isfinite(sum(losses)):  # which is the quicker question
             bad = next((loss for loss in losses if not math.isfinite(loss)), None)
-        if bad is not None and not self._knows_numbers():
-            found.append(finding("nan-loss", loss=bad, subject="nan-loss"))
+            self._hear_losses(before=bad)
+            if bad is not None and not self._knows_numbers():
+                self.add(finding("nan-loss", loss=bad, subject="nan-loss"), self.recorder)
+
+    def _hear_losses(self, before: float | None = None) -> None:
+        losses, self._unheard = self._unheard, []
+        at = len(losses) if before is None else losses.index(before)
+        found = self.habits.rested(losses[:at]) + self.habits.rested(losses[at:])
         for each in found:
             self.add(each, self.recorder)
 
-    def _loss_reached(self, recorder: Recorder) -> None:
-        loss = recorder._scalar[1]() if recorder._scalar is not None else None
-        if loss is not None:
-            self.births.reached(loss)
+    @property
+    def found(self) -> dict[str, Finding]:
+        """All findings, by subject."""
+        if self._unheard:
+            self._hear_losses()
+        return self._found
 
     def _knows_numbers(self) -> bool:
-        return any(each.kind.startswith("nan") for each in self.found.values())
+        return any(each.kind.startswith("nan") for each in self._found.values())
 
     def add(self, found: Finding, recorder: Recorder | None = None) -> None:
         """Add a finding; one that is known already keeps the step at which it was found first."""
-        if found.subject in self.found:
+        if found.subject in self._found:
             return
         if found.kind.startswith("nan") and self._knows_numbers():
             return  # all that comes after the first NaN comes from it
-        self.found[found.subject] = found.at(recorder.step if recorder else 0)
+        self._found[found.subject] = found.at(recorder.step if recorder else 0)
         if recorder is not None and recorder.sampled and recorder.snapshot is not None:
             self._place(found, recorder)
 
@@ -176,13 +188,10 @@ class Trouble(Part):
         structure, number = self._numbers.get(found.subject, ("", -1))
         if self.stage is None or snapshot is None or snapshot.graph.structure != structure:
             return ""
-        return self._visible(snapshot.graph, self.stage.choice).get(number, "")
-
-    def _visible(self, graph: Graph, choice: Choice) -> dict[int, str]:
-        key = graph.structure, choice
+        key = structure, self.stage.choice
         if key not in self._shown:
-            self._shown = {key: visible_ids(graph, choice)}
-        return self._shown[key]
+            self._shown = {key: visible_ids(snapshot.graph, self.stage.choice)}
+        return self._shown[key].get(number, "")
 
     def text(self) -> str:
         """Return all findings as text, for the picture that stays."""
@@ -201,14 +210,6 @@ class Trouble(Part):
             if at >= 0:
                 self._numbers["error"] = snapshot.graph.structure, at
         return snapshot
-
-
-def visible_ids(graph: Graph, choice: Choice) -> dict[int, str]:
-    """Return for each node, by its number, the id of the box that it is in."""
-    root = grouped(graph)
-    boxes = seen_boxes(root, open_groups(root, choice))
-    return {number: f"n{at}" for at, box in enumerate(boxes)
-            for number in box.inside or (box.node,)}  # fmt: skip
 
 
 # Asked for ------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
-from operator import eq
 from typing import Any
 
 from .. import backends
@@ -127,11 +126,11 @@ class Habits:
 
     # Steps ------------------------------------------------------------------------------
 
-    def step_ended(self, loss: float | None, sampled: bool) -> list[Finding]:
-        """Look back at the end of a step; also one that was not looked at in detail."""
+    def step_ended(self, loss: float | None) -> list[Finding]:
+        """Look back at the end of a step that was looked at."""
         if loss is not None:
-            self._loss_came(loss, sampled)
-        if sampled and self._got:
+            self._losses_came([loss], True)
+        if self._got:
             optimized = self.optimized()
             self._gradients_of_zero(loss)
             self._left_out(optimized)
@@ -140,33 +139,27 @@ class Habits:
 
     def rested(self, losses: list[float]) -> list[Finding]:
         """Look back at many steps that were not looked at."""
-        earlier = losses[:-1]
-        if any(map(eq, losses[1:], earlier)) or self._losses[-1:] == losses[:1]:
-            for loss in earlier:
-                self._compare(loss, False)
-        elif earlier:  # each differs from the one before, as losses mostly do
-            self._same = self._same_seen = 0
-            self._losses += earlier
+        now, self.now = self.now, {}  # what belongs to the step that runs stays with that
         if losses:
-            self._loss_came(losses[-1], False)
-        return list(self.now.values())
+            self._losses_came(losses, False)
+        found, self.now = list(self.now.values()), now
+        return found
 
-    def _compare(self, loss: float, sampled: bool) -> None:
-        known = self._losses
-        same = bool(known) and known[-1] == loss and loss != 0
-        self._same = self._same + 1 if same else 0
-        self._same_seen = self._same_seen + sampled if same else 0
-        known.append(loss)
-
-    def _loss_came(self, loss: float, sampled: bool) -> None:
-        self._compare(loss, sampled)
-        known = self._losses
-        del known[: -3 * GROWING]
+    def _losses_came(self, losses: list[float], sampled: bool) -> None:
+        known, last = self._losses, losses[-1]
+        alike = sum(1 for _ in itertools.takewhile(last.__eq__, reversed(losses)))
+        if last == 0:  # there is nothing left to learn
+            self._same = self._same_seen = 0
+        elif alike < len(losses) or known[-1:] != [last]:
+            self._same, self._same_seen = max(0, alike - 1), 0  # 0 alike: NaN
+        else:
+            self._same, self._same_seen = self._same + alike, self._same_seen + sampled
+        known += losses[-GROWING:]
+        del known[:-GROWING]
         if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
-            self._add("loss-constant", loss=f"{loss:.6g}", steps=self._same + 1, subject="constant")
-        tail = known[-GROWING:]
-        if len(tail) == GROWING and tail[-1] > GROWN * abs(tail[0]) and grows(tail):
-            self._add("exploding", first=f"{tail[0]:.3g}", last=f"{tail[-1]:.3g}",
+            self._add("loss-constant", loss=f"{last:.6g}", steps=self._same + 1, subject="constant")
+        if len(known) == GROWING and last > GROWN * abs(known[0]) and grows(known):
+            self._add("exploding", first=f"{known[0]:.3g}", last=f"{last:.3g}",
                       steps=GROWING - 1, rate=self._rate(), subject="exploding")  # fmt: skip
 
     def _rate(self) -> str:

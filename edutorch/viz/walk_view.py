@@ -8,13 +8,12 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..errors import missing_extra
-from .fold import Choice, open_groups, seen_boxes
+from .fold import Choice, visible_ids
 from .layouts import LIMIT
 from .messages import patch_of
 from .part import Part
 from .stage import Stage
 from .stations import told
-from .tree import grouped
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -127,13 +126,7 @@ class WalkView(Part):
 
     def seen(self) -> dict[int, str]:
         """Return the id of the box on the screen in which each node of the whole graph is."""
-        root = grouped(self.walk.whole.graph)
-        boxes = seen_boxes(root, open_groups(root, self.stage.choice))
-        return {
-            number: f"n{position}"
-            for position, box in enumerate(boxes)
-            for number in box.inside or (box.node,)
-        }
+        return visible_ids(self.walk.whole.graph, self.stage.choice)
 
     def patch(self) -> dict[str, Any]:
         """Return where the walk stands, and what each box and arrow has to do with it."""

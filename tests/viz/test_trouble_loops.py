@@ -1,5 +1,6 @@
 """Trouble in training loops: found after some steps, and not seen in loops that are good."""
 
+import math
 import random
 import re
 
@@ -11,6 +12,8 @@ from edutorch.events import OpApplied
 from edutorch.modes import current, switch
 from edutorch.nn import functional as F
 from edutorch.viz.names import Names
+from edutorch.viz.recorder import Recorder
+from edutorch.viz.trouble import Trouble
 from edutorch.viz.trouble_habits import Habits
 from edutorch.viz.trouble_leaks import OLD_GRAPHS
 from tests.viz.golden import FOLDER
@@ -167,9 +170,25 @@ def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
         losses += losses[-1:] * chance.randrange(0, 30)  # now and then one that stays
         one.rested(losses)
         for loss in losses:
-            other.step_ended(loss, False)
+            other.rested([loss])
         assert (one._same, one._same_seen) == (other._same, other._same_seen)
         assert one._losses[-6:] == other._losses[-6:]
+
+
+def test_losses_that_explode_to_nan_unseen_are_both_said():
+    trouble = Trouble(Names((), None), Recorder(Names((), None)))
+    trouble.rested([4.0**n for n in range(6)])
+    assert trouble._found == {}  # it can wait until somebody asks
+    trouble.rested([5e3, math.nan, math.nan, 1.0])
+    assert list(trouble._found) == ["exploding", "nan-loss"]
+    trouble.rested([1e308, 1e308])  # their sum is not finite, but they are
+    assert list(trouble.found) == ["exploding", "nan-loss"]
+
+
+def test_losses_are_heard_when_somebody_asks_what_was_found():
+    trouble = Trouble(Names((), None), Recorder(Names((), None)))
+    trouble.rested([4.0**n for n in range(6)])
+    assert list(trouble.found) == ["exploding"]
 
 
 def test_a_list_of_losses_is_noticed_and_named():
