@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import itertools
+import multiprocessing
 import os
 import random
+import signal
 import sys
 import time
 import warnings
@@ -23,6 +25,7 @@ from edutorch.utils.data import (
     TensorDataset,
     get_worker_info,
 )
+from edutorch.utils.data.parcel import HAS_MEMORY_FILES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")
 
@@ -304,6 +307,30 @@ def test_a_part_of_a_large_tensor_travels_alone():
         arrived = Parcel(body, buffers).unpack()["part"]
         assert arrived.tolist() == part.tolist()
         assert arrived.requires_grad == part.requires_grad
+
+
+@pytest.mark.skipif(not HAS_MEMORY_FILES, reason="there is no such memory on this system")
+@pytest.mark.parametrize("moment", ["recv_fds", "mmap"])
+def test_ctrl_c_while_a_batch_arrives_leaves_no_file_open(moment, monkeypatch):
+    from edutorch.utils.data import parcel
+
+    here, there = multiprocessing.Pipe()
+    parcel.send(there, "head", *parcel.pack(edutorch.ones(300, 300)))
+    holder = parcel.socket if moment == "recv_fds" else parcel.mmap
+    usual, files = getattr(holder, moment), set(os.listdir("/proc/self/fd"))
+
+    def interrupted(*args, **kwargs):
+        found = usual(*args, **kwargs)
+        signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(holder, moment, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parcel.receive(here)
+    monkeypatch.undo()
+    assert set(os.listdir("/proc/self/fd")) <= files
+    there.send("and the pipe is still there")
+    assert here.recv() == "and the pipe is still there"
 
 
 def test_more_batches_at_once_than_files_may_be_open():

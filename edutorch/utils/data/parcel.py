@@ -25,6 +25,7 @@ import numpy as np
 from ...backends.shared import plain
 from ...core.pickling import rebuild, rebuild_part
 from ...core.tensor import Tensor
+from ..interrupts import uninterrupted
 
 OUTSIDE = 4096
 """Arrays of more bytes stay outside of the pickle."""
@@ -182,20 +183,22 @@ def receive(pipe: Any) -> tuple[Any, Parcel, str]:
 
 def mapped(pipe: Any, sizes: list[int]) -> list[memoryview]:
     """Take a file descriptor out of the pipe and return the arrays that lie in its memory."""
-    with as_socket(pipe) as connection:
-        _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
-    if not files:
-        raise EOFError
-    places, total = laid_out(sizes)
-    try:
-        if len(_mapped) < MAPPED_AT_ONCE:
-            memory: Any = mmap.mmap(files[0], total, access=mmap.ACCESS_COPY)
-            _mapped.add(memory)
-        else:
-            memory = bytearray(total)
-            filled(memory, files[0])
-    finally:
-        os.close(files[0])
+    pipe.poll(None)  # to wait can be interrupted; between taking it and closing it nothing can
+    with uninterrupted():
+        with as_socket(pipe) as connection:
+            _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not files:
+            raise EOFError
+        places, total = laid_out(sizes)
+        try:
+            if len(_mapped) < MAPPED_AT_ONCE:
+                memory: Any = mmap.mmap(files[0], total, access=mmap.ACCESS_COPY)
+                _mapped.add(memory)
+            else:
+                memory = bytearray(total)
+                filled(memory, files[0])
+        finally:
+            os.close(files[0])
     view = memoryview(memory)
     return [view[place : place + size] for place, size in zip(places, sizes, strict=True)]
 
