@@ -312,10 +312,11 @@ class Recorder:
 
     def _note_loss(self, loss: Tensor) -> None:
         array = loss._array
-        slow = array.__class__ is not ndarray and (
+        # All examples of a vmap have no one loss, and to ask a GPU is to wait for it.
+        unasked = array.__class__ is not ndarray and (
             hasattr(array, "all_examples") or (loss.is_cuda and not self.sampling)
-        )  # to ask a GPU is to wait for it
-        if array.size == 1 and not slow:
+        )
+        if array.size == 1 and not unasked:
             value = array.item()
             self.rest.loss = float(abs(value) if value.__class__ is complex else value)
 
