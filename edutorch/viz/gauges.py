@@ -8,7 +8,6 @@ lie where the curve is flat; the learning rate. What it means is said in words.
 from __future__ import annotations
 
 import math
-import statistics
 import time
 import weakref
 from collections import deque
@@ -22,6 +21,7 @@ from .. import backends
 from ..core.tensor import Tensor
 from ..events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
 from .gauge_words import words_of
+from .meter import middle
 from .names import Names
 from .part import Part
 
@@ -44,7 +44,7 @@ MOST_NUMBERS = 1 << 18
 MOST_ROWS = 24
 """So many bars at most: with more parameters, those of one module share a bar."""
 
-EVERY = 0.5
+EVERY = 1.0
 """Seconds after which the page is told again, while a loop runs."""
 
 SHARE = 0.001
@@ -78,7 +78,7 @@ class Activation:
     def off(self) -> float:
         """The share of units that are dead, or of numbers where the curve is flat."""
         if self.quiet is None:
-            return statistics.median(self.shares) if self.shares else 0.0
+            return middle(self.shares) if self.shares else 0.0
         return float(np.mean(self.quiet >= min(QUIET_LOOKS, self.looks)))
 
 
@@ -275,9 +275,9 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
         Row(
             name,
             math.hypot(*(layer.norms[-1] for layer in group)),
-            math.hypot(*(statistics.median(layer.norms) for layer in group)),
+            math.hypot(*(middle(layer.norms) for layer in group)),
             max(layer.ratios[-1] for layer in group),
-            max(statistics.median(layer.ratios) for layer in group),
+            max(middle(layer.ratios) for layer in group),
         )
         for name, group in shown
     ]

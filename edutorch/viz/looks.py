@@ -24,7 +24,7 @@ REST, REST_TO_FETCH = 1.0, 0.02
 """Seconds after which a loop asks what to do next, at the end of a step; the same where nobody
 tells it of a click in the page, and it has to look for one."""
 
-FULL_SHARE = 0.0015
+FULL_SHARE = 0.001
 """The part of the time that full looks may take, where glances do."""
 
 FULL_AT_LEAST = 1.0

@@ -14,7 +14,7 @@ from ..errors import EdutorchError
 SHORTEST = 1 / 30
 """Seconds between two messages at least: a page cannot show more, a server drops them."""
 
-SHARE = 0.038
+SHARE = 0.0385
 """Looks and messages may take this part of the time. Steps that are only counted take about half a
 percent more (see `rest.py`), full looks at a settled loop and what is in no clock the rest: 5 % in
 all, as it is measured from outside."""
