@@ -3,7 +3,9 @@
 The definitions in `optim/` go through the memory once for each operation, and through Python once
 for each parameter. Here all operations are done to a number while it is at hand, in the same order
 and with the same roundings: nothing is contracted or reordered, so the result is the same to the
-last bit. A square root and a division for 16 numbers at a time cost what they cost for one.
+last bit. A square root and a division for 16 numbers at a time cost what they cost for one. What
+is written has a name too, and is not read back: where 16 numbers do not begin at a line of the
+cache, to read them again at once makes a step take twice as long.
 
 Every kernel gets the part of all numbers that it is to change, where the tensors end in this count,
 the addresses of (parameter, gradient, what is remembered …) for each tensor, and the settings.
@@ -76,14 +78,13 @@ def adam() -> Callable[..., None]:
             for i in range(count):
                 p = param[i] * decay
                 g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] += (g - m[i]) * one
-                v[i] = v[i] * beta2 + g * g * other
-                usual = v[i]
+                m[i] = average = m[i] + (g - m[i]) * one
+                v[i] = usual = v[i] * beta2 + g * g * other
                 if amsgrad != 0:
                     old = largest[i]
                     usual = old if old >= usual or old != old else usual
                     largest[i] = usual
-                param[i] = p - m[i] / (np.sqrt(usual) + eps) * rate
+                param[i] = p - average / (np.sqrt(usual) + eps) * rate
             start += count
             tensor += 1
 
@@ -102,8 +103,8 @@ def sgd() -> Callable[..., None]:
             for i in range(count):
                 g = grad[i] + pull * param[i] if pull != 0 else grad[i]
                 if momentum != 0:
-                    held[i] = held[i] * momentum + g * fresh
-                    g = g + momentum * held[i] if nesterov != 0 else held[i]
+                    held[i] = moving = held[i] * momentum + g * fresh
+                    g = g + momentum * moving if nesterov != 0 else moving
                 param[i] = param[i] - g * rate
             start += count
             tensor += 1
@@ -123,20 +124,18 @@ def rmsprop() -> Callable[..., None]:
             if momentum == 0 and centered == 0:  # by itself, or it is not 16 numbers at a time
                 for i in range(count):
                     g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                    v[i] = v[i] * alpha + other * g * g
-                    param[i] -= rate * (g / (np.sqrt(v[i]) + eps))
+                    v[i] = usual = v[i] * alpha + other * g * g
+                    param[i] -= rate * (g / (np.sqrt(usual) + eps))
             else:
                 for i in range(count):
                     g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                    v[i] = v[i] * alpha + other * g * g
-                    spread = v[i]
+                    v[i] = spread = v[i] * alpha + other * g * g
                     if centered != 0:
-                        average[i] += other * (g - average[i])
-                        spread = spread - average[i] * average[i]
+                        average[i] = middle = average[i] + other * (g - average[i])
+                        spread = spread - middle * middle
                     change = g / (np.sqrt(spread) + eps)
                     if momentum != 0:
-                        held[i] = held[i] * momentum + change
-                        change = held[i]
+                        held[i] = change = held[i] * momentum + change
                     param[i] -= rate * change
             start += count
             tensor += 1
@@ -155,8 +154,8 @@ def adagrad() -> Callable[..., None]:
             count, param, grad, total, _, _ = rows(tensor, start, stop, ends, table, settings)
             for i in range(count):
                 g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                total[i] += g * g
-                param[i] -= rate * g / (np.sqrt(total[i]) + eps)
+                total[i] = sum = total[i] + g * g
+                param[i] -= rate * g / (np.sqrt(sum) + eps)
             start += count
             tensor += 1
 
@@ -175,9 +174,10 @@ def nadam() -> Callable[..., None]:
             for i in range(count):
                 p = param[i] * decay
                 g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] += one * (g - m[i])
-                v[i] = v[i] * beta2 + other * g * g
-                param[i] = p - rate * (now * g + ahead * m[i]) / (np.sqrt(v[i] / correction) + eps)
+                m[i] = average = m[i] + one * (g - m[i])
+                v[i] = usual = v[i] * beta2 + other * g * g
+                moving = now * g + ahead * average
+                param[i] = p - rate * moving / (np.sqrt(usual / correction) + eps)
             start += count
             tensor += 1
 
@@ -196,11 +196,11 @@ def radam() -> Callable[..., None]:
             for i in range(count):
                 p = param[i] * decay
                 g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] += one * (g - m[i])
-                v[i] = v[i] * beta2 + other * g * g
-                change = rate * m[i] / correction
+                m[i] = average = m[i] + one * (g - m[i])
+                v[i] = usual = v[i] * beta2 + other * g * g
+                change = rate * average / correction
                 if sure != 0:
-                    change = change * (sure / (np.sqrt(v[i]) + eps))
+                    change = change * (sure / (np.sqrt(usual) + eps))
                 param[i] = p - change
             start += count
             tensor += 1
@@ -219,8 +219,8 @@ def adadelta() -> Callable[..., None]:
             count, param, grad, v, u, _ = rows(tensor, start, stop, ends, table, settings)
             for i in range(count):
                 g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                v[i] = v[i] * rho + other * g * g
-                change = np.sqrt(u[i] + eps) / np.sqrt(v[i] + eps) * g
+                v[i] = usual = v[i] * rho + other * g * g
+                change = np.sqrt(u[i] + eps) / np.sqrt(usual + eps) * g
                 u[i] = u[i] * rho + other * change * change
                 param[i] -= rate * change
             start += count
@@ -240,10 +240,10 @@ def adamax() -> Callable[..., None]:
             count, param, grad, m, largest, _ = rows(tensor, start, stop, ends, table, settings)
             for i in range(count):
                 g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                m[i] += one * (g - m[i])
+                m[i] = average = m[i] + one * (g - m[i])
                 old, new = beta2 * largest[i], abs(g) + eps
-                largest[i] = old if old >= new or old != old else new
-                param[i] -= rate * m[i] / largest[i]
+                largest[i] = usual = old if old >= new or old != old else new
+                param[i] -= rate * average / usual
             start += count
             tensor += 1
 
