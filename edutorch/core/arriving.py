@@ -28,7 +28,11 @@ class Parts:
     def __init__(self, node: Node, by_output: dict[int, Any]) -> None:
         self.node, self.by_output = node, by_output
         self.shape, self.dtype = node.shape, node.dtype
-        self._array = self
+
+    @property
+    def _array(self) -> Parts:
+        """Itself; were it kept, the gradients would live on until Python looks for cycles."""
+        return self
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(self.node, {**self.by_output, **other.by_output})
@@ -38,8 +42,9 @@ class Parts:
         return self
 
 
-MOST_ROWS = 1024
-"""Products of so many rows are computed before more of them are kept."""
+MOST_ROWS = 256
+"""Products of so many rows are computed before more of them are kept: a longer wait takes memory
+for all their factors, and no longer saves time."""
 
 
 class Products:
@@ -74,19 +79,20 @@ class Products:
         self.xs += other.xs
         self.rows += other.rows
         if self.rows >= MOST_ROWS:
-            self.sum = self.computed()
-            self.gs, self.xs, self.rows = [], [], 0
+            self.computed()
         return self
 
     def computed(self) -> Any:
-        """Return the array."""
-        if not self.gs:
-            return self.sum
-        g, x = (
-            each[0] if len(each) == 1 else numpy.concatenate(each) for each in (self.gs, self.xs)
-        )
-        y = self.multiply(g.T, x)
-        return y if self.sum is None else numpy.add(y, self.sum, out=y)
+        """Return the array, and let go of the factors: before the product, which is large too."""
+        if self.gs:
+            g, x = (
+                each[0] if len(each) == 1 else numpy.concatenate(each)
+                for each in (self.gs, self.xs)
+            )
+            self.gs, self.xs, self.rows = [], [], 0
+            y = self.multiply(g.T, x)
+            self.sum = y if self.sum is None else numpy.add(y, self.sum, out=y)
+        return self.sum
 
 
 ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
     if forward.__closure__:
         return None
     try:
-        module = ast.parse(textwrap.dedent(inspect.getsource(forward)))
+        module = ast.parse(textwrap.dedent(source_of(forward)))
     except (OSError, SyntaxError):  # typed at a prompt: there is no file to read
         return None
     definition = module.body[0]
@@ -34,6 +35,17 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
     if not isinstance(last, ast.Return) or last.value is None:
         return None
     return None if any(isinstance(each, SCOPES) for each in ast.walk(last.value)) else last.value
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """Return the text of a function. Python would keep its whole file: that is given back."""
+    file = function.__code__.co_filename
+    wanted_by_others = file in linecache.cache  # as the cells of a notebook, which are no files
+    try:
+        return inspect.getsource(function)
+    finally:
+        if not wanted_by_others:
+            linecache.cache.pop(file, None)
 
 
 def is_text(statement: ast.stmt) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
 import tracemalloc
 
 import pytest
 
 import edutorch
+from edutorch.core.inline import expression_of
 from edutorch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 NUMBERS = 65_536
@@ -68,6 +71,33 @@ def test_backward_frees_what_it_has_used(net):
     assert loss.grad_fn is not None
 
 
+CUTS = {
+    "a number": lambda x: x.sum(),
+    "a node of several outputs": lambda x: edutorch.stack(x.chunk(2)).prod(0).sum(),
+    "one output that is not used": lambda x: x.chunk(2)[0].sum(),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_nothing_is_left_for_python_to_search(name):
+    """Objects that refer to each other live on until Python searches for them, step after step."""
+    x, cut = leaf(), CUTS[name]
+
+    def step():
+        cut(x * x).backward()
+        x.grad = None
+
+    step()
+    gc.collect()
+    gc.disable()
+    try:
+        before = live()
+        step()
+        assert live() - before < 0.4
+    finally:
+        gc.enable()
+
+
 def test_gradients_on_the_way_are_freed_too():
     x = leaf()
     loss = (x * 2).sum()  # saves no array
@@ -87,6 +117,13 @@ def test_memory_is_not_taken_for_gradients_that_nobody_wants():
     x, weight = edutorch.ones(NUMBERS), leaf()
     loss = (x * weight).sum()
     assert peak_of(loss.backward) < 4
+
+
+def test_a_loss_of_probabilities_computes_one_half_after_the_other():
+    y, target = edutorch.full((NUMBERS,), 0.25), edutorch.ones(NUMBERS)
+    loss = edutorch.nn.functional.binary_cross_entropy
+    loss(y, target)
+    assert peak_of(lambda: loss(y, target)) < 3.5
 
 
 def trained(net, x):
@@ -119,3 +156,14 @@ def test_checkpoint_sequential(use_reentrant):
     saving = peak_of(trained(lambda x: checkpoint_sequential(
         layers, 6, x, use_reentrant=use_reentrant), x))  # fmt: skip
     assert saving < 6 + 6 + 5
+
+
+def test_files_that_were_read_for_one_function_are_not_kept():
+    forward = edutorch.tanh.op.forward
+    file = forward.__code__.co_filename
+    linecache.cache.pop(file, None)
+    assert expression_of(forward) is not None
+    assert file not in linecache.cache
+    assert linecache.getline(file, 1)  # somebody else wants it, say a traceback
+    assert expression_of(forward) is not None
+    assert file in linecache.cache

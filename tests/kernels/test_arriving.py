@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from weakref import ref
+
 import numpy as np
 import pytest
 
@@ -72,6 +75,42 @@ def test_each_weight_gets_one_product_for_all_its_uses(steps, dtype, made):
     assert made["computed"] == 2 + folded
     with reference_only():
         agree(found, gradients(lambda w, v: network(w, v, steps), edutorch.float64))
+
+
+def test_factors_are_gone_before_there_is_a_product():
+    def multiply(a, b):
+        alive.append([each() is not None for each in factors])
+        return a @ b
+
+    def one(rows):
+        g, x = np.ones((rows, 3), np.float32), np.ones((rows, 2), np.float32)
+        factors.extend((ref(g), ref(x)))
+        return arriving.Products(g, x, multiply)
+
+    alive, factors = [], []
+    products = one(4)
+    products += one(5)
+    for _ in range(2):  # what is computed stays
+        assert (products.computed() == np.full((3, 2), 9)).all()
+    assert alive == [[False] * 4]
+    products += one(1)
+    assert (products.computed() == np.full((3, 2), 10)).all()
+
+
+def test_backward_takes_little_memory_for_products_that_wait():
+    w, v = weights()
+    network(w, v, steps=40).backward()
+    w.grad = v.grad = None
+    tracemalloc.start()
+    try:
+        loss = network(w, v, steps=40)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        loss.backward()
+        more = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert more < 8 * w.grad.numpy().nbytes  # the factors of all steps are 29 times as large
 
 
 def test_many_rows_are_not_kept(made):

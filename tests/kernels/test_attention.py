@@ -41,6 +41,11 @@ def heads(x):
     return x.reshape(*x.shape[:-1], 2, -1).swapaxes(-2, -3)
 
 
+def side_by_side(x):
+    """Say whether (…, h, l, d) lies in memory as (…, l, h, d)."""
+    return x.ndim > 2 and x.swapaxes(-2, -3).flags.c_contiguous
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     batch=st.sampled_from([(), (2,), (2, 2), (3, 1, 2)]), is_causal=st.booleans(),
@@ -60,7 +65,8 @@ def test_as_the_definition(attend, batch, is_causal, sizes, dtype, in_place):
     exact = defined(*(each.astype(float) for each in (g, q, k, v)), 0.5, is_causal)
     y = attend[0](q, k, v, 0.5, is_causal)
     close((y, *attend[1](g, q, k, v, 0.5, is_causal)), exact, dtype)
-    assert y.flags.c_contiguous
+    together = side_by_side(q) and side_by_side(y)
+    assert y.flags.c_contiguous or together  # it lies as the queries do
 
 
 def test_other_operands_are_copied_or_left(attend):
@@ -72,6 +78,28 @@ def test_other_operands_are_copied_or_left(attend):
     assert attend[0](q, q[:1], q, 1.0) is None
     assert attend[0](q, q[:, :0], q[:, :0], 1.0) is None
     assert attend[0](q.astype(np.float16), q, q, 1.0) is None
+
+
+@pytest.mark.parametrize("which", ["g", "q", "k", "v"])
+def test_operands_that_are_shown_many_times(attend, which):
+    """Along an axis that was expanded, the same numbers come again and again."""
+    generator = np.random.default_rng(0)
+    given = {name: generator.normal(size=(3, 5, 4)) for name in "gqkv"}
+    given[which] = np.broadcast_to(given[which][:1], (3, 5, 4))
+    g, *others = given.values()
+    found = attend[0](*others, 1.0), *attend[1](g, *others, 1.0, False)
+    close(found, defined(g, *others, 1.0, False), np.float64)
+
+
+def test_heads_that_lie_side_by_side_come_out_so(attend):
+    """To put them together again is then a view. PyTorch lays them so as well."""
+    q = heads(np.random.default_rng(0).normal(size=(2, 64, 16)))
+    y = attend[0](q, q, q, 1.0, True)
+    assert side_by_side(y) and not y.flags.c_contiguous
+    exact = definitions.attend.op.forward(np, q, q, q, 1.0, True)
+    assert exact.strides == y.strides
+    apart = np.ascontiguousarray(q)
+    assert attend[0](apart, q, q, 1.0, True).flags.c_contiguous
 
 
 def test_a_number_that_is_none_stays_in_its_row(attend):

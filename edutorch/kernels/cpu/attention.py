@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...nn.functional.attention import order_in_memory
 from .batches import INTEGERS, WHOLE, unbroken
 from .blas import address
 from .common import ROW, compiled, wide
@@ -154,7 +155,7 @@ def distances(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 def shaped_like(x: Any, shape: tuple[int, ...]) -> Any:
     """Return a new array whose axes lie in memory in the order in which those of `x` do."""
-    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    order = order_in_memory(x)
     y = np.empty([shape[axis] for axis in order], x.dtype)
     return y.transpose([order.index(axis) for axis in range(x.ndim)])
 
@@ -197,7 +198,7 @@ def attend() -> Callable[..., Any]:
         if arrays is None or len(batches) > 1 or address(query.dtype) is None:
             return None
         shape = (*query.shape[:-1], value.shape[-1])
-        y = np.empty(shape, query.dtype)
+        y = shaped_like(arrays[0], shape)
         run_by(kernel, 1, scale, is_causal, [*arrays, y])
         return y
 

@@ -87,7 +87,21 @@ def attend(
     xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:
     """Averages of the values, weighted by how well keys fit a query: softmax(scale · q kᵀ) v."""
-    return matmul(fit_of(query, key, scale, is_causal), value)
+    y = matmul(fit_of(query, key, scale, is_causal), value)
+    order = order_in_memory(query)
+    if order == sorted(order):
+        return y
+    back = [order.index(axis) for axis in range(y.ndim)]
+    return xp.ascontiguousarray(y.transpose(order)).transpose(back)
+
+
+def order_in_memory(x: Any) -> list[int]:
+    """Return the axes as they lie in memory, the last one last: of heads side by side, 0, 2, 1, 3.
+
+    Attention's result lies as the query does. So to put the heads together again is only a view.
+    """
+    steps = getattr(x, "strides", (0,) * x.ndim)
+    return [*sorted(range(x.ndim - 1), key=lambda axis: -steps[axis]), x.ndim - 1]
 
 
 def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:

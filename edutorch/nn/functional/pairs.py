@@ -105,9 +105,8 @@ def count(losses: Any, reduction: str) -> int:
 @layer(promotion="same", takes="f", public="binary_cross_entropy")
 def probability_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
-    yes = xp.maximum(xp.log(input), -100)
-    no = xp.maximum(xp.log1p(-input), -100)
-    return (target - 1) * no - target * yes
+    no = (target - 1) * xp.maximum(xp.log1p(-input), -100)
+    return no - target * xp.maximum(xp.log(input), -100)
 
 
 # Where the probability is exactly 0 or 1 the slope is infinite: a limit keeps it a number.
