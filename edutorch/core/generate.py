@@ -34,7 +34,7 @@ def call_source(op: Op) -> str:
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
-    if op.inputs and op.fast and not op.keep and len(op.outputs) == 1:
+    if op.inputs and op.fast:
         if op.family == "pieces":
             body += _pieces_path(op)
         else:
@@ -94,7 +94,7 @@ IS_RECORDING = "(mode is PLAIN or mode.grad)"
 
 def _fast_path(op: Op) -> str:
     """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
-    first, *others = op.inputs
+    first, *others = (name for name in op.inputs if name not in op.keep)
     arrays = ", ".join(f"a_{name}" for name in op.inputs)
     out = " and out is None" if op.has_out else ""
     lines = [
@@ -104,9 +104,11 @@ def _fast_path(op: Op) -> str:
         f"    n_{first} = {first}._node",
     ]
     plain = f"a_{first}.__class__ is ndarray" + _and_taken(op, first)
-    if others or op.contract is not None:
+    if others or op.keep or op.contract is not None:
         lines += [f"    plain = {plain}"]
         plain = "plain"
+    for name in op.keep:
+        lines += textwrap.indent(_kept_input(name), "    ").splitlines()
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
     if op.contract is not None:
@@ -121,6 +123,9 @@ def _fast_path(op: Op) -> str:
         "        except MISTAKES as error:",
         f"            raise explain(OP, ({arrays},), error, locals()) from error",
     ]
+    further = op.outputs[1:]
+    if further:
+        lines += [f"        y, {', '.join(further)} = y"]
     lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
     if op.family == "movement":
         lines += [
@@ -134,7 +139,8 @@ def _fast_path(op: Op) -> str:
             wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
         lines += [f"        if {IS_RECORDING} and ({wanted}):"]
         lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
-    return "\n".join([*lines, "        return output", ""])
+    result = ", ".join(["output", *(f"wrap({name})" for name in further)])
+    return "\n".join([*lines, f"        return {result}", ""])
 
 
 NEW_OUTPUT = """\
@@ -148,8 +154,9 @@ output._node = output._grad = output._writes = output._base = output._hooks = No
 
 def _array_path(op: Op) -> str:
     """Arrays of one type: rules run on them, and so do the ops that rules call."""
-    first, *others = op.inputs
+    first, *others = (name for name in op.inputs if name not in op.keep)
     tests = [f"{first}.dtype.kind == 'f'"] if floating(op) else []
+    tests += [f"{name}.__class__ is ndarray" for name in op.keep]
     for name in others:
         test = f"{name}.__class__ is ndarray"
         if op.promotion != "none":
@@ -284,6 +291,17 @@ def _and_taken(op: Op, name: str) -> str:
     return f" and a_{name}.dtype.kind in {op.takes.replace('i', 'iu')!r}"
 
 
+def _kept_input(name: str) -> str:
+    """An input that has a type of its own, and no gradient."""
+    return (
+        f"a_{name} = n_{name} = None\n"
+        f"if {name}.__class__ in TENSORS and {name}._array.__class__ is ndarray:\n"
+        f"    a_{name} = {name}._array\n"
+        "else:\n"
+        "    plain = False\n"
+    )
+
+
 def _other_input(op: Op, name: str, first: str) -> str:
     same_type = f" and a_{name}.dtype is a_{first}.dtype" if op.promotion != "none" else ""
     text = (
@@ -297,13 +315,21 @@ def _other_input(op: Op, name: str, first: str) -> str:
         # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
             f"elif kind in NUMBERS:\n"
-            f"    plain = plain and a_{first}.dtype.kind == 'f'\n"
+            f"    plain = plain and ({_suits(op, name, f'a_{first}')})\n"
             f"    a_{name} = asarray({name}, a_{first}.dtype) if plain else {name}\n"
             f"    n_{name} = None\n"
         )
     if name in op.optional:
         text += f"elif {name} is None:\n    a_{name} = n_{name} = None\n"
     return text + "else:\n    plain = False\n"
+
+
+def _suits(op: Op, name: str, array: str) -> str:
+    """The test that a Python number takes the type of an array: whole ones that of int64 too."""
+    test = f"{array}.dtype.kind == 'f'"
+    if floating(op):
+        return test
+    return f"{test} or kind is int and {array}.dtype is INT64 and -LONG <= {name} < LONG"
 
 
 def _record(op: Op) -> str:

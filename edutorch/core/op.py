@@ -37,7 +37,7 @@ from .inline import expression_of, free_names
 from .pieces import PiecesNode, cut
 from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims
-from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again
+from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again, wrap
 
 AxisError = numpy.exceptions.AxisError
 MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
@@ -204,6 +204,7 @@ class Op:
             "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
             "Followed": modes.Followed,
             "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
+            "INT64": numpy.dtype("int64"), "LONG": 1 << 63, "wrap": wrap,
             "ONLY_ARRAYS": {numpy.ndarray},
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),

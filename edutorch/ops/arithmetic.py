@@ -152,7 +152,7 @@ def power_slope(input: Any, exponent: Any) -> Any:
     """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
     if not hasattr(exponent, "shape"):
         return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
-    return where(exponent == 0, 0.0, exponent * input ** (exponent - 1))
+    return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
 
 
 def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
@@ -163,8 +163,8 @@ def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
         if holds_complex(y):
             return y * cmath.log(input)
         return y * (math.log(input) if input > 0 else math.nan)
-    at_zero = logical_and(input == 0, exponent.real >= 0)
-    return where(at_zero, 0.0, y * log(where(at_zero, 1.0, input)))
+    usual = logical_or(input != 0, exponent.real < 0)
+    return where(usual, y * log(where(usual, input, 1.0)), 0.0)
 
 
 @elementwise(promotion="promote")
@@ -252,7 +252,7 @@ atan2.vjp(
 def square_radius(a: Any, b: Any) -> Any:
     """a² + b², and 1 at the origin, which has no angle: 0 comes through there, not 0 / 0."""
     square = a * a + b * b
-    return where(square == 0, 1.0, square)
+    return where(square != 0, square, 1.0)
 
 
 @elementwise(promotion="same", takes="fc")
@@ -379,8 +379,8 @@ def hypot(xp: Any, input: Array, other: Array) -> Array:
 
 
 hypot.vjp(
-    input=lambda g, y, input: g * input / where(y == 0, 1.0, y),
-    other=lambda g, y, other: g * other / where(y == 0, 1.0, y),
+    input=lambda g, y, input: g * input / where(y != 0, y, 1.0),
+    other=lambda g, y, other: g * other / where(y != 0, y, 1.0),
     latex={"input": r"\frac{g\,a}{y}", "other": r"\frac{g\,b}{y}"},
 )
 
@@ -389,7 +389,7 @@ hypot.vjp(
 import cmath  # noqa: E402
 import math  # noqa: E402
 
-from .comparison import logical_and, where  # noqa: E402
+from .comparison import logical_or, where  # noqa: E402
 from .complex import holds_complex  # noqa: E402
 from .elementwise import log  # noqa: E402
 from .like import zeros_like  # noqa: E402

@@ -23,7 +23,7 @@ def fmax(xp: Any, input: Array, other: Array) -> Array:
 
 fmax.vjp(
     input=lambda g, input, other: where(first_wins(input >= other, other), g, 0.0),
-    other=lambda g, input, other: where(first_wins(input >= other, other), 0.0, g),
+    other=lambda g, input, other: where(logical_not(first_wins(input >= other, other)), g, 0.0),
     latex={"input": r"g\,[a \ge b]", "other": r"g\,[a < b]"},
 )
 
@@ -40,7 +40,7 @@ def fmin(xp: Any, input: Array, other: Array) -> Array:
 
 fmin.vjp(
     input=lambda g, input, other: where(first_wins(input <= other, other), g, 0.0),
-    other=lambda g, input, other: where(first_wins(input <= other, other), 0.0, g),
+    other=lambda g, input, other: where(logical_not(first_wins(input <= other, other)), g, 0.0),
     latex={"input": r"g\,[a \le b]", "other": r"g\,[a > b]"},
 )
 
@@ -93,4 +93,4 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 
 from .arithmetic import clamp  # noqa: E402  (rules may use any op)
-from .comparison import logical_or, where  # noqa: E402
+from .comparison import logical_not, logical_or, where  # noqa: E402

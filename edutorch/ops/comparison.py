@@ -248,7 +248,7 @@ def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
 
 where.vjp(
     input=lambda g, condition: where(condition, g, 0.0),
-    other=lambda g, condition: where(condition, 0.0, g),
+    other=lambda g, condition: where(logical_not(condition), g, 0.0),
     latex={"input": r"g\,[condition]", "other": r"g\,[not\ condition]"},
 )
 

@@ -58,10 +58,8 @@ def extreme_with_index(
         raise ShapeError(
             name, f"axis {dim} has size 0, so there is no {name}", {"input": input.shape}
         )
-    find = xp.argmax if largest else xp.argmin
-    indices = xp.expand_dims(find(input, axis=dim), dim)
-    values = input[along(indices, dim)]
-    return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
+    value, place = (xp.max, xp.argmax) if largest else (xp.min, xp.argmin)
+    return value(input, axis=dim, keepdims=keepdim), place(input, axis=dim, keepdims=keepdim)
 
 
 def extreme_gradient(g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any) -> Any:

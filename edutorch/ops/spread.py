@@ -48,8 +48,8 @@ def std(
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if squared._node is None:
         return narrowed(sqrt(squared), input)
-    flat = squared == 0
-    return narrowed(where(flat, 0.0, sqrt(where(flat, 1.0, squared))), input)
+    spread = squared != 0
+    return narrowed(where(spread, sqrt(where(spread, squared, 1.0)), 0.0), input)
 
 
 def narrowed(y: Tensor, like: Tensor) -> Tensor:

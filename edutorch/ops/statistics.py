@@ -89,10 +89,10 @@ def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
         return input * 0
     if ord == 1:
         return turn
-    length = where(y == 0, 1.0, y)
+    length = where(y != 0, y, 1.0)
     if ord == 2:
         return conj(input) / length
-    size = abs(input) if ord > 1 else where(input == 0, 1.0, abs(input))
+    size = abs(input) if ord > 1 else where(input != 0, abs(input), 1.0)
     return turn * (size / length) ** (ord - 1)
 
 

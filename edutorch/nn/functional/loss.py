@@ -166,8 +166,8 @@ def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
     """t · (log t - x) of each element; 0 · log 0 is 0."""
     if log_target:
         return exp(target) * (target - input)
-    zero = target == 0
-    return where(zero, 0.0, target * (log(where(zero, 1.0, target)) - input))
+    some = target != 0
+    return where(some, target * (log(where(some, target, 1.0)) - input), 0.0)
 
 
 # Yes or no -----------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def multi_margin_loss(
     losses = short if p == 1 else short * short
     if weight is not None:
         losses = losses * unsqueeze(index_select(weight, 0, reshape(target, (-1,))), 1)
-    one_hot = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) != 0
-    losses = mean(where(one_hot, 0.0, losses), 1)
+    others = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
+    losses = mean(where(others, losses, 0.0), 1)
     return reduced(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
 
 

@@ -244,6 +244,8 @@ def divisors(
     """Return what the sum of each window is divided by."""
     if divisor_override is not None:
         return divisor_override
+    if not any(map(max, windows.pads)):  # no window reaches beyond the image
+        return xp.full((1,) * windows.rank, math.prod(windows.kernel), dtype)
     y: Any = 1
     for axis in range(windows.rank):
         n, p = windows.sizes[axis], windows.padding[axis]
