@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> str:
         row += [milliseconds(result, each) for each in (US, OURS, EAGER, PEER)]
         row += [ratio(result, each) for each in (US, PEER, EAGER)]
         rows.append([*row, f"{goal:.2f}"])
-        print(f"{workload.name}: {row[2]} ms, {row[-2]} of PyTorch's time", flush=True)
+        print(f"{workload.name}: {row[2]} ms, {row[-1]} of PyTorch's time", flush=True)
     head = ("ms", US, OURS, EAGER, PEER, "/ edutorch", "/ torch.compile", "/ PyTorch", "goal")
     return report.table(head, rows)
 

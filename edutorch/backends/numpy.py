@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import numpy as np
 from .stand_in import slot
 
 FAST = slot("scatter.add_at", least=4096)  # of numbers that are added
+UNIFORM = slot("random.uniform", least=16_384)
 
 Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an
@@ -118,7 +120,10 @@ class NumpyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers in [0, 1)."""
-        drawn = np.asarray(self._generator.random(shape, dtype=drawn_in(dtype)))
+        kind = drawn_in(dtype)
+        drawn = UNIFORM(self._generator, shape, kind) if math.prod(shape) >= UNIFORM.least else None
+        if drawn is None:
+            drawn = np.asarray(self._generator.random(shape, dtype=kind))
         bits = MANTISSA_BITS.get(dtype.name)
         if bits:  # rounding up in the shorter type would give 1
             drawn = np.floor(drawn * 2**bits) / 2**bits
