@@ -95,6 +95,32 @@ class Products:
         return self.sum
 
 
+class Spots:
+    """A gradient that is 0 but for one number in each row, as that of a loss that looks at the
+    right class. Only an op that `takes_spots` gets it so; for all others it becomes an array.
+
+    Attributes:
+        columns: where the number of each row is.
+        values: the numbers.
+    """
+
+    size, base, dtype = 0, None, None
+
+    def __init__(self, shape: tuple[int, ...], columns: Any, values: Any) -> None:
+        self.shape, self.columns, self.values, self.kind = shape, columns, values, values.dtype
+
+    def __add__(self, other: Any) -> Any:
+        return self.computed() + settled(other)
+
+    def computed(self) -> Any:
+        """Return the array."""
+        y = numpy.zeros(self.shape, self.kind)
+        y[numpy.arange(len(y)), self.columns] = self.values
+        return y
+
+
+LATER = {Products, Spots}
+
 ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
 
 MANY = 180_000
@@ -128,19 +154,37 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
 
 def settled(g: Any) -> Any:
     """Return a gradient as an array, whatever it was."""
-    return g.computed() if g.__class__ is Products else g
+    return g.computed() if g.__class__ in LATER else g
+
+
+def may_wait(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
+    """Say whether what is no array yet may stay so on its way to a node or a leaf.
+
+    Args:
+        target: the node, or the leaf's array: what the gradient has to fit.
+    """
+    if later.kind is not target.dtype or later.shape != target.shape:
+        return False
+    held = engine.waiting.get(edge)
+    if later.__class__ is Products:
+        if held is not None or edge._order:
+            return held.__class__ is Products and not edge._order
+    elif held is not None or not edge._order or edge.hooks or not edge.op.takes_spots:
+        return False
+    owe(engine, edge)
+    return True
 
 
 _OWED = threading.local()
 
 
-def owe(engine: Engine, leaf: Tensor) -> None:
-    """Note that a leaf waits for `Products` in a backward pass of this thread."""
-    _OWED.__dict__.setdefault("leaves", []).append((ref(engine), leaf))
+def owe(engine: Engine, edge: Node | Tensor) -> None:
+    """Note that a leaf or a node waits for an array in a backward pass of this thread."""
+    _OWED.__dict__.setdefault("edges", []).append((ref(engine), edge))
 
 
 def settle() -> None:
     """Compute all that is owed: the user's code comes next, and it may write into the factors."""
-    for engine, leaf in _OWED.__dict__.pop("leaves", ()):
-        if (owing := engine()) is not None:  # else it has failed
-            owing.waiting[leaf] = settled(owing.waiting[leaf])
+    for engine, edge in _OWED.__dict__.pop("edges", ()):
+        if (owing := engine()) is not None and edge in owing.waiting:  # else it failed, or had it
+            owing.waiting[edge] = settled(owing.waiting[edge])

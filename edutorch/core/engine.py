@@ -23,7 +23,7 @@ from .. import dtypes
 from ..errors import GradientError
 from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
 from ..modes import changed, current
-from .arriving import Parts, Products, add_onto, owe, settle, settled, sum_over, together
+from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_over, together
 from .autograd import Hooks, Node, edge_of, on_the_way
 from .registry import public
 from .tensor import Tensor, wrap
@@ -156,15 +156,10 @@ class Engine:
                 node.saved = None
 
     def fitted(self, partial: Any, edge: Any, target: Any) -> Any:
-        """Make a gradient fit; a leaf's `Products` stay what they are, to be computed later."""
-        if partial.__class__ is Products:
-            alike = partial.kind is target.dtype and partial.shape == target.shape
-            if alike and not edge._order:
-                held = self.waiting.get(edge)
-                if held is None:
-                    owe(self, edge)
-                if held is None or held.__class__ is Products:
-                    return partial
+        """Make a gradient fit; what is to be computed later stays what it is, where it can."""
+        if partial.__class__ in LATER:
+            if may_wait(self, partial, edge, target):
+                return partial
             partial = partial.computed()
         return fit(partial, target.shape, target.dtype, self.recording)
 
@@ -180,7 +175,7 @@ class Engine:
 
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
-        hooks, recording = node.hooks, self.recording
+        hooks, recording, g = node.hooks, self.recording, settled(g)
         shown = conjugated(g, recording)
         if hooks:
             settle()

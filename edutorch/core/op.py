@@ -117,6 +117,7 @@ class Op:
         numbers = any("float" in str(each.annotation) for each in tensors)
         self.takes_numbers = numbers or family == "elementwise"
         self.has_out = out
+        self.takes_spots = False  # whether its rule takes a gradient as `Spots`
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.together: Callable[..., Any] | None = None  # one rule for all inputs

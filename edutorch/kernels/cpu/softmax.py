@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .common import BLOCKS, FLAG, TABLE, alike, compiled, filled, outside_in, wide
+from .batches import INTEGERS
+from .common import BLOCKS, FLAG, ROW, TABLE, alike, compiled, filled, outside_in, wide
 from .hand_over import share_out
 from .mathematics import exp_below
 from .parts import in_parts
@@ -83,6 +84,17 @@ def log_softmax_rows_back(start, stop, g, y, back):
         mass = number(total(given))
         for i in range(row.size):
             out[i] = given[i] - exp_below(row[i]) * mass
+
+
+def log_softmax_rows_spots(start, stop, values, columns, y, back):
+    """The same where g is 0 but for one number in each row."""
+    start, stop = share_out(start, stop)
+    wide()
+    for r in range(start, stop):
+        row, out, mass = y[r], back[r], values[r]
+        for i in range(row.size):
+            out[i] = -exp_below(row[i]) * mass
+        out[columns[r]] += mass
 
 
 # Along another axis ------------------------------------------------------------------------
@@ -231,3 +243,19 @@ def softmax_input() -> Run:
 def log_softmax_input() -> Run:
     """Make g - exp(y) · Σ g."""
     return backward(compiled(log_softmax_rows_back, *[TABLE] * 3), columns_back_kernel(), True)
+
+
+def log_softmax_spots() -> Run:
+    """Make the derivative of `log_softmax` for a gradient that is `Spots`."""
+    kernel = compiled(log_softmax_rows_spots, ROW, INTEGERS, TABLE, TABLE)
+
+    def run(g: Any, y: Any) -> np.ndarray | None:
+        columns = g.columns
+        if not alike((y,), g.kind) or columns.dtype != np.int64:
+            return None
+        back = np.empty_like(y)
+        rows = np.ascontiguousarray(g.values), np.ascontiguousarray(columns)
+        in_parts(kernel, len(y), *rows, y, back, work=y.size)
+        return back
+
+    return run

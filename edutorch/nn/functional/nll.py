@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import broadcast_to, ndarray
+
 from ... import backends
 from ...backends.numpy import Array
+from ...core.arriving import Spots
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, ShapeError, running
+from ...modes import current
 from .layer import layer
 from .pairs import TargetShapeError
 from .reductions import LOSSES, REDUCTIONS, no_such_reduction
@@ -54,17 +58,35 @@ def nll_spread(
     reduction: str,
 ) -> Array:
     """Zeros of `shape` with minus the (weighted, averaged) numbers put at the right classes."""
-    target, weight = plain(target), plain(weight)
-    target, factor = counted(xp, shape, target, weight, ignore_index)
-    share = -input if reduction != "mean" else -input / amount(factor, target)
     y = xp.zeros(shape, input.dtype)
-    y[spot(xp, shape, target)] = share if factor is None else share * factor.astype(input.dtype)
+    target, share = spread_to(input, shape, plain(target), plain(weight), ignore_index, reduction)
+    y[spot(xp, shape, target)] = share
     return y
 
 
+def spread_to(
+    g: Array, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int,
+    reduction: str,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the class of each sample, and what the gradient puts there."""
+    target, factor = counted(backends.of(g).xp, shape, target, weight, ignore_index)
+    share = -g if reduction != "mean" else -g / amount(factor, target)
+    return target, (share if factor is None else share * factor.astype(g.dtype))
+
+
+def nll_slope(
+    g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
+) -> Any:
+    """`nll_spread`; of rows only what it puts there, which is all that log_softmax asks for."""
+    if g.__class__ is not ndarray or len(shape) != 2 or current().follower is not None:
+        return nll_spread(g, target, weight, shape, ignore_index, reduction)
+    columns, share = spread_to(g, shape, plain(target), plain(weight), ignore_index, reduction)
+    return Spots(shape, columns, broadcast_to(share, columns.shape))
+
+
 nll_loss.vjp(
-    input=lambda g, input_shape, target, weight, ignore_index, reduction: nll_spread(
-        g, target, weight, input_shape, ignore_index, reduction
+    input=lambda g, input_shape, target, weight, ignore_index, reduction: nll_slope(
+        g, input_shape, target, weight, ignore_index, reduction
     ),
     latex=r"-g\,w_t / \textstyle\sum w_t \text{ at the right class}",
 )
