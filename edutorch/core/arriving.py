@@ -115,8 +115,12 @@ class Spots:
     def computed(self) -> Any:
         """Return the array."""
         y = numpy.zeros(self.shape, self.kind)
-        y[numpy.arange(len(y)), self.columns] = self.values
+        self.add_to(y)
         return y
+
+    def add_to(self, y: Any) -> None:
+        """Add the numbers to an array, each at its place."""
+        y[numpy.arange(len(y)), self.columns] += self.values
 
 
 LATER = {Products, Spots}

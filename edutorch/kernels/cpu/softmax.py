@@ -254,8 +254,7 @@ def log_softmax_spots() -> Run:
         if not alike((y,), g.kind) or columns.dtype != np.int64:
             return None
         back = np.empty_like(y)
-        rows = np.ascontiguousarray(g.values), np.ascontiguousarray(columns)
-        in_parts(kernel, len(y), *rows, y, back, work=y.size)
+        in_parts(kernel, len(y), g.values, np.ascontiguousarray(columns), y, back, work=y.size)
         return back
 
     return run

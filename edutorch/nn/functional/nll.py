@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import broadcast_to, ndarray
+from numpy import full, ndarray
 
 from ... import backends
 from ...backends.numpy import Array
@@ -81,7 +81,7 @@ def nll_slope(
     if g.__class__ is not ndarray or len(shape) != 2 or current().follower is not None:
         return nll_spread(g, target, weight, shape, ignore_index, reduction)
     columns, share = spread_to(g, shape, plain(target), plain(weight), ignore_index, reduction)
-    return Spots(shape, columns, broadcast_to(share, columns.shape))
+    return Spots(shape, columns, full(columns.shape, share, g.dtype))
 
 
 nll_loss.vjp(
