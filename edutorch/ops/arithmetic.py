@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import backends
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..errors import DTypeError
@@ -263,7 +264,7 @@ def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     tensor([ 5., 15.])
     """
     near, way = abs(weight) < 0.5, end - input  # counted from the nearer end, for the digits
-    if isinstance(near, bool):
+    if isinstance(near, bool) or (not near.ndim and xp is backends.CPU.xp):
         return input + weight * way if near else end - way * (1 - weight)
     return xp.where(near, input + weight * way, end - way * (1 - weight))
 
@@ -285,6 +286,8 @@ def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = N
     """
     if min is None and max is None:
         raise ValueError("at least one of 'min' or 'max' must not be None")
+    if min is not None and max is not None and input.dtype.kind == "f" and input.size > 1024:
+        return xp.clip(input, min, max)
     y = input if min is None else xp.maximum(input, min)
     return y if max is None else xp.minimum(y, max)
 

@@ -62,6 +62,8 @@ def vector_norm(
     if input.dtype.itemsize == 2:
         wide = vector_norm.op.forward(xp, input.astype("float32"), ord, dim, keepdim)
         return wide.astype(input.dtype)
+    if ord == 2 and input.dtype.kind == "f":
+        return xp.sqrt(xp.sum(input * input, axis=dim, keepdims=keepdim))
     size = xp.abs(input)
     if ord == math.inf:
         return xp.max(size, axis=dim, keepdims=keepdim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ... import backends
 from ...core.tensor import Tensor
 from ...errors import ValueRangeError, warn
 from ...linalg import vector_norm
@@ -38,8 +39,7 @@ def get_total_norm(
     pieces = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not pieces:
         return tensor(0.0)
-    device = pieces[0].device
-    lengths = [vector_norm(each, norm_type).to(device) for each in pieces]
+    lengths = [beside(pieces[0], vector_norm(each, norm_type)) for each in pieces]
     total = vector_norm(stack(lengths), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(
@@ -48,6 +48,13 @@ def get_total_norm(
             "error_if_nonfinite=False scales the gradients anyway",
         )  # fmt: skip
     return total
+
+
+def beside(tensor: Tensor, number: Tensor) -> Tensor:
+    """Return a number on the device of a tensor."""
+    if backends.of(tensor._array) is backends.of(number._array):
+        return number
+    return number.to(tensor.device)
 
 
 def with_gradients(parameters: Tensors, op: str) -> list[Tensor]:
@@ -72,7 +79,7 @@ def clip_grads_with_norm_(
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
         for each in with_gradients(parameters, "clip_grads_with_norm_"):
-            each.grad.mul_(factor.to(each.grad.device))  # type: ignore[union-attr]
+            each.grad.mul_(beside(each, factor))  # type: ignore[union-attr]
 
 
 def clip_grad_norm_(
