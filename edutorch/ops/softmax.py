@@ -10,7 +10,7 @@ from ..core.arriving import Spots
 from ..core.op import op
 from ..core.shapes import normal_dim
 
-SPOTTED = slot("softmax.log_softmax_spots", least=64)
+SPOTTED = slot("softmax.log_softmax_spots", least=256)
 
 
 @op(promotion="float", takes="f")

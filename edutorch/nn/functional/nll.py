@@ -74,11 +74,16 @@ def spread_to(
     return target, (share if factor is None else share * factor.astype(g.dtype))
 
 
+WORTH_SPOTS = 256
+"""With fewer numbers, zeros are made as quickly."""
+
+
 def nll_slope(
     g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
     """`nll_spread`; of rows only what it puts there, which is all that log_softmax asks for."""
-    if g.__class__ is not ndarray or len(shape) != 2 or current().follower is not None:
+    small = len(shape) != 2 or shape[0] * shape[1] < WORTH_SPOTS
+    if small or g.__class__ is not ndarray or current().follower is not None:
         return nll_spread(g, target, weight, shape, ignore_index, reduction)
     columns, share = spread_to(g, shape, plain(target), plain(weight), ignore_index, reduction)
     return Spots(shape, columns, full(columns.shape, share, g.dtype))
