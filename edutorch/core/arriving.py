@@ -102,12 +102,15 @@ class Spots:
     Attributes:
         columns: where the number of each row is.
         values: the numbers.
+        dtype: none, so that the engine asks `fit`, as it does for `Products`.
+        kind: the type of the array to be.
     """
 
     size, base, dtype = 0, None, None
 
-    def __init__(self, shape: tuple[int, ...], columns: Any, values: Any) -> None:
-        self.shape, self.columns, self.values, self.kind = shape, columns, values, values.dtype
+    def __init__(self, shape: tuple[int, ...], columns: Any, share: Any, kind: Any) -> None:
+        self.shape, self.columns, self.kind = shape, columns, kind
+        self.values = numpy.full(columns.shape, share, kind)  # it may be one number for all rows
 
     def __add__(self, other: Any) -> Any:
         return self.computed() + settled(other)
@@ -124,6 +127,7 @@ class Spots:
 
 
 LATER = {Products, Spots}
+"""What arrives in another form than an array, and has to become one in the end."""
 
 ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
 
@@ -169,14 +173,19 @@ def may_wait(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
     """
     if later.kind is not target.dtype or later.shape != target.shape:
         return False
-    held = engine.waiting.get(edge)
-    if later.__class__ is Products:
-        if held is not None or edge._order:
-            return held.__class__ is Products and not edge._order
-    elif held is not None or not edge._order or edge.hooks or not edge.op.takes_spots:
-        return False
-    owe(engine, edge)
-    return True
+    held, at_leaf = engine.waiting.get(edge), not edge._order
+    if later.__class__ is Products:  # with others of its kind
+        waits = at_leaf and (held is None or held.__class__ is Products)
+    else:
+        waits = not at_leaf and held is None and not edge.hooks and takes_spots(edge)
+    if waits and held is None:
+        owe(engine, edge)
+    return waits
+
+
+def takes_spots(node: Node) -> bool:
+    """Say whether the rule of a node takes `Spots`; nodes of users' functions have no such op."""
+    return getattr(node.op, "takes_spots", False)
 
 
 _OWED = threading.local()

@@ -187,7 +187,6 @@ class Description:
     saved: tuple[str, ...] = ()
     formulas: dict[str, str] = field(default_factory=dict)
     variadic: bool = False
-    takes_spots: bool = False
 
     @property
     def title(self) -> str:

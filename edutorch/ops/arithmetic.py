@@ -286,6 +286,7 @@ def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = N
     """
     if min is None and max is None:
         raise ValueError("at least one of 'min' or 'max' must not be None")
+    # One pass instead of two, which a microsecond in Python makes up for where there are many.
     if min is not None and max is not None and input.dtype.kind == "f" and input.size > 1024:
         return xp.clip(input, min, max)
     y = input if min is None else xp.maximum(input, min)

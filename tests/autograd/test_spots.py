@@ -70,6 +70,7 @@ def test_no_array_in_between(shape: tuple[int, int], computed: list[Spots]) -> N
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ignored", [-100, 1])
 def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: list[Spots]) -> None:
+    """As with `create_graph`, for which zeros are made."""
     x, target = scores((5, 4))
     weight = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64) if weighted else None
     g = torch.tensor([1.0, -2.0, 3.0, 0.5, 2.0], dtype=torch.float64)
@@ -77,10 +78,13 @@ def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: li
     def gradient(recorded: bool) -> np.ndarray:
         losses = F.cross_entropy(x, target, weight, ignore_index=ignored, reduction=reduction)
         total = (losses * g).sum() if reduction == "none" else losses
-        (found,) = torch.autograd.grad(total, x, create_graph=recorded)
-        return found.detach().numpy()
+        x.grad = None
+        total.backward(create_graph=recorded)
+        return x.grad.detach().numpy()
 
-    np.testing.assert_allclose(gradient(False), gradient(True), rtol=1e-12, atol=1e-15)
+    found = gradient(False)
+    assert not computed
+    np.testing.assert_allclose(found, gradient(True), rtol=1e-12, atol=1e-15)
 
 
 def test_hooks_see_an_array() -> None:
@@ -116,6 +120,26 @@ def test_other_ops_get_an_array(computed: list[Spots]) -> None:
     picked[torch.arange(5), target] = -0.2
     (wanted,) = torch.autograd.grad(logs, x, picked)
     np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-12, atol=1e-15)
+
+
+def test_functions_of_users_get_an_array(computed: list[Spots]) -> None:
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            assert g.shape == (5, 4)
+            return g
+
+    x, target = scores((5, 4))
+    F.nll_loss(Same.apply(x), target).backward()
+    F.nll_loss(x.chunk(1)[0], target).backward()
+    y = x * 1.0
+    y[0] = 1.0
+    F.nll_loss(y, target).backward()
+    assert len(computed) == 3 and float(x.grad.sum()) == pytest.approx(-2.8)
 
 
 def test_what_waits_is_computed_before_a_hook_runs(computed: list[Spots]) -> None:

@@ -107,6 +107,7 @@ def uniform() -> Callable[..., Any]:
         bits: Any = generator.bit_generator
         if bits.__class__ is not np.random.Philox or np.dtype(dtype) not in FLOATS:
             return None
+        # First come the numbers that are left of the last block, then whole blocks, then the rest.
         y = np.empty(math.prod(shape), dtype)
         each = WORDS * 8 // y.itemsize
         first = left_over(bits.state, y.itemsize)
@@ -143,9 +144,9 @@ def reserve(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
         count, key = state["state"]["counter"], state["state"]["key"]
         if left_over(state, itemsize) or count[1] == FULL:
             return None
-        begin = np.concatenate([count, key])
-        whole = int.from_bytes(count.astype("<u8").tobytes(), "little") + blocks
-        data = (whole % (1 << 256)).to_bytes(32, "little")
-        state["state"]["counter"] = np.frombuffer(data, "<u8").astype(np.uint64)
+        after = count.copy()
+        after[:1] += np.uint64(blocks)
+        after[1] += after[0] < count[0]  # the first word was full
+        state["state"]["counter"] = after
         bits.state = state
-    return begin
+    return np.concatenate([count, key])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import full, ndarray
+from numpy import ndarray
 
 from ... import backends
 from ...backends.numpy import Array
@@ -59,17 +59,18 @@ def nll_spread(
 ) -> Array:
     """Zeros of `shape` with minus the (weighted, averaged) numbers put at the right classes."""
     y = xp.zeros(shape, input.dtype)
-    target, share = spread_to(input, shape, plain(target), plain(weight), ignore_index, reduction)
+    given = plain(target), plain(weight)
+    target, share = spread_to(xp, input, shape, *given, ignore_index, reduction)
     y[spot(xp, shape, target)] = share
     return y
 
 
 def spread_to(
-    g: Array, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int,
-    reduction: str,
+    xp: Any, g: Array, shape: tuple[int, ...], target: Array, weight: Array | None,
+    ignore_index: int, reduction: str,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the class of each sample, and what the gradient puts there."""
-    target, factor = counted(backends.of(g).xp, shape, target, weight, ignore_index)
+    target, factor = counted(xp, shape, target, weight, ignore_index)
     share = -g if reduction != "mean" else -g / amount(factor, target)
     return target, (share if factor is None else share * factor.astype(g.dtype))
 
@@ -85,8 +86,9 @@ def nll_slope(
     small = len(shape) != 2 or shape[0] * shape[1] < WORTH_SPOTS
     if small or g.__class__ is not ndarray or current().follower is not None:
         return nll_spread(g, target, weight, shape, ignore_index, reduction)
-    columns, share = spread_to(g, shape, plain(target), plain(weight), ignore_index, reduction)
-    return Spots(shape, columns, full(columns.shape, share, g.dtype))
+    xp, given = backends.CPU.xp, (plain(target), plain(weight))
+    columns, share = spread_to(xp, g, shape, *given, ignore_index, reduction)
+    return Spots(shape, columns, share, g.dtype)
 
 
 nll_loss.vjp(
