@@ -36,6 +36,9 @@ REALS = np.dtype("float32"), np.dtype("float64")
 MOST_HELD = 1 << 23
 """Bytes of results that may be held until backward is over."""
 
+LITTLE = 1 << 17
+"""Gradients of so few bytes stay in the caches: to note them all is quicker than to choose."""
+
 
 def arrays_of(some: Sequence[Any]) -> Iterable[Any]:
     """Return the arrays of tensors; what is an array already stays."""
@@ -114,7 +117,8 @@ class Glance:
     def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
         """Hear that backward begins; return what is to be told of each node it runs through."""
         self.read_forward()  # what nobody looks at need not be kept until the end
-        return self._went_back.extend if self.watched.most else self._went
+        all_of_them = self.watched.most or self.watched.script.nbytes <= LITTLE
+        return self._went_back.extend if all_of_them else self._went
 
     def _went(self, told: tuple[Any, Any, Any]) -> None:
         """Note a node, and its gradients only if somebody looks at them: memory is used again."""

@@ -11,6 +11,7 @@ import anywidget
 import traitlets
 
 from .browser import folder
+from .post import Post
 from .render import graphviz_for_pages, page_lays_out
 from .turns import Turns, sending_thread
 
@@ -68,7 +69,7 @@ class LiveWidget(anywidget.AnyWidget):
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
             comm._reply_subshell_for = None
-        self._turns = Turns(sending_thread())
+        self._turns, self._post = Turns(sending_thread()), Post(comm)
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
     def show(
@@ -93,4 +94,5 @@ class LiveWidget(anywidget.AnyWidget):
             self._turns.near()
         else:
             self._turns.anywhere()
-        self._send(message, buffers=[numbers])
+        if picture is not None or not self._post(message, [numbers]):
+            self._send(message, buffers=[numbers])
