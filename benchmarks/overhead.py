@@ -7,7 +7,8 @@ tensor `c`. It runs 20 times: as a chain where the result can be put in again
     forward     build and record, then let the graph go
     backward    the same and one backward through all 20
 
-Everything that can require a gradient does.
+Everything that can require a gradient does. Beside it is what NumPy takes to compute the numbers,
+on bare arrays, in the same rounds: no library that computes with NumPy is faster than that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import numpy
+
 from . import report
 from .timing import Result, Work, contest, geometric_mean
 
@@ -27,10 +30,11 @@ SIZES = {1: (1, 1), 64: (8, 8)}  # how many numbers, and the matrix that holds t
 
 @dataclass(frozen=True)
 class Case:
-    """One op: an expression, and whether its results can form a chain."""
+    """One op: an expression, the same for NumPy, and whether its results can form a chain."""
 
     name: str
     expression: str
+    numpy: str = ""
     chain: bool = True
     matrix: bool = False
 
@@ -42,18 +46,18 @@ CASES = (
     Case("div", "x / w"),
     Case("mul by a number", "x * 1.0"),
     Case("pow 2", "x ** 2"),
-    Case("exp", "torch.exp(x)", chain=False),
-    Case("tanh", "torch.tanh(x)"),
-    Case("sigmoid", "torch.sigmoid(x)"),
-    Case("relu", "torch.relu(x)"),
+    Case("exp", "torch.exp(x)", "numpy.exp(x)", chain=False),
+    Case("tanh", "torch.tanh(x)", "numpy.tanh(x)"),
+    Case("sigmoid", "torch.sigmoid(x)", "1 / (1 + numpy.exp(-x))"),
+    Case("relu", "torch.relu(x)", "numpy.maximum(x, 0)"),
     Case("sum", "x.sum()", chain=False),
     Case("mean", "x.mean()", chain=False),
     Case("matmul", "x @ w", matrix=True),
-    Case("linear", "torch.nn.functional.linear(x, w, b)", matrix=True),
+    Case("linear", "torch.nn.functional.linear(x, w, b)", "x @ w.T + b", matrix=True),
     Case("reshape", "x.reshape(shape)"),
     Case("transpose", "x.transpose(0, 1)", matrix=True),
     Case("getitem", "x[0]", chain=False),
-    Case("cat", "torch.cat((x, c))", chain=False),
+    Case("cat", "torch.cat((x, c))", "numpy.concatenate((x, c))", chain=False),
 )
 
 
@@ -85,12 +89,24 @@ def prepare(torch: ModuleType, case: Case, size: int) -> dict[str, Work]:
     return {"forward": scope["forward"], "backward": scope["both"]}
 
 
+def prepare_numpy(case: Case, size: int) -> Work:
+    """Compile the case for bare arrays."""
+    shape = SIZES[size] if case.matrix else (size,)
+    scope: dict[str, Any] = {"numpy": numpy, "shape": shape}
+    scope |= {name: numpy.ones(shape, "f4") for name in ("x", "w", "c")}
+    scope["b"] = numpy.zeros(shape[-1], "f4")
+    alone = Case(case.name, case.numpy or case.expression, chain=case.chain)
+    exec(source(alone).partition("def both")[0], scope)
+    return scope["forward"]
+
+
 def measure(case: Case, size: int, rounds: int, torch: ModuleType | None) -> dict[str, Result]:
     """Let both libraries run a case: one result for each direction."""
     import edutorch
 
     libraries = {"edutorch": edutorch} | ({"PyTorch": torch} if torch else {})
     prepared = {name: prepare(library, case, size) for name, library in libraries.items()}
+    prepared["NumPy"] = dict.fromkeys(("forward", "backward"), prepare_numpy(case, size))
     return {
         direction: contest(
             {name: works[direction] for name, works in prepared.items()}, rounds, seconds=0.002
@@ -107,15 +123,15 @@ def run(options: argparse.Namespace) -> str:
     for size in options.sizes:
         rows, ratios = [], {"forward": [], "backward": []}
         for case in chosen:
-            row = [case.name, f"`{case.expression}`"]
-            for direction, result in measure(case, size, options.rounds, torch).items():
-                row.append(f"{result.median('edutorch') / LENGTH * 1e6:.2f}")
+            found = measure(case, size, options.rounds, torch)
+            row = [case.name, f"`{case.expression}`", of_one(found["forward"], "NumPy")]
+            for direction, result in found.items():
+                row.append(of_one(result, "edutorch"))
                 if torch is None:
                     row += ["-", "-"]
                     continue
                 ratios[direction].append(result.ratio("edutorch", "PyTorch"))
-                row += [f"{result.median('PyTorch') / LENGTH * 1e6:.2f}"]
-                row += [f"{ratios[direction][-1]:.2f}"]
+                row += [of_one(result, "PyTorch"), f"{ratios[direction][-1]:.2f}"]
             rows.append(row)
         if torch is not None:
             rows += summary(ratios)
@@ -125,8 +141,14 @@ def run(options: argparse.Namespace) -> str:
 
 
 HEADER = (
-    "op", "expression", "forward", "PyTorch", "ratio", "forward + backward", "PyTorch", "ratio",
+    "op", "expression", "NumPy alone", "forward", "PyTorch", "ratio", "forward + backward",
+    "PyTorch", "ratio",
 )  # fmt: skip
+
+
+def of_one(result: Result, name: str) -> str:
+    """The time of one op in µs."""
+    return f"{result.median(name) / LENGTH * 1e6:.2f}"
 
 
 def summary(ratios: dict[str, list[float]]) -> list[list[str]]:
@@ -134,5 +156,5 @@ def summary(ratios: dict[str, list[float]]) -> list[list[str]]:
     rows = []
     for name, middle in (("median", statistics.median), ("geometric mean", geometric_mean)):
         values = [f"{middle(each):.2f}" for each in ratios.values()]
-        rows.append([f"**{name}**", "", "", "", values[0], "", "", values[1]])
+        rows.append([f"**{name}**", "", "", "", "", values[0], "", "", values[1]])
     return rows
