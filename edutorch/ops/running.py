@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import finfo, ndarray, sqrt
+
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
@@ -51,10 +53,15 @@ cumprod.vjp(
 def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
     """For each input i: Σ over j ≥ i of g_j times the product of the others up to j.
 
-    Written as one product per i, so that zeros need no special case.
+    Where none of them is 0 the others are y_j / x_i, for all i at once. Else it is one product per
+    i, which takes as many times as long, and is right for zeros too.
     """
     if not input.shape:
         return g
+    if input.__class__ is ndarray and input.itemsize >= 4:
+        y = cumprod(input, dim)
+        if within_range(y):
+            return flip(cumsum(flip(g * y, (dim,)), dim), (dim,)) / input
     n = input.shape[dim]
     parts = []
     for i in range(n):
@@ -63,6 +70,12 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
         products = narrow(cumprod(others, dim), dim, i, n - i)
         parts.append(sum(narrow(g, dim, i, n - i) * products, dim, True))
     return cat(parts, dim) if parts else g * input
+
+
+def within_range(y: Any) -> bool:
+    """Say whether all numbers can be multiplied and divided without a loss: none is 0 or NaN."""
+    sizes, limits = abs(y), finfo(y.dtype)
+    return bool(((sizes >= sqrt(limits.tiny)) & (sizes <= sqrt(limits.max))).all())
 
 
 @op(takes="fc", out=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import edutorch
@@ -102,3 +103,30 @@ def test_many_gradients_at_once(torch):
         )
         found.append((rows.tolist(), none))
     assert found[0] == found[1]
+
+
+def others_up_to(x, g):
+    """Σ over j ≥ i of g_j times the product of all up to j but i, one by one, in float64."""
+    x, g = np.asarray(x, float), np.asarray(g, float)
+    rows = range(len(x))
+    return [sum(g[j] * np.prod(np.delete(x[: j + 1], i)) for j in rows[i:]) for i in rows]
+
+
+@pytest.mark.parametrize("numbers", [
+    [0.5, -2.0, 3.0, 1.5],
+    [0.5, 0.0, 3.0, 1.5],
+    [0.5, 0.0, 3.0, 0.0],
+    [1e-25, 1e-20, 2.0, 1.0],  # whose products leave the range of float32, but not all that is
+    [1e25, 1e20, 2.0, 1.0],  # asked for
+], ids=str)  # fmt: skip
+def test_the_gradient_of_a_running_product(numbers):
+    """By one division where that loses nothing, and by products of the others elsewhere."""
+    x = edutorch.tensor(numbers, requires_grad=True)
+    g = edutorch.tensor([1.0, -0.5, 2.0, 0.25])
+    with np.errstate(over="ignore"):
+        (found,) = edutorch.autograd.grad(x.cumprod(0), x, g)
+    found, expected = np.array(found.tolist()), np.array(others_up_to(x.tolist(), g.tolist()))
+    range_of = np.finfo("f4")
+    fits = (expected == 0) | (abs(expected) > range_of.tiny) & (abs(expected) < range_of.max)
+    assert fits[:2].all()
+    np.testing.assert_allclose(found[fits], expected[fits], rtol=1e-5)

@@ -106,6 +106,14 @@ CASES = {
     "the same value": ((9, 600), places(0, 9, 70), (600,)),
     "int32": ((50, 40), places(0, 50, 300).astype(np.int32), (300, 40)),
     "a slice in front": ((7, 50, 40), (slice(None), places(0, 50, 30)), (7, 30, 40)),
+    "the last axis": ((3, 5, 50), (*[slice(None)] * 2, places(-50, 50, 200)), (3, 5, 200)),
+    "two axes in the middle": (
+        (3, 20, 30, 5),
+        (slice(None), places(0, 20, 4, 9), places(-30, 30, 9)),
+        (3, 4, 9, 5),
+    ),
+    "the same value in each block": ((4, 50, 9), (slice(None), places(0, 50, 40)), (40, 9)),
+    "a slice in between": ((9, 6, 20), (places(0, 9, 50), slice(None), places(0, 20, 50)), (50, 6)),
     "a mask": ((50, 400), numbers(50) > 0, (400,)),
 }
 

@@ -3,6 +3,7 @@
 NumPy's `add.at` asks itself at each number where it belongs. Here the places of whole rows are
 worked out first, and then rows are added to rows. The threads share out the columns, not the
 rows: two of them never add to the same number, and the sum is always made in the same order.
+Where axes that are taken whole come first, each thread has some of the blocks that these make.
 """
 
 from __future__ import annotations
@@ -42,33 +43,64 @@ def add_numbers(start, stop, target, places, values):
         target[places[i]] += values[i]
 
 
+def add_in_blocks(start, stop, target, places, values, length, inner):
+    """The same in each of many blocks, which have `length` rows."""
+    start, stop = share_out(start, stop)
+    for block in range(np.int64(start), np.int64(stop)):
+        here = target[block * length * inner : (block + 1) * length * inner]
+        those = values[block * places.size * inner : (block + 1) * places.size * inner]
+        if inner == 1:
+            for i in range(places.size):
+                here[places[i]] += those[i]
+            continue
+        for i in range(places.size):
+            at = places[i] * inner
+            row, more = here[at : at + inner], those[i * inner : (i + 1) * inner]
+            for j in range(row.size):
+                row[j] += more[j]
+
+
 def add_at() -> Callable[..., Any]:
     """Make `target[index] += values`, in place; it returns `target`.
 
-    The index has arrays of integers for the first axes, and takes the others whole.
+    The index has arrays of integers for some axes in a row, and takes the others whole.
     """
     rows = compiled(add_rows, ROW, INTEGERS, ROW, WHOLE)
     numbers = compiled(add_numbers, ROW, INTEGERS, ROW)
+    blocks = compiled(add_in_blocks, ROW, INTEGERS, ROW, WHOLE, WHOLE)
 
     def run(target: Any, index: Any, values: Any) -> Any:
         if not alike((target,)) or values.dtype != target.dtype:
             return None
-        found = positions(index, target.shape)
+        first = whole_before(index)
+        outer, shape = target.shape[:first], target.shape[first:]
+        found = positions(index[first:] if first else index, shape)
         if found is None:
             return None
         places, rest = found
-        shape = (*places.shape, *rest)
-        if values.shape != shape:
-            values = np.broadcast_to(values, shape)
+        wanted = (*outer, *places.shape, *rest)
+        if values.shape != wanted:
+            values = np.broadcast_to(values, wanted)
         inner, flat = math.prod(rest), target.reshape(-1)
         places, values = places.reshape(-1), np.ascontiguousarray(values).reshape(-1)
-        if inner == 1:
+        if first:
+            length = math.prod(shape) // max(inner, 1)
+            in_parts(
+                blocks, math.prod(outer), flat, places, values, length, inner, work=values.size
+            )
+        elif inner == 1:
             numbers(0, places.size, flat, places, values)
         else:
             in_parts(rows, -(-inner // COLUMNS), flat, places, values, inner, work=values.size)
         return target
 
     return run
+
+
+def whole_before(index: Any) -> int:
+    """Return how many axes an index takes whole before it picks."""
+    parts = index if isinstance(index, tuple) else ()
+    return next((at for at, part in enumerate(parts) if not is_whole(part)), 0)
 
 
 def positions(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:

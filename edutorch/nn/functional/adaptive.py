@@ -14,7 +14,7 @@ from ...modes import no_grad
 from ...ops import argmax, cat, gather, mean, narrow, reshape, tensor
 from .layer import SettingError
 from .pooling import averaged
-from .resample import Taps, resampled
+from .resample import Blend, Taps, resampled
 from .windows import Counts, need_images
 
 __all__ = [
@@ -72,7 +72,7 @@ def adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
         taps: Taps = [
             [(place, 1 / (end - start)) for place in range(start, end)] for start, end in windows
         ]
-        input = resampled(input, axis, taps)
+        input = resampled(input, axis, Blend.of(taps))
     return input
 
 

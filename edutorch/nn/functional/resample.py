@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy
 
 from ...core.tensor import Tensor
 from ...ops import index_select, reshape, tensor
@@ -18,19 +21,46 @@ Taps = list[list[tuple[int, float]]]
 """For each place of the output: the positions it looks at, and their weights."""
 
 
-def resampled(input: Tensor, axis: int, taps: Taps) -> Tensor:
+class Blend(NamedTuple):
+    """The taps of all places as arrays, with as many for each place."""
+
+    positions: Any
+    weights: Any
+    places: int
+    widest: int
+    only_moves: bool
+
+    @classmethod
+    def of(cls, taps: Taps) -> Blend:
+        """Fill the shorter ones up with weights of 0."""
+        widest = max(map(len, taps), default=1)
+        even = [each + [(each[-1][0], 0.0)] * (widest - len(each)) for each in taps]
+        positions = numpy.array([position for each in even for position, _ in each], "int64")
+        weights = numpy.array([weight for each in even for _, weight in each])
+        only_moves = widest == 1 and bool((weights == 1).all())
+        return cls(positions, weights, len(taps), widest, only_moves)
+
+
+FEW = 4
+"""So many taps are taken one after the other: a sum over so short an axis takes longer."""
+
+
+def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of place i."""
-    widest = max(map(len, taps), default=1)
-    even = [each + [(each[-1][0], 0.0)] * (widest - len(each)) for each in taps]
-    positions = [position for each in even for position, _ in each]
-    weights = [weight for each in even for _, weight in each]
-    found = index_select(input, axis, tensor(positions, device=input.device).long())
-    if widest == 1 and all(weight == 1 for weight in weights):
-        return found
+    positions, places, widest, device = blend.positions, blend.places, blend.widest, input.device
+    if blend.only_moves:
+        return index_select(input, axis, tensor(positions, device=device))
     lead, rest = input.shape[:axis], input.shape[axis + 1 :]
-    found = reshape(found, (*lead, len(taps), widest, *rest))
-    share = tensor(weights, dtype=input.dtype, device=input.device)
-    return total(found * reshape(share, (len(taps), widest) + (1,) * len(rest)), axis + 1)
+    share = tensor(blend.weights, dtype=input.dtype, device=device)
+    share = reshape(share, (places, widest) + (1,) * len(rest))
+    if widest > FEW:
+        found = index_select(input, axis, tensor(positions, device=device))
+        return total(reshape(found, (*lead, places, widest, *rest)) * share, axis + 1)
+    y = index_select(input, axis, tensor(positions[::widest], device=device)) * share[:, 0]
+    for tap in range(1, widest):
+        found = index_select(input, axis, tensor(positions[tap::widest], device=device))
+        y = y + found * share[:, tap]
+    return y
 
 
 # Where to look -------------------------------------------------------------------------------

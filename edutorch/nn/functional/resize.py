@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ...core.tensor import Tensor
 from ...dtypes import uint8
@@ -14,7 +15,7 @@ from ...ops import round as rounded
 from .adaptive import adaptive_average
 from .layer import SettingError
 from .resample import (
-    Taps,
+    Blend,
     cubic,
     cubic_weight,
     lanczos_weight,
@@ -82,20 +83,21 @@ def interpolate(
         return clamp(rounded(exact), 0, 255).to(uint8)
     for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
         corners = bool(align_corners)
-        input = resampled(input, axis, taps_of(mode, n, count, factor, corners, antialias))
+        input = resampled(input, axis, blend_of(mode, n, count, factor, corners, antialias))
     return input
 
 
-def taps_of(
+@lru_cache(128)  # a network asks for the same ones in each step
+def blend_of(
     mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
-) -> Taps:
+) -> Blend:
     """Return what `count` numbers are made of, given n."""
     if mode.startswith("nearest"):
-        return nearest(n, count, factor, mode == "nearest-exact")
+        return Blend.of(nearest(n, count, factor, mode == "nearest-exact"))
     step = step_of(n, count, factor, align_corners)
     if antialias:
-        return smooth(n, count, step, *SMOOTH[mode])
-    return (cubic if mode == "bicubic" else linear)(n, count, step, align_corners)
+        return Blend.of(smooth(n, count, step, *SMOOTH[mode]))
+    return Blend.of((cubic if mode == "bicubic" else linear)(n, count, step, align_corners))
 
 
 def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
