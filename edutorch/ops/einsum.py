@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +10,16 @@ import numpy as np
 from ..backends.numpy import Array
 from ..core.op import op
 from ..errors import ShapeError
+from .contraction import by_products, full_equation
 
 
 @op(promotion="promote", public="einsum")
 def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     """Sums of products by index letters, the operands as one list: see `einsum`."""
     kind = operands[0].dtype
+    y = by_products(operands, equation)
+    if y is not None:
+        return y
     wide = kind.kind == "V"  # bfloat16, which einsum does not know
     try:
         y = xp.einsum(equation, *(each.astype("float32") if wide else each for each in operands))
@@ -78,25 +81,6 @@ def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) 
         for axis, each in enumerate(unique)
     }
     return place(full, tuple(grid[each] for each in letters), tuple(shape))
-
-
-def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
-    """Write out the output and give the axes of `...` letters of their own."""
-    left, arrow, output = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    spare = [each for each in string.ascii_letters if each not in equation]
-    hidden = [
-        len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)
-    ]
-    batch = "".join(spare[: max(hidden, default=0)]) if "..." in left else ""
-    terms = [
-        term.replace("...", batch[len(batch) - n :] if n else "")
-        for term, n in zip(terms, hidden, strict=True)
-    ]
-    if not arrow:
-        once = [each for each in sorted(set("".join(terms))) if "".join(terms).count(each) == 1]
-        output = batch + "".join(each for each in once if each not in batch)
-    return terms, output.replace("...", batch)
 
 
 einsum_of.vjp(
