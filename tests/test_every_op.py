@@ -114,7 +114,8 @@ def test_the_strict_device_agrees(op):
         results = [call(op, arguments(op, case, device)) for device in DEVICES]
         if op.name != "to_device":  # it leads away
             assert {str(each.device) for each in every(results[1])} == {"strict"}
-        same(*results, 0)
+        # On the CPU einsum is a product of matrices, whose sums are made in another order.
+        same(*results, 1e-15 if op.name == "einsum_of" else 0)
 
 
 # Other forms ---------------------------------------------------------------------------------

@@ -31,8 +31,9 @@ from .incomplete_gamma import igamma, igammac
 from .modified_bessel import i0
 from .arithmetic import (
     add, addcdiv, addcmul, atan2, clamp, div, floor_divide, fmod, hypot, lerp, maximum,
-    minimum, mul, pow, remainder, sub,
+    minimum, mul, remainder, sub,
 )  # fmt: skip
+from .powers import pow
 from .comparison import (
     allclose, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, equal, ge, gt, isclose,
     isfinite, isinf, isnan, isneginf, isposinf, le, logical_and, logical_not, logical_or,

@@ -149,51 +149,6 @@ remainder.vjp(
 )
 
 
-def power_slope(input: Any, exponent: Any) -> Any:
-    """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
-    if not hasattr(exponent, "shape"):
-        return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
-    return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
-
-
-def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
-    """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
-    if not hasattr(input, "shape"):
-        if not input:
-            return zeros_like(y)
-        if holds_complex(y):
-            return y * cmath.log(input)
-        return y * (math.log(input) if input > 0 else math.nan)
-    usual = logical_or(input != 0, exponent.real < 0)
-    return where(usual, y * log(where(usual, input, 1.0)), 0.0)
-
-
-@elementwise(promotion="promote")
-def pow(xp: Any, input: Array, exponent: Array) -> Array:
-    """The power: y = input ** exponent.
-
-    >>> pow(tensor([1.0, 2.0, 3.0]), 2)
-    tensor([1., 4., 9.])
-    """
-    try:
-        y = input**exponent
-    except ValueError as error:
-        if "negative integer powers" not in str(error):
-            raise
-        raise DTypeError(
-            "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
-        ) from None
-    bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
-    return y.astype(bool) if bools else y
-
-
-pow.vjp(
-    input=lambda g, input, exponent: g * power_slope(input, exponent),
-    exponent=lambda g, y, input, exponent: g * exponent_slope(input, exponent, y),
-    latex={"input": r"g \cdot n\,x^{n-1}", "exponent": r"g \cdot y \ln x"},
-)
-
-
 @elementwise(promotion="promote", takes="bif")
 def maximum(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; where they are equal, each gets half of the gradient.
@@ -390,11 +345,5 @@ hypot.vjp(
 
 
 # Rules may use any op; those defined in later files are imported last.
-import cmath  # noqa: E402
-import math  # noqa: E402
-
-from .comparison import logical_or, where  # noqa: E402
-from .complex import holds_complex  # noqa: E402
-from .elementwise import log  # noqa: E402
-from .like import zeros_like  # noqa: E402
+from .comparison import where  # noqa: E402
 from .rounding import trunc  # noqa: E402

@@ -74,6 +74,6 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return input * pow(2.0, other)
 
 
-from .arithmetic import pow  # noqa: E402  (rules may use any op)
 from .elementwise import exp2  # noqa: E402
+from .powers import pow  # noqa: E402  (rules may use any op)
 from .rounding import sign  # noqa: E402

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import finfo, ndarray, sqrt
-
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
@@ -53,29 +51,17 @@ cumprod.vjp(
 def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
     """For each input i: Σ over j ≥ i of g_j times the product of the others up to j.
 
-    Where none of them is 0 the others are y_j / x_i, for all i at once. Else it is one product per
-    i, which takes as many times as long, and is right for zeros too.
+    That is the product of those before i, times g_i + x_{i+1} (g_{i+1} + x_{i+2} (g_{i+2} + …)).
+    Nothing is divided, so zeros need no special case.
     """
-    if not input.shape:
+    n = input.shape[dim] if input.shape else 0
+    if not n:
         return g
-    if input.__class__ is ndarray and input.itemsize >= 4:
-        y = cumprod(input, dim)
-        if within_range(y):
-            return flip(cumsum(flip(g * y, (dim,)), dim), (dim,)) / input
-    n = input.shape[dim]
-    parts = []
-    for i in range(n):
-        others = cat([narrow(input, dim, 0, i), ones_like(narrow(input, dim, i, 1)),
-                      narrow(input, dim, i + 1, n - i - 1)], dim)  # fmt: skip
-        products = narrow(cumprod(others, dim), dim, i, n - i)
-        parts.append(sum(narrow(g, dim, i, n - i) * products, dim, True))
-    return cat(parts, dim) if parts else g * input
-
-
-def within_range(y: Any) -> bool:
-    """Say whether all numbers can be multiplied and divided without a loss: none is 0 or NaN."""
-    sizes, limits = abs(y), finfo(y.dtype)
-    return bool(((sizes >= sqrt(limits.tiny)) & (sizes <= sqrt(limits.max))).all())
+    later = [narrow(g, dim, n - 1, 1)]
+    for i in range(n - 1, 0, -1):
+        later.append(narrow(g, dim, i - 1, 1) + narrow(input, dim, i, 1) * later[-1])
+    before = cat([ones_like(later[0]), narrow(input, dim, 0, n - 1)], dim)
+    return cumprod(before, dim) * cat(later[::-1], dim)
 
 
 @op(takes="fc", out=True)
@@ -102,23 +88,26 @@ logcumsumexp.vjp(
 
 
 def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
-    """Σ over j ≥ i of g_j · exp(x_i - y_j), one i after the other."""
+    """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
+
+    What follows y_i is measured in exp(y_i), which is never less than exp(x_i): with
+    u_i = g_i + exp(y_i - y_{i+1}) u_{i+1} it is exp(x_i - y_i) u_i.
+    """
     n = input.shape[dim]
-    parts = [
-        sum(
-            narrow(g, dim, i, n - i) * exp(narrow(input, dim, i, 1) - narrow(y, dim, i, n - i)),
-            dim,
-            True,
-        )
-        for i in range(n)
-    ]
-    return cat(parts, dim) if parts else g * input
+    if not n:
+        return g * input
+    here, behind = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
+    falls = exp(where(here == behind, zeros_like(here), here - behind))  # they may be infinite
+    later = [narrow(g, dim, n - 1, 1)]
+    for i in range(n - 1, 0, -1):
+        later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
+    return exp(input - y) * cat(later[::-1], dim)
 
 
 from .arrange import flip  # noqa: E402  (rules may use any op)
+from .comparison import where  # noqa: E402
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
-from .like import ones_like  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
 from .more_arithmetic import logaddexp  # noqa: E402
 from .movement import narrow  # noqa: E402
-from .reduction import sum  # noqa: E402

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
+
 from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
 from ..return_types import ValuesIndices
@@ -166,10 +168,39 @@ def topk(
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
+    places = places_of_few(input, k, dim, largest)
+    if places is not None:
+        values, order = sort(gather(input, dim, places), dim, largest)
+        return return_types.topk(values, gather(places, dim, order))
     values, indices = sort(input, dim, largest)
     if not input.ndim:
         return return_types.topk(values, indices)
     return return_types.topk(narrow(values, dim, 0, k), narrow(indices, dim, 0, k))
+
+
+FEW, MANY = 8, 10_000
+"""Where at most one number in `FEW` is wanted of so `MANY`, not all of them are sorted."""
+
+
+def places_of_few(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | None:
+    """Return where the k largest (or smallest) are, in order of place.
+
+    None where that is not clear: there are more as large as the last one, or there is NaN.
+    """
+    x = input._array
+    if x.__class__ is not ndarray or not x.ndim or x.dtype.kind not in "fiu":
+        return None
+    if x.size < MANY or not 0 < k * FEW <= x.shape[dim]:
+        return None
+    rows = moveaxis(x, dim, -1)
+    n = rows.shape[-1]
+    at = n - k if largest else k - 1
+    last = partition(rows, at)[..., at : at + 1]
+    chosen = rows >= last if largest else rows <= last
+    if (count_nonzero(chosen, -1) != k).any():
+        return None
+    places = flatnonzero(chosen) % n
+    return wrap(moveaxis(places.reshape(*rows.shape[:-1], k), -1, dim))
 
 
 @as_method
@@ -204,7 +235,7 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     return return_types.kthvalue(*(each if keepdim else each.squeeze(dim) for each in parts))
 
 
-from .along import along  # noqa: E402
+from .along import along, gather  # noqa: E402
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
 from .indexing import place  # noqa: E402
 from .movement import narrow, reshape  # noqa: E402

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,39 @@ def test_the_gradient_of_a_running_product(numbers):
     fits = (expected == 0) | (abs(expected) > range_of.tiny) & (abs(expected) < range_of.max)
     assert fits[:2].all()
     np.testing.assert_allclose(found[fits], expected[fits], rtol=1e-5)
+
+
+@pytest.mark.parametrize("numbers", [
+    [0.5, -2.0, 3.0],
+    [math.inf, 1.0, 2.0],
+    [1.0, math.inf, 2.0],
+    [-math.inf, 1.0, 2.0],
+], ids=str)  # fmt: skip
+def test_the_gradient_of_a_running_logsumexp(numbers):
+    """Where nothing is infinite minus infinite, each total after a number has its share."""
+    x = edutorch.tensor(numbers, requires_grad=True, dtype=edutorch.float64)
+    g = edutorch.tensor([1.0, -0.5, 2.0], dtype=edutorch.float64)
+    y = x.logcumsumexp(0)
+    (found,) = edutorch.autograd.grad(y, x, g)
+    with np.errstate(invalid="ignore"):
+        shares = np.exp(np.array(numbers)[:, None] - np.array(y.tolist())) * np.array(g.tolist())
+    expected = np.triu(shares).sum(1)
+    known = np.isfinite(expected)
+    assert known.sum() >= 2
+    np.testing.assert_allclose(np.array(found.tolist())[known], expected[known], rtol=1e-12)
+
+
+def test_the_largest_of_many():
+    """The few largest are found without sorting; equal ones at the border come in their order."""
+    chance = np.random.default_rng(0)
+    numbers = chance.permutation(12_000).reshape(40, 300).astype("f4")
+    for given in (numbers, numbers // 100, np.where(numbers == 7, np.nan, numbers)):
+        for dim, largest in ((1, True), (0, False), (1, False)):
+            x = edutorch.tensor(given, requires_grad=True)
+            values, indices = x.topk(4, dim, largest)
+            ordered, places = x.sort(dim, largest)
+            for found, whole in ((values, ordered), (indices, places)):
+                np.testing.assert_array_equal(found.tolist(), whole.narrow(dim, 0, 4).tolist())
+            (slope,) = edutorch.autograd.grad(values.sum(), x)
+            assert slope.sum().item() == values.numel()
+            assert (slope.gather(dim, indices) == 1).all()

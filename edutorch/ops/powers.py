@@ -1,0 +1,82 @@
+"""Powers of two tensors, or of a tensor and a number, element by element."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+from numpy import ndarray
+
+from ..backends.numpy import Array
+from ..core.op import elementwise
+from ..errors import DTypeError
+
+
+@elementwise(promotion="promote")
+def pow(xp: Any, input: Array, exponent: Array) -> Array:
+    """The power: y = input ** exponent.
+
+    >>> pow(tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    simple = simple_power(xp, input, exponent)
+    if simple is not None:
+        return simple(input)
+    try:
+        y = input**exponent
+    except ValueError as error:
+        if "negative integer powers" not in str(error):
+            raise
+        raise DTypeError(
+            "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
+        ) from None
+    bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
+    return y.astype(bool) if bools else y
+
+
+def simple_power(xp: Any, input: Any, exponent: Any) -> Any:
+    """Return a function that gives x³ or √x in a tenth of the time; None for other powers."""
+    if exponent.__class__ is ndarray and not exponent.ndim:
+        exponent = exponent.item()
+    if exponent.__class__ not in (int, float) or getattr(input, "dtype", None) is None:
+        return None
+    if input.dtype.kind != "f":
+        return None
+    return cube if exponent == 3 else xp.sqrt if exponent == 0.5 else None
+
+
+def cube(x: Array) -> Array:
+    return x * x * x
+
+
+pow.vjp(
+    input=lambda g, input, exponent: g * power_slope(input, exponent),
+    exponent=lambda g, y, input, exponent: g * exponent_slope(input, exponent, y),
+    latex={"input": r"g \cdot n\,x^{n-1}", "exponent": r"g \cdot y \ln x"},
+)
+
+
+def power_slope(input: Any, exponent: Any) -> Any:
+    """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
+    if not hasattr(exponent, "shape"):
+        return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
+    return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
+
+
+def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
+    """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
+    if not hasattr(input, "shape"):
+        if not input:
+            return zeros_like(y)
+        if holds_complex(y):
+            return y * cmath.log(input)
+        return y * (math.log(input) if input > 0 else math.nan)
+    usual = logical_or(input != 0, exponent.real < 0)
+    return where(usual, y * log(where(usual, input, 1.0)), 0.0)
+
+
+from .comparison import logical_or, where  # noqa: E402  (rules may use any op)
+from .complex import holds_complex  # noqa: E402
+from .elementwise import log  # noqa: E402
+from .like import zeros_like  # noqa: E402
