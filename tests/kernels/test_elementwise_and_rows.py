@@ -18,8 +18,12 @@ from edutorch.nn import functional as F
 
 SETTINGS = {
     "softplus": (1.0, 20.0), "gelu": ("none",), "softmax": (-1, None), "log_softmax": (-1, None),
+    "leaky": (0.2,), "exponential_linear": (1.5,), "between": (-1, 0.5),
 }  # fmt: skip
-CURVES = ["exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_of", "softplus", "gelu"]
+CURVES = [
+    "exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_of", "softplus", "gelu", "leaky",
+    "exponential_linear", "between",
+]  # fmt: skip
 BY_RESULT = {"exp", "tanh", "sigmoid", "relu"}
 KINDS = some.sampled_from([np.float32, np.float64])
 _made = {}

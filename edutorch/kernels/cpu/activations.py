@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import curves, mathematics
-from .common import ROW, alike, compiled, filled, joined, wide
+from .common import NUMBER, ROW, alike, compiled, filled, joined, wide
 from .gathered import BYTES
 from .hand_over import share_out
 from .parts import in_parts
@@ -62,6 +62,50 @@ def slope_of(formula: Callable[..., Any]) -> Run:
             return None
         y = np.empty_like(x)
         in_parts(kernel, y.size, g.reshape(-1), x.reshape(-1), y.reshape(-1))
+        return y
+
+    return run
+
+
+def curve_with(formula: Callable[..., Any]) -> Run:
+    """Make y = f(x, a, b), of two settings."""
+
+    def curve(start, stop, x, y, a, b):
+        start, stop = share_out(start, stop)
+        wide()
+        for i in range(start, stop):
+            y[i] = formula(x[i], a, b)
+
+    kernel = compiled(curve, ROW, ROW, NUMBER, NUMBER)
+
+    def run(input: Any, a: float, b: float = 0.0) -> np.ndarray | None:
+        x = joined(input)
+        if not alike((x,)):
+            return None
+        y = np.empty_like(x)
+        in_parts(kernel, y.size, x.reshape(-1), y.reshape(-1), float(a), float(b))
+        return y
+
+    return run
+
+
+def gradient_with(formula: Callable[..., Any]) -> Run:
+    """Make f(g, x, a, b): what comes back of a gradient."""
+
+    def curve(start, stop, g, x, y, a, b):
+        start, stop = share_out(start, stop)
+        wide()
+        for i in range(start, stop):
+            y[i] = formula(g[i], x[i], a, b)
+
+    kernel = compiled(curve, ROW, ROW, ROW, NUMBER, NUMBER)
+
+    def run(g: Any, x: Any, a: float, b: float = 0.0) -> np.ndarray | None:
+        if not alike((x, g := filled(g, x))):
+            return None
+        y = np.empty_like(x)
+        arrays = (g.reshape(-1), x.reshape(-1), y.reshape(-1))
+        in_parts(kernel, y.size, *arrays, float(a), float(b))
         return y
 
     return run
@@ -160,3 +204,33 @@ def gelu_input() -> Run:
     """Make the derivative of `gelu`, in both forms."""
     forms = {"none": slope_of(curves.gelu_slope), "tanh": slope_of(curves.gelu_tanh_slope)}
     return lambda g, input, approximate: forms[approximate](g, input)
+
+
+def leaky() -> Run:
+    """Make the forward of `leaky_relu`."""
+    return curve_with(curves.leaky)
+
+
+def leaky_input() -> Run:
+    """Make the derivative of `leaky_relu`."""
+    return gradient_with(curves.through_leaky)
+
+
+def exponential_linear() -> Run:
+    """Make the forward of `elu`."""
+    return curve_with(curves.elu)
+
+
+def exponential_linear_input() -> Run:
+    """Make the derivative of `elu`."""
+    return gradient_with(curves.through_elu)
+
+
+def between() -> Run:
+    """Make the forward of `hardtanh`."""
+    return curve_with(curves.between)
+
+
+def between_input() -> Run:
+    """Make the derivative of `hardtanh`."""
+    return gradient_with(curves.inside)

@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .mathematics import Kind, exp, exp_below, log1p_small, mathematical, tail, tanh
+from numba import njit
+
+from .mathematics import CONTRACTED, Kind, exp, exp_below, log1p_small, mathematical, tail, tanh
 
 __all__ = [
-    "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "itself", "relu", "relu_slope",
-    "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "tanh_slope",
+    "between", "elu", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "inside", "itself", "leaky", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
+    "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky",
 ]  # fmt: skip
 
 
@@ -128,3 +131,54 @@ def gelu_tanh_slope(kind: Kind) -> Callable[..., Any]:
         return half * (one + t) + half * x * (one - t * t) * steep
 
     return gelu_tanh_slope
+
+
+# With settings a and b, of which one may mean nothing ---------------------------------------------
+
+
+@mathematical
+def expm1_below(kind: Kind) -> Callable[..., Any]:
+    """eˣ - 1 for x ≤ 0: 2 t / (1 - t), with t = tanh(x/2), which loses nothing near 0."""
+    half, one = kind.row((0.5, 1))
+
+    def expm1_below(x):
+        t = tanh(half * x)
+        return (t + t) / (one - t)
+
+    return expm1_below
+
+
+@njit(**CONTRACTED)
+def leaky(x, a, b):
+    """x, or a · x below 0."""
+    return x if x > 0 else a * x
+
+
+@njit(**CONTRACTED)
+def through_leaky(g, x, a, b):
+    """The gradient that comes through."""
+    return g if x > 0 else a * g
+
+
+@njit(**CONTRACTED)
+def elu(x, a, b):
+    """x, or a · (eˣ - 1) below 0."""
+    return x if x > 0 else a * expm1_below(x)
+
+
+@njit(**CONTRACTED)
+def through_elu(g, x, a, b):
+    """The gradient that comes through."""
+    return g if x > 0 else g * (a * exp_below(x))
+
+
+@njit(**CONTRACTED)
+def between(x, a, b):
+    """x, but not less than a nor more than b."""
+    return a if x < a else b if x > b else x
+
+
+@njit(**CONTRACTED)
+def inside(g, x, a, b):
+    """The gradient that comes through: none on a limit."""
+    return g if a < x < b else 0 * a
