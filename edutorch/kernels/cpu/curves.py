@@ -181,4 +181,4 @@ def between(x, a, b):
 @njit(**CONTRACTED)
 def inside(g, x, a, b):
     """The gradient that comes through: none on a limit."""
-    return g if a < x < b else 0 * a
+    return g if a < x < b else 0.0

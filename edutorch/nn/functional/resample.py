@@ -42,7 +42,8 @@ class Blend(NamedTuple):
 
 
 FEW = 4
-"""So many taps are taken one after the other: a sum over so short an axis takes longer."""
+"""So many taps are taken one after the other: a sum over so short an axis takes longer. (But of
+16-bit numbers it is rounded only once.)"""
 
 
 def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
@@ -53,7 +54,7 @@ def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
     lead, rest = input.shape[:axis], input.shape[axis + 1 :]
     share = tensor(blend.weights, dtype=input.dtype, device=device)
     share = reshape(share, (places, widest) + (1,) * len(rest))
-    if widest > FEW:
+    if widest > FEW or input.element_size() < 4:
         found = index_select(input, axis, tensor(positions, device=device))
         return total(reshape(found, (*lead, places, widest, *rest)) * share, axis + 1)
     y = index_select(input, axis, tensor(positions[::widest], device=device)) * share[:, 0]
