@@ -62,6 +62,16 @@ print(states["optimizers.adam"], states["optimizers.step_count"], states["optimi
     assert sorted(tmp_path.rglob("*")) == files
 
 
+def test_every_kernel_is_found_on_the_disk_by_the_next_process():
+    """One that holds a compiled function, say, has another name in each process."""
+    states = "from edutorch import kernels\n"
+    states += "print(*(f'{{each.name}}={{each.state}}' for each in kernels.warm_up({})))"
+    run(states.format(""))
+    found = dict(each.split("=", 1) for each in run(states.format("compile=False")) if "=" in each)
+    assert len(found) > len(KERNELS)
+    assert {name: state for name, state in found.items() if state != "loaded"} == {}
+
+
 CACHED = """
 import sys
 sys.path.insert(0, {folder!r})

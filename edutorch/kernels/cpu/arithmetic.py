@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba.extending import register_jitable
 
 from .common import FLOATS, NUMBER, ROW, alike, compiled, wide
 from .hand_over import share_out
@@ -19,10 +19,28 @@ from .parts import in_parts
 
 Run = Callable[..., Any]
 
-plus = njit(lambda a, b: a + b)
-minus = njit(lambda a, b: a - b)
-times = njit(lambda a, b: a * b)
-over = njit(lambda a, b: a / b)
+# `register_jitable` leaves them functions that every process knows by their name: with a compiled
+# one in it, a kernel would be another in each process, and what is on the disk would not be found.
+
+
+@register_jitable
+def plus(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@register_jitable
+def minus(a: Any, b: Any) -> Any:
+    return a - b
+
+
+@register_jitable
+def times(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@register_jitable
+def over(a: Any, b: Any) -> Any:
+    return a / b
 
 
 def of_two(operation: Callable[..., Any], *usual: Any) -> Run:

@@ -15,8 +15,8 @@ from numba import njit
 from .mathematics import CONTRACTED, Kind, exp, exp_below, log1p_small, mathematical, tail, tanh
 
 __all__ = [
-    "between", "elu", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
-    "inside", "itself", "leaky", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
+    "between_at", "elu_at", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "inside", "itself", "leaky_at", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
     "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky",
 ]  # fmt: skip
 
@@ -149,7 +149,7 @@ def expm1_below(kind: Kind) -> Callable[..., Any]:
 
 
 @njit(**CONTRACTED)
-def leaky(x, a, b):
+def leaky_at(x, a, b):
     """x, or a · x below 0."""
     return x if x > 0 else a * x
 
@@ -161,7 +161,7 @@ def through_leaky(g, x, a, b):
 
 
 @njit(**CONTRACTED)
-def elu(x, a, b):
+def elu_at(x, a, b):
     """x, or a · (eˣ - 1) below 0."""
     return x if x > 0 else a * expm1_below(x)
 
@@ -173,7 +173,7 @@ def through_elu(g, x, a, b):
 
 
 @njit(**CONTRACTED)
-def between(x, a, b):
+def between_at(x, a, b):
     """x, but not less than a nor more than b."""
     return a if x < a else b if x > b else x
 
