@@ -14,7 +14,6 @@ import numpy as np
 
 from . import curves, mathematics
 from .common import NUMBER, ROW, alike, compiled, filled, joined, wide
-from .curves import between_at, elu_at, inside, leaky_at, through_elu, through_leaky
 from .gathered import BYTES
 from .hand_over import share_out
 from .parts import in_parts
@@ -68,12 +67,15 @@ def slope_of(formula: Callable[..., Any]) -> Run:
     return run
 
 
-def with_settings(curve: Callable[..., None]) -> Run:
-    """Make y = f(x, a, b), of two settings, from a kernel.
+def curve_with(formula: Callable[..., Any]) -> Run:
+    """Make y = f(x, a, b), of two settings."""
 
-    Each such kernel is written out and names its formula: a compiled function that it got as an
-    argument would be another one in each process, and what is on the disk would not be found.
-    """
+    def curve(start, stop, x, y, a, b):
+        start, stop = share_out(start, stop)
+        wide()
+        for i in range(start, stop):
+            y[i] = formula(x[i], a, b)
+
     kernel = compiled(curve, ROW, ROW, NUMBER, NUMBER)
 
     def run(input: Any, a: float, b: float = 0.0) -> np.ndarray | None:
@@ -87,8 +89,15 @@ def with_settings(curve: Callable[..., None]) -> Run:
     return run
 
 
-def gradient_with_settings(curve: Callable[..., None]) -> Run:
+def gradient_with(formula: Callable[..., Any]) -> Run:
     """Make f(g, x, a, b): what comes back of a gradient."""
+
+    def curve(start, stop, g, x, y, a, b):
+        start, stop = share_out(start, stop)
+        wide()
+        for i in range(start, stop):
+            y[i] = formula(g[i], x[i], a, b)
+
     kernel = compiled(curve, ROW, ROW, ROW, NUMBER, NUMBER)
 
     def run(g: Any, x: Any, a: float, b: float = 0.0) -> np.ndarray | None:
@@ -199,71 +208,29 @@ def gelu_input() -> Run:
 
 def leaky() -> Run:
     """Make the forward of `leaky_relu`."""
-
-    def curve(start, stop, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = leaky_at(x[i], a, b)
-
-    return with_settings(curve)
+    return curve_with(curves.leaky)
 
 
 def leaky_input() -> Run:
     """Make the derivative of `leaky_relu`."""
-
-    def curve(start, stop, g, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = through_leaky(g[i], x[i], a, b)
-
-    return gradient_with_settings(curve)
+    return gradient_with(curves.through_leaky)
 
 
 def exponential_linear() -> Run:
     """Make the forward of `elu`."""
-
-    def curve(start, stop, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = elu_at(x[i], a, b)
-
-    return with_settings(curve)
+    return curve_with(curves.elu)
 
 
 def exponential_linear_input() -> Run:
     """Make the derivative of `elu`."""
-
-    def curve(start, stop, g, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = through_elu(g[i], x[i], a, b)
-
-    return gradient_with_settings(curve)
+    return gradient_with(curves.through_elu)
 
 
 def between() -> Run:
     """Make the forward of `hardtanh`."""
-
-    def curve(start, stop, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = between_at(x[i], a, b)
-
-    return with_settings(curve)
+    return curve_with(curves.between)
 
 
 def between_input() -> Run:
     """Make the derivative of `hardtanh`."""
-
-    def curve(start, stop, g, x, y, a, b):
-        start, stop = share_out(start, stop)
-        wide()
-        for i in range(start, stop):
-            y[i] = inside(g[i], x[i], a, b)
-
-    return gradient_with_settings(curve)
+    return gradient_with(curves.inside)

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba.extending import register_jitable
 
 from .mathematics import CONTRACTED, Kind, exp, exp_below, log1p_small, mathematical, tail, tanh
 
 __all__ = [
-    "between_at", "elu_at", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
-    "inside", "itself", "leaky_at", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
+    "between", "elu", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "inside", "itself", "leaky", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
     "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky",
 ]  # fmt: skip
 
@@ -134,6 +134,7 @@ def gelu_tanh_slope(kind: Kind) -> Callable[..., Any]:
 
 
 # With settings a and b, of which one may mean nothing ---------------------------------------------
+# (As functions that every process knows by their name: see `arithmetic.py`.)
 
 
 @mathematical
@@ -148,37 +149,37 @@ def expm1_below(kind: Kind) -> Callable[..., Any]:
     return expm1_below
 
 
-@njit(**CONTRACTED)
-def leaky_at(x, a, b):
+@register_jitable(**CONTRACTED)
+def leaky(x, a, b):
     """x, or a · x below 0."""
     return x if x > 0 else a * x
 
 
-@njit(**CONTRACTED)
+@register_jitable(**CONTRACTED)
 def through_leaky(g, x, a, b):
     """The gradient that comes through."""
     return g if x > 0 else a * g
 
 
-@njit(**CONTRACTED)
-def elu_at(x, a, b):
+@register_jitable(**CONTRACTED)
+def elu(x, a, b):
     """x, or a · (eˣ - 1) below 0."""
     return x if x > 0 else a * expm1_below(x)
 
 
-@njit(**CONTRACTED)
+@register_jitable(**CONTRACTED)
 def through_elu(g, x, a, b):
     """The gradient that comes through."""
     return g if x > 0 else g * (a * exp_below(x))
 
 
-@njit(**CONTRACTED)
-def between_at(x, a, b):
+@register_jitable(**CONTRACTED)
+def between(x, a, b):
     """x, but not less than a nor more than b."""
     return a if x < a else b if x > b else x
 
 
-@njit(**CONTRACTED)
+@register_jitable(**CONTRACTED)
 def inside(g, x, a, b):
     """The gradient that comes through: none on a limit."""
     return g if a < x < b else 0.0
