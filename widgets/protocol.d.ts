@@ -36,6 +36,10 @@ export interface PictureNode {
   /** Key of the closed group that it stands for (kind "group"), and how many nodes that holds. */
   group: string;
   inside: number;
+  /** How many writes had changed the tensor's memory: 1 is shown as "v2". */
+  version: number;
+  /** "frozen": a parameter that wants no gradient (a lock); "hook": a hook sits on it (a pin). */
+  marks: ("frozen" | "hook")[];
 }
 
 /** An open group: `<g id="c0" class="cluster">` in the SVG, its title the `<text>` in it. */
@@ -51,8 +55,8 @@ export interface PictureEdge {
   source: string; // the input
   target: string; // the op that uses it
   input: string; // name of the op's argument
-  /** "backward": the way of a gradient; "kept": a value that waits for backward. */
-  kind: "forward" | "backward" | "kept";
+  /** "cut": no gradient comes back along it (detach, no_grad); "backward": the way of a gradient; "kept": a value that waits for backward. */
+  kind: "forward" | "cut" | "backward" | "kept";
 }
 
 export interface Picture {
@@ -62,6 +66,8 @@ export interface Picture {
   nodes: PictureNode[];
   edges: PictureEdge[];
   frames: Frame[];
+  /** Titles of the step's backward passes, where there were several. */
+  tabs: string[];
   /**
    * The laid-out graph, as Graphviz writes it. A node is `<g id="n0" class="node">` with
    * one `<text>` per line: name, shape, value and, if it is differentiable, gradient.

@@ -12,16 +12,35 @@ import functools
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .summaries import Stats
 
 NodeKind = Literal[
     "leaf", "parameter", "buffer", "op", "output", "constant", "group", "gradient", "failed",
 ]  # fmt: skip
-EdgeKind = Literal["forward", "backward", "kept"]
+EdgeKind = Literal["forward", "cut", "backward", "kept"]
+Mark = Literal["frozen", "hook"]
 
 LONGEST_LABEL = 200
+
+
+class Scope(NamedTuple):
+    """A call that was running when an op ran: of a module, by its path, or of a library function.
+
+    `call` numbers the calls of one name within a step, from 1.
+    """
+
+    kind: Literal["module", "function"]
+    name: str
+    call: int = 1
+
+
+class Tab(NamedTuple):
+    """The part of a graph behind one backward pass: its title, and its nodes by number."""
+
+    title: str
+    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +62,9 @@ class GraphNode:
     frame: str = ""  # the open group that it lies in
     group: str = ""  # the closed group that it stands for
     inside: int = 0  # how many nodes that one holds
+    scopes: tuple[Scope, ...] = ()  # the calls in which the op ran, the outermost first
+    version: int = 0  # how many writes had changed the tensor's memory: 1 is shown as "v2"
+    marks: tuple[Mark, ...] = ()  # "frozen": a parameter that wants no gradient; "hook": it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +81,9 @@ class Frame:
 class GraphEdge:
     """One arrow, from an input to the op that uses it as its argument `input`.
 
-    In the graph of backward (`mirror.py`) the arrows of gradients are "backward", and those of
-    values that wait for it "kept".
+    A "cut" arrow leaves a tensor that has a gradient for an op that passes none back: `detach`, or
+    any op under `no_grad`. In the graph of backward (`mirror.py`) the arrows of gradients are
+    "backward", and those of values that wait for it "kept".
     """
 
     id: str
@@ -72,23 +95,28 @@ class GraphEdge:
 
 @dataclass(frozen=True)
 class Graph:
-    """All boxes and arrows. `modules` maps a module's path to the name of its class."""
+    """All boxes and arrows. `modules` maps a module's path to the name of its class.
+
+    `tabs` are the backward passes of a step, where there were several.
+    """
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     modules: Mapping[str, str] = field(default_factory=dict)
     frames: tuple[Frame, ...] = ()
+    tabs: tuple[Tab, ...] = ()
 
     @functools.cached_property
     def structure(self) -> str:
         """A hash of everything a layout depends on: same hash, same picture."""
         nodes = [
             (node.kind, node.label, node.variable, node.module, node.shape, node.dtype,
-             node.differentiable, node.device, node.frame, node.group, node.inside)
+             node.differentiable, node.device, node.frame, node.group, node.inside, node.scopes,
+             node.version, node.marks)
             for node in self.nodes
         ]  # fmt: skip
         edges = [(edge.source, edge.target, edge.input, edge.kind) for edge in self.edges]
-        content = repr((nodes, edges, sorted(self.modules.items()), self.frames))
+        content = repr((nodes, edges, sorted(self.modules.items()), self.frames, self.tabs))
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
@@ -104,6 +132,7 @@ class Graph:
             "nodes": [as_fields(node) for node in self.nodes],
             "edges": [as_fields(edge) for edge in self.edges],
             "frames": [as_fields(frame) for frame in self.frames],
+            "tabs": [tab.title for tab in self.tabs],
             **laid_out,
         }
 
@@ -113,6 +142,7 @@ def as_fields(thing: GraphNode | GraphEdge | Frame) -> dict[str, Any]:
     found = {name: getattr(thing, name) for name in thing.__slots__}
     if isinstance(thing, GraphNode):
         found |= {"shape": list(thing.shape), "formulas": dict(thing.formulas)}
+        del found["scopes"]  # a page is given the groups that were made of them
     return found
 
 
@@ -161,6 +191,9 @@ class Vertex:
     device: str = "cpu"
     line: str = ""
     saved: tuple[tuple[str, int], ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    version: int = 0
+    marks: tuple[Mark, ...] = ()
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
     grad: Stats | None = None
@@ -183,6 +216,9 @@ class Vertex:
             device=self.device,
             line=self.line[:LONGEST_LABEL],
             saved=self.saved,
+            scopes=self.scopes,
+            version=self.version,
+            marks=self.marks,
         )
 
 
