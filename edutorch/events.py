@@ -28,7 +28,10 @@ __all__ = [
     "ModuleLeft",
     "OpApplied",
     "Stepped",
+    "TensorAliased",
     "TensorMade",
+    "TensorWritten",
+    "ViewRebased",
     "WorkEnded",
     "WorkStarted",
     "emit",
@@ -111,13 +114,44 @@ class TensorMade:
 
 
 @dataclass(slots=True, eq=False)
+class TensorAliased:
+    """`alias` is a second object for `tensor` as it is now: what a write into `tensor` is
+    computed from, or the same memory without the graph (`detached`)."""
+
+    tensor: Any
+    alias: Any
+    detached: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class TensorWritten:
+    """The memory of `tensor` was written to. `result` is the tensor that was written into it,
+    whose history `tensor` now has; None where no op made the new elements."""
+
+    tensor: Any
+    result: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class ViewRebased:
+    """After a write into its memory, `view` was recorded anew, by `op` and `node`, as a view of
+    `base`."""
+
+    op: Any
+    base: Any
+    view: Any
+    node: Any
+
+
+@dataclass(slots=True, eq=False)
 class WorkStarted:
     """Something that takes time begins; a `WorkEnded` of the same subject follows, whatever
     happens. By `kind`, the `subject` is
 
         "op"         an Op (or a `Function`), about to compute with `inputs`;
         "node"       a recorded Node, about to turn the gradient that came into others;
-        "backward"   a whole backward pass, from the given gradients;
+        "backward"   a whole backward pass, from the given gradients; `detail` is "retain" where
+                     the graph is kept for another one;
         "optimizer"  an optimizer, `detail` being the method: "step" or "zero_grad";
         "data"       a data loader, asked for its next batch;
         "range"      text: a stretch of the user's program, named by `record_function`.

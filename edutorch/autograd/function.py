@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.autograd import edge_of
+from ..core.follow import notify_write
 from ..core.forward import fitted, set_tangent, tangent_of, zeros_as
 from ..core.methods import refuse_leaf
 from ..core.tensor import Tensor
@@ -144,6 +145,8 @@ class Function:
             record(cls._node_type(), ctx, args, edges, names, outputs)
         if current().levels:
             push_tangents(cls, ctx, args, outputs)
+        for each in ctx._dirty:
+            notify_write(each, each)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 

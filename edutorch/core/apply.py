@@ -25,6 +25,7 @@ from .complaints import (
     sequence_of,
     wrong_operand,
 )  # fmt: skip
+from .follow import notify_write
 from .forward import propagate
 from .pieces import cut_anywhere, tell
 from .promotion import EXTENSION_TYPES, promote, refuse_types
@@ -334,4 +335,5 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
     else:
         out._array[...] = output._array
     out._bump()
+    notify_write(out, output)
     return out

@@ -330,7 +330,7 @@ def run_backward(
     recording = create_graph or bool(current().levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
     if current().listeners:
-        with work("backward", engine, tuple(gradients)):
+        with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
             captured = complete(engine, edges, gradients, create_graph, targets)
     else:
         captured = complete(engine, edges, gradients, create_graph, targets)

@@ -15,6 +15,8 @@ from typing import Any
 
 from .. import dtypes
 from ..errors import GradientError
+from ..events import OpApplied, TensorAliased, TensorWritten, ViewRebased, emit
+from ..lines import users_place
 from ..modes import current
 from .autograd import Writes, clock
 from .forward import with_tangents
@@ -53,6 +55,8 @@ def same_past(target: Tensor) -> Tensor:
     before = fill(object.__new__(Tensor), target._array)
     before._node, before._writes, before._base = target._node, target._writes, target._base
     modes = current()
+    if modes.listeners:
+        emit(TensorAliased(target, before))
     if modes.levels:
         with_tangents(before, target)
     if modes.saving is not None:  # hooks that keep the numbers must not see them overwritten
@@ -101,8 +105,30 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     written = base if is_itself else wrap(whole._array)
     scatter = REGISTRY["as_strided_scatter"]
     scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
+    notify(OpApplied(scatter, (whole, values), {}, written, written._node))
     if not is_itself:
-        REGISTRY["view_as_complex"].record(base, base._array, written)
+        as_complex = REGISTRY["view_as_complex"]
+        as_complex.record(base, base._array, written)
+        notify(OpApplied(as_complex, (written,), {}, base, base._node))
+
+
+def notify(event: OpApplied | ViewRebased) -> None:
+    """Tell those who listen, or follow, of an op that a write has recorded."""
+    modes = current()
+    rebased = isinstance(event, ViewRebased)
+    output = event.view if rebased else event.output
+    if modes.follower is not None and output._node is not None:
+        modes.follower.recorded.extend((output, (event.base,) if rebased else event.inputs))
+    if modes.listeners:
+        if event.node is not None:
+            event.node.notes["place"] = users_place()
+        emit(event)
+
+
+def notify_write(target: Tensor, result: Tensor | None = None) -> None:
+    """Tell those who listen that `result` (None: no result of an op) was written into `target`."""
+    if current().listeners:
+        emit(TensorWritten(target, result))
 
 
 def follow(base: Tensor) -> None:
@@ -123,6 +149,10 @@ def see_again(base: Tensor, view: Tensor) -> None:
         return  # as another type the numbers have no derivative
     is_itself = part.dtype == view.dtype
     seen = view if is_itself else wrap(part._array)
-    REGISTRY["as_strided"].record(seen, seen._array, whole, *region(part), layout_of(whole))
+    as_strided = REGISTRY["as_strided"]
+    as_strided.record(seen, seen._array, whole, *region(part), layout_of(whole))
+    notify(ViewRebased(as_strided, whole, seen, seen._node))
     if not is_itself:
-        REGISTRY["view_as_complex"].record(view, view._array, seen)
+        as_complex = REGISTRY["view_as_complex"]
+        as_complex.record(view, view._array, seen)
+        notify(ViewRebased(as_complex, seen, view, view._node))

@@ -14,7 +14,7 @@ from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import PLAIN, QUIET, changed, current
 from .apply import understood
 from .autograd import LEAF
-from .follow import same_past, set_history
+from .follow import notify_write, same_past, set_history
 from .forward import written
 from .generate import ALIASES
 from .pieces import refuse_piece
@@ -250,6 +250,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
         set_history(target, result)
     if modes.levels:
         written(target, result)
+    notify_write(target, result)
 
 
 def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:

@@ -12,6 +12,7 @@ from .. import backends, dtypes
 from ..backends.shared import Shared
 from ..device import Device
 from ..errors import GradientError, ShapeError
+from ..events import TensorAliased, TensorWritten, emit
 from ..lines import Place
 from ..modes import current
 from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
@@ -202,6 +203,8 @@ class Tensor(NumbersOut, MemoryMembers):
     def data(self, value: Tensor) -> None:
         self._array = value._array
         self._bump()
+        if current().listeners:
+            emit(TensorWritten(self, value))
 
     @property
     def _version(self) -> int:
@@ -220,7 +223,10 @@ class Tensor(NumbersOut, MemoryMembers):
         output = wrap(self._array)
         if self.__class__ not in PLAIN_TENSORS:
             output.__class__ = self.__class__
-        return same_memory(output, self)
+        same_memory(output, self)
+        if current().listeners:
+            emit(TensorAliased(self, output, detached=True))
+        return output
 
     def detach_(self) -> Tensor:
         """Forget the graph behind this tensor: it becomes a leaf."""

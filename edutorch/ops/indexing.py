@@ -16,11 +16,13 @@ from .. import backends
 from ..backends.batched_words import not_in_place
 from ..backends.numpy import Array
 from ..backends.shared import plain
+from ..core.follow import notify, notify_write
 from ..core.forward import propagate, written
 from ..core.methods import refuse_leaf, same_past, set_history, write
 from ..core.op import movement, op
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import DimError, DTypeError, ShapeError
+from ..events import OpApplied
 from ..modes import current
 
 Index = Any
@@ -228,11 +230,14 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
+        result._writes = self._writes
+    notify(OpApplied(setitem.op, (before, value), {"index": index}, result, result._node))
     if current().grad:
         set_history(self, result)
     if current().levels:
         propagate(setitem.op, (before, value), {"index": index}, result)
         written(self, result)
+    notify_write(self, result)
 
 
 def check_same_type(target: Tensor, value: Tensor, index: Any) -> None:

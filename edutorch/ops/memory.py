@@ -14,7 +14,7 @@ from typing import Any
 from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..backends.shared import Shared
-from ..core.follow import same_past
+from ..core.follow import notify_write, same_past
 from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
@@ -38,6 +38,7 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
         result = function(same_past(self), *args, **named)
         self._array, self._node = result._array, result._node
         self._bump()
+        notify_write(self, result)
         return self
 
     turned.__name__ = turned.__qualname__ = name
@@ -103,6 +104,7 @@ def _resize_(input: Tensor, *size: Any, memory_format: memory_format = contiguou
     if shape != input._array.shape:
         input._array = _resized(input, shape, memory_format)
         input._bump()
+        notify_write(input)
     return input
 
 
@@ -162,6 +164,7 @@ def _set_(
     if isinstance(source, Tensor):
         same_memory(input, source)
     input._bump()
+    notify_write(input)
     return input
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
+from ..core.follow import notify_write
 from ..core.methods import as_method, refuse_leaf, write
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ValueRangeError, refuse_complex
@@ -17,6 +18,7 @@ from .random import Generator, check_bounds, rand, randint, randn
 def _fill(input: Tensor, name: str, values: Tensor) -> Tensor:
     refuse_leaf(input, name)
     write(input, name, values._array)
+    notify_write(input)
     return input
 
 
