@@ -203,8 +203,10 @@ class Glance:
     def _is_leaf(self, tensor: Any, wanted: int) -> bool:
         """Say whether a tensor from outside is the one expected; on its first use, it is."""
         known = self._leaves.get(id(tensor))
-        if known is not None:
-            return known[0] == wanted
+        if known is not None and known[0] == wanted:
+            return True
+        if known is not None and self.watched.script.again.get(wanted) != known[0]:
+            return False
         if wanted in self._bound or not isinstance(tensor, Tensor):
             return False
         if tensor._node is not None and tensor._node is not LEAF and tensor._node in self._nodes:
@@ -276,6 +278,8 @@ class Glance:
             return
         for number in self.watched.script.received:
             leaf = self._bound.get(number)
+            if leaf is not None and self._leaves[id(leaf)][0] != number:
+                continue  # it has been written to since, and is another vertex now
             at = self.watched.at.get(number)
             if leaf is not None and leaf._grad is not None:
                 if at is not None:

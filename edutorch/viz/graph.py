@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -260,19 +260,23 @@ def arranged(
     vertices: Mapping[Key, Vertex],
     roots: Iterable[Key],
     modules: Mapping[str, str] | None = None,
+    others: Iterable[Key] = (),
+    tabs: Callable[[dict[Any, str]], tuple[Tab, ...]] | None = None,
 ) -> Arranged:
-    """Make the graph of everything that `roots` were computed from.
+    """Make the graph of everything that `roots` and `others` were computed from.
 
     Args:
         vertices: by key, ops in the order in which they ran.
         roots: keys of the results; they are drawn as outputs.
         modules: the class name of each module path.
+        others: keys of further results, drawn as what they are.
+        tabs: makes the tabs of the graph from the ids of its nodes, by key and in order.
     """
     roots = tuple(roots)
-    wanted = ancestors(vertices, roots)
+    wanted = ancestors(vertices, (*roots, *others))
     order: dict[Key, str] = {}
     for key, vertex in vertices.items():
-        if key in wanted and (vertex.sources or key in roots):
+        if key in wanted and (vertex.sources or vertex.kind == "op" or key in roots):
             for _, source in vertex.sources:  # a leaf comes just before its first use
                 order.setdefault(source, f"n{len(order)}")
             order.setdefault(key, f"n{len(order)}")
@@ -282,7 +286,9 @@ def arranged(
         kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
         nodes.append(vertex.named(id, kind))
         for name, source in vertex.sources:
-            edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name))
+            cut = vertices[source].differentiable and not vertex.differentiable
+            way = "cut" if cut and vertex.kind == "op" else "forward"
+            edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name, way))
             inputs.append((key, name))
     numbers = {key: number for number, key in enumerate(vertices)}
     used = {node.module for node in nodes}
@@ -292,29 +298,11 @@ def arranged(
         if path and any(f"{each}.".startswith(f"{path}.") for each in used)
     }
     return Arranged(
-        Graph(tuple(nodes), tuple(edges), shown),
+        Graph(tuple(nodes), tuple(edges), shown, tabs=tabs(order) if tabs else ()),
         tuple(order),
         tuple(inputs),
         tuple(numbers[key] for key in order),
     )
-
-
-def ends(vertices: Mapping[Key, Vertex], ran: Sequence[Key]) -> Iterable[Key]:
-    """Return the results from which a graph is to be drawn.
-
-    Args:
-        ran: those on which backward ran. The last is drawn with others of the same graph;
-            without any, every result that nothing used.
-    """
-    ops = {key: None for key, vertex in vertices.items() if vertex.kind == "op"}
-    roots = [root for root in ran if root in ops]
-    if not roots:
-        used = {key for vertex in vertices.values() for _, key in vertex.sources}
-        return [key for key in ops if key not in used]
-    if len(roots) == 1:
-        return roots
-    last = ancestors(vertices, roots[-1:]) & ops.keys()
-    return dict.fromkeys(root for root in roots if ancestors(vertices, [root]) & last)
 
 
 def enclosing(path: str) -> list[str]:

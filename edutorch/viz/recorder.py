@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from ..core.autograd import LEAF, Node, clock
+from ..core.autograd import LEAF, clock
 from ..core.tensor import Tensor
 from ..events import (
     BackwardEnded,
@@ -24,19 +24,31 @@ from ..events import (
     ModuleLeft,
     OpApplied,
     Stepped,
+    TensorAliased,
+    TensorWritten,
+    ViewRebased,
+    WorkEnded,
+    WorkStarted,
 )
+from .call_scopes import CallScopes
 from .glance import Glance
-from .graph import Arranged, Graph, Key, Snapshot, Vertex, arranged, ends
+from .graph import Arranged, Graph, Snapshot, Tab, Vertex, ancestors, arranged
 from .names import Names
 from .packing import Glimpse
 from .part import Part
 from .rest import Rest
 from .script import Call, Constant, Script
 from .summaries import summarize
-from .trace import flow_of, input_names, leaf_vertex, name_variables, number_vertex, op_vertex
+from .tensor_keys import TensorKeys, has_node
+from .trace import applied_vertex, argument_names, flow_of, leaf_vertex, name_variables
+from .trace import number_vertex
 
 if TYPE_CHECKING:
     from .looks import Watch
+
+MOST_ASIDE = 2000
+"""With more ops that have no gradient (an evaluation inside the loop), those that lead to no loss
+are left out."""
 
 
 class Recorder:
@@ -88,32 +100,47 @@ class Recorder:
         self.cost = 0.0
         self._optimizer_seen = False
         self.aside = 0.0  # seconds ever spent in `finish_step`, where a loop may be paused
-        self._path: list[str] = []  # the modules we are in, innermost last
+        self.scopes = CallScopes()
         self._handlers: dict[type, Callable[[Any], None]] = {
             OpApplied: self._op_applied,
+            ViewRebased: self._view_rebased,
+            TensorAliased: self._tensor_aliased,
+            TensorWritten: self._tensor_written,
+            WorkStarted: self._work_started,
+            WorkEnded: self._work_ended,
             GradientFlowed: self._gradient_flowed,
             GradientAccumulated: self._gradient_accumulated,
             ModuleEntered: self._module_entered,
             ModuleLeft: self._module_left,
             Stepped: self._stepped,
         }
+        self._keys = TensorKeys()
+        self._passes: list[Pass] = []  # backward passes that run, the innermost last
         self._forget()
 
     def _forget(self) -> None:
-        self._vertices: dict[Key, Vertex] = {}
-        self._numbers: dict[Key, int] = {}
+        self._before = self._keys, getattr(self, "_vertices", {}), getattr(self, "_tail", 0)
+        self._keys = TensorKeys()
+        self._vertices: dict[int, Vertex] = {}
+        self._adopted: dict[int, int] = {}  # vertices of the step before that this one goes on with
+        self._latent: set[int] = set()  # vertices that are drawn only if something uses them
+        self._writers: set[int] = set()  # results that were written into a tensor
+        self._again: dict[int, int] = {}  # a later version of a tensor from outside -> an earlier
         self._calls: list[Call] = []
         self._received: set[int] = set()
-        self._leaves: dict[int, tuple[weakref.ref[Tensor], Key]] = {}
-        self._roots: list[int] = []
-        self._last_flow = (0, 0)
+        self._roots: list[int | None] = []  # one for each backward pass
+        self._added_up: list[bool] = []  # for each: it was `backward`, not `grad`
+        self._sums: dict[tuple[int, str], Any] = {}  # gradients that a later pass is added to
+        self._tail = 0  # the first vertex that was made after the last backward
+        self._elsewhere = 0  # we are inside a data loader, or an optimizer
         self._drawn: tuple[Any, Any] = None, None  # of which vertices and roots, and their graph
         self._flowed: tuple[Any, Any] = None, None  # what left a node last, and its numbers
         self._accumulated = False
-        self._scalar: tuple[int, weakref.ref[Tensor]] | None = None
+        self._scalar: weakref.ref[Tensor] | None = None
         self._spent = 0.0
         self._youngest = 0  # no node was younger when the last backward ended
         self.sampled_whole = True
+        self.scopes.begin_step()
 
     def __call__(self, event: Any) -> None:
         """Take one event."""
@@ -156,136 +183,273 @@ class Recorder:
         """Whether something was recorded that belongs to no step yet."""
         return bool(self._vertices)
 
-    def _add(self, key: Key, vertex: Vertex) -> Vertex:
+    def key_of(self, tensor: Tensor) -> int | None:
+        """Return the vertex whose elements a tensor shows, by number; None if it has none."""
+        return self._keys.find(tensor)
+
+    def _add(self, vertex: Vertex) -> int:
         """Gather a vertex, and decide whether its numbers are wanted."""
-        number = self._numbers[key] = len(self._vertices)
+        key = len(self._vertices)
         if self.watch is not None:
-            vertex.watched = number in self.watch.nodes
-            vertex.tracked = number in self.watch.flows
+            vertex.watched = key in self.watch.nodes
+            vertex.tracked = key in self.watch.flows
         self._vertices[key] = vertex
-        return vertex
+        return key
 
     # Forward ----------------------------------------------------------------------------
 
     def _module_entered(self, event: ModuleEntered) -> None:
         if id(event.module) not in self.names.modules:
             self.names.learn(event.module)
-        self._path.append(self.names.modules[id(event.module)])
+        self.scopes.enter_module(event.module, self.names.modules.get(id(event.module), ""))
 
     def _module_left(self, event: ModuleLeft) -> None:
-        if self._path:
-            self._path.pop()
+        self.scopes.leave()
+
+    def _work_started(self, event: WorkStarted) -> None:
+        if event.kind in ("data", "optimizer"):
+            self._elsewhere += 1
+        elif event.kind == "backward":
+            self._passes.append(Pass(event.subject.wanted is None, event.detail == "retain"))
+        elif event.kind == "op" and isinstance(event.subject, type):
+            self.scopes.enter_function(event.subject.__name__)
+
+    def _work_ended(self, event: WorkEnded) -> None:
+        if event.kind in ("data", "optimizer"):
+            self._elsewhere = max(0, self._elsewhere - 1)
+        elif event.kind == "backward":
+            del self._passes[-1:]
+        elif event.kind == "op" and isinstance(event.subject, type):
+            self.scopes.leave()
 
     def _op_applied(self, event: OpApplied) -> None:
         node = event.node
-        if node is None:
+        if node is None and (not self.sampling or self._elsewhere):
             return
-        if self._accumulated and not self._optimizer_seen:
+        if node is not None and self._accumulated and not self._optimizer_seen:
             self.finish_step()
-        output = event.output[0] if isinstance(event.output, tuple) else event.output
-        inside_vmap = hasattr(output._array, "all_examples")
-        if output._array.size == 1 and not inside_vmap:
-            self._scalar = node._order, weakref.ref(output)
-        if not self.sampling:
+        outputs = event.output if isinstance(event.output, tuple) else (event.output,)
+        if not outputs:
             return
-        vertex = op_vertex(node)
-        vertex.module = self._path[-1] if self._path else ""
-        vertex.device = "cpu" if output._array.__class__ is ndarray else str(output.device)
-        names, given = input_names(node), event.inputs
-        keys = [self._source(each, node, name) for name, each in zip(names, given, strict=True)]
+        if node is not None:
+            inside_vmap = hasattr(outputs[0]._array, "all_examples")
+            if outputs[0]._array.size == 1 and not inside_vmap:
+                self._scalar = weakref.ref(outputs[0])
+            if not self.sampling:
+                return
+        self._record(event.op, event.inputs, outputs, node)
+
+    def _view_rebased(self, event: ViewRebased) -> None:
+        if self.sampling and event.node is not None:
+            self._latent.add(self._record(event.op, (event.base,), (event.view,), event.node))
+
+    def _record(
+        self, op: Any, inputs: tuple[Any, ...], outputs: tuple[Tensor, ...], node: Any
+    ) -> int:
+        """Gather the vertex of an op that ran, and those of its operands that are new."""
+        output, names = outputs[0], argument_names(op, len(inputs))
+        keys = [self._source(value, name) for name, value in zip(names, inputs, strict=True)]
+        vertex = applied_vertex(op, output, node)
+        vertex.scopes, vertex.module = self.scopes.current(), self.scopes.module
         pairs = zip(names, keys, strict=True)
         vertex.sources = tuple((name, key) for name, key in pairs if key is not None)
-        self._add(node._order, vertex)
-        self._calls.append(
-            Call(
-                node.__class__, node.shape, self._numbers[node._order],
-                tuple(map(self._given, given, keys)),
-                tuple(edge is not None for edge in node.edges),
-                tuple(names), node.gathers, vertex.module,
-            )
-        )  # fmt: skip
+        key = self._add(vertex)
+        for each in outputs:
+            if isinstance(each, Tensor):
+                self._keys.note(each, key)
+        if node is not None:
+            self._keys.note_node(node, key)
+            given = tuple(map(self._given, inputs, keys))
+            edges = tuple(edge is not None for edge in node.edges)
+            self._calls.append(Call(node.__class__, node.shape, key, given, edges, tuple(names),
+                                    node.gathers, vertex.module))  # fmt: skip
         if vertex.watched:
             vertex.value = summarize(output._array, self.detailed)
-        if vertex.watched and not node.gathers:
-            node.hang("gradient", lambda gradient: self._gradient_reached(vertex, gradient))
+        if vertex.watched and node is not None and not node.gathers:
+            node.hang("gradient", lambda gradient: self._gradient_reached(key, gradient))
+        return key
 
-    def _source(self, given: Any, node: Node, name: str) -> Key | None:
-        """Return the key of one input of an op, and make its vertex if it is new."""
-        if isinstance(given, Tensor):
-            if given.grad_fn is not None and given._node._order in self._vertices:
-                return given._node._order
-            return self._leaf(given)
-        if isinstance(given, int | float):
-            key = ("number", node._order, name)
-            self._add(key, number_vertex(name, given))
+    def _source(self, value: Any, name: str) -> int | None:
+        """Return the vertex of one operand, and make it if it is new."""
+        if isinstance(value, Tensor):
+            key = self._keys.find(value)
+            if key is None:
+                return self._leaf(value)
+            self._refresh(value, key)
             return key
+        if isinstance(value, int | float):
+            return self._add(number_vertex(name, value))
         return None
 
-    def _given(self, given: Any, key: Key | None) -> int | Constant | None:
+    def _refresh(self, tensor: Tensor, key: int) -> None:
+        """Show the elements of a recorded tensor that was overwritten behind the graph's back."""
+        known = self._keys.last(tensor)
+        if known is None or known.version == tensor._version:
+            return
+        vertex = self._vertices[key]
+        self._keys.note(tensor, key)
+        vertex.version = self._keys.version(tensor)
+        if vertex.watched:
+            vertex.value = summarize(tensor._array, self.detailed)
+
+    def _given(self, value: Any, key: int | None) -> int | Constant | None:
         if key is None:
             return None
-        number = self._numbers[key]
-        return number if isinstance(given, Tensor) else Constant(number)
+        return key if isinstance(value, Tensor) else Constant(key)
 
-    def _leaf(self, tensor: Tensor) -> Key:
-        """Return the key of a tensor that came into this step from outside."""
-        known = self._leaves.get(id(tensor))
-        if known is not None and known[0]() is tensor:  # an id is reused once its owner is gone
-            return known[1]
-        key = ("leaf", len(self._vertices), id(tensor))
-        self._leaves[id(tensor)] = weakref.ref(tensor), key
-        vertex = self._add(key, leaf_vertex(tensor, self.names))
+    def _leaf(self, tensor: Tensor) -> int:
+        """Return the vertex of a tensor from outside the step, or of its newest version."""
+        adopted = self._adopt(tensor)
+        if adopted is not None:
+            return adopted
+        known, writer = self._keys.last(tensor), self._keys.writer(tensor)
+        vertex = leaf_vertex(tensor, self.names)
+        if writer is not None:
+            vertex.sources = (("write", writer),)
+        key = self._add(vertex)
+        self._keys.note(tensor, key)
+        vertex.version = self._keys.version(tensor)
+        if known is not None:
+            self._again[key] = known.key
         if vertex.watched:
             vertex.value = summarize(tensor._array, self.detailed)
         return key
 
+    def _adopt(self, tensor: Tensor) -> int | None:
+        """Take over what an unrecorded op made for this step when the last one was not over yet.
+
+        Without an optimizer nobody says when a step ends: `x = images / 255` comes before the
+        first recorded op of the next one.
+        """
+        keys, vertices, tail = self._before
+        number = keys.find(tensor)
+        if number is None or number not in vertices or number < tail or self._optimizer_seen:
+            return None
+        if vertices[number].differentiable:
+            return None
+        key = self._take_over(number, vertices, tail)
+        self._keys.note(tensor, key)
+        return key
+
+    def _take_over(self, number: int, vertices: dict[int, Vertex], tail: int) -> int:
+        """Gather a vertex of the step before, with all that it was made from since backward."""
+        if number not in self._adopted:
+            vertex = vertices[number]
+            vertex.sources = tuple(
+                (name, self._take_over(source, vertices, tail))
+                for name, source in vertex.sources
+                if source >= tail or vertices[source].kind != "op"
+            )
+            self._adopted[number] = self._add(vertex)
+        return self._adopted[number]
+
+    # Writes -----------------------------------------------------------------------------
+
+    def _tensor_aliased(self, event: TensorAliased) -> None:
+        """Follow a tensor to its second object; `detach` of one with a gradient is drawn."""
+        if not self.sampling or self._elsewhere:
+            return
+        key = self._source(event.tensor, "input")
+        if event.detached and key is not None and event.tensor.requires_grad:
+            source = self._vertices[key]
+            vertex = Vertex("op", "detach", self.scopes.module, source.shape, source.dtype,
+                            differentiable=False, device=source.device)  # fmt: skip
+            vertex.sources, vertex.scopes = (("input", key),), self.scopes.current()
+            if vertex.watched:
+                vertex.value = summarize(event.alias._array, self.detailed)
+            key = self._add(vertex)
+            self._latent.add(key)
+            self._keys.note(event.alias, key)
+        else:
+            self._keys.alias(event.tensor, event.alias)
+
+    def _tensor_written(self, event: TensorWritten) -> None:
+        """Follow a tensor to the result that was written into it: the same one, a new version."""
+        if not self.sampling or self._elsewhere:
+            return
+        tensor, result = event.tensor, event.result
+        key = None if result is None else self._keys.find(result)
+        if key is not None:
+            self._writers.add(key)
+        if key is not None and tensor._node is not LEAF and tensor._base is None:
+            self._keys.note(tensor, key)
+            self._vertices[key].version = self._keys.version(tensor)
+        elif key is not None and has_node(tensor) and has_node(result):
+            self._vertices[key].version = max(1, self._keys.version(tensor))
+        self._keys.note_write(tensor, key)
+
     # Backward ---------------------------------------------------------------------------
 
-    def _gradient_reached(self, vertex: Vertex, gradient: Tensor) -> None:
+    def _gradient_reached(self, key: int, gradient: Tensor) -> None:
         array, known = self._flowed  # mostly, as it is, what reaches the next node
-        same = gradient._array is array and not self.detailed
-        vertex.grad = known if same else summarize(gradient._array, self.detailed)
+        vertex = self._vertices.get(key)
+        total = None if vertex is None else self._total(key, "", gradient._array)
+        if vertex is None or total is None:
+            return
+        same = total is array and not self.detailed
+        vertex.grad = known if same else summarize(total, self.detailed)
 
     def _gradient_flowed(self, event: GradientFlowed) -> None:
         node = event.node
-        flow = -node._order, event.index
-        if not self._roots or flow <= self._last_flow:
-            # Within one backward the nodes run from the youngest to the oldest.
-            self._backward_began(node._order)
-        self._last_flow = flow
-        vertex = self._vertices.get(node._order)
-        if vertex is not None and vertex.tracked and self.sampling:
-            name = input_names(node)[event.index]
-            array = flow_of(event.gradient, node.edges[event.index])
-            vertex.flows[name] = summarize(array)
-            self._flowed = array, vertex.flows[name]
+        if self._passes and not self._passes[-1].began:
+            self._passes[-1].began = True
+            self._backward_began(node)
+        key = self._keys.of_node(node) if self.sampling else None
+        vertex = None if key is None else self._vertices[key]
+        if key is None or vertex is None or not vertex.tracked:
+            return
+        name = argument_names(node.op, len(node.edges))[event.index]
+        array = flow_of(event.gradient, node.edges[event.index])
+        total = self._total(key, name, array)
+        if total is not None:
+            vertex.flows[name] = summarize(total)
+            self._flowed = total, vertex.flows[name]
 
-    def _backward_began(self, order: int) -> None:
-        self._roots.append(order)
+    def _total(self, key: int, name: str, array: Any) -> Any:
+        """Return a gradient with those of the earlier passes of this step that went the same way.
+
+        None: it belongs to a pass of `grad`, and what `backward` has accumulated is shown.
+        """
+        if not self._passes:
+            return array
+        place, running = (key, name), self._passes[-1]
+        earlier = self._sums.get(place)
+        if not running.accumulates:
+            return array if earlier is None else None
+        if earlier is not None:
+            array = earlier + array
+        if earlier is not None or running.retains:
+            self._sums[place] = array if earlier is not None else array.copy()
+        return array
+
+    def _backward_began(self, node: Any) -> None:
+        self._roots.append(self._keys.of_node(node) if self.sampling else None)
+        self._added_up.append(not self._passes or self._passes[-1].accumulates)
         if self.sampling:  # later in the loop, the variables may hold other tensors
-            name_variables(self._vertices, self.names)
+            name_variables(self._vertices, self.names, self._keys.find)
         if self.sampling and self.sampled_whole and self.on_graph is not None:
             self.on_graph(self._arranged().graph)
-        loss = self._scalar[1]() if self._scalar and self._scalar[0] == order else None
-        if loss is not None:
+        loss = self._scalar() if self._scalar is not None else None
+        if loss is not None and loss._node is node:
             self._note_loss(loss)
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
+        self._tail = len(self._vertices)
         self.leaf_received(event.tensor, event.tensor._grad)
 
     def leaf_received(self, leaf: Tensor, gradient: Tensor | None) -> None:
         """Note the gradient of a leaf."""
-        known = self._leaves.get(id(leaf))
-        if self.sampling and gradient is not None and known is not None and known[0]() is leaf:
-            vertex = self._vertices[known[1]]
-            self._received.add(self._numbers[known[1]])
+        known = self._keys.last(leaf)
+        if self.sampling and gradient is not None and known is not None:
+            vertex = self._vertices[known.key]
+            self._received.add(known.key)
             vertex.grad = summarize(gradient._array, self.detailed) if vertex.watched else None
 
     def gradient_norm(self, leaf: Tensor) -> float | None:
         """Return the norm of the gradient that a leaf received in this step, if it was taken."""
-        known = self._leaves.get(id(leaf))
-        grad = self._vertices[known[1]].grad if known and known[0]() is leaf else None
+        known = self._keys.last(leaf)
+        grad = None if known is None else self._vertices[known.key].grad
         return None if grad is None else grad.norm
 
     # Steps ------------------------------------------------------------------------------
@@ -357,31 +521,95 @@ class Recorder:
 
     def _script(self, snapshot: Snapshot) -> Script | None:
         """Return what the step did; None where a glance could not tell when the next one ends."""
-        if not self._optimizer_seen or not all(root in self._numbers for root in self._roots):
+        roots = tuple(root for root in self._roots if root is not None)
+        if not self._optimizer_seen or len(roots) < len(self._roots):
             return None
-        roots = tuple(self._numbers[root] for root in self._roots)
+        if any(self._sums[place] is not None for place in self._sums):
+            return None  # a glance does not add up passes
         results = (vertex for vertex in self._vertices.values() if vertex.kind == "op")
         nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
-        return Script(tuple(self._calls), roots, frozenset(self._received), snapshot, nbytes)
+        return Script(tuple(self._calls), roots, frozenset(self._received), snapshot, nbytes,
+                      dict(self._again))  # fmt: skip
 
-    def finish(self) -> None:
-        """Take what is there of a last step that nothing has ended."""
+    def finish(self, results: Iterable[Tensor] | None = None) -> None:
+        """Take what is there of a last step that nothing has ended.
+
+        Args:
+            results: of a function that was called: they are what is drawn as outputs.
+        """
         for part in self.parts if self.rest.losses else ():
             part.rested(self.rest.losses)
-        if self._accumulated and not self._optimizer_seen:
+        if results is not None:
+            keys = [self._keys.find(result) for result in results]
+            self._roots, self._added_up = list(dict.fromkeys(keys)), [True] * len(set(keys))
+            self.snapshot = self._arrange() if self._vertices else None
+        elif self._accumulated and not self._optimizer_seen:
             self.finish_step()
         elif self._vertices and self.snapshot is None:
             self.snapshot = self._arrange()
 
+    # The graph --------------------------------------------------------------------------
+
     def _arrange(self) -> Snapshot:
         if not self._roots:
-            name_variables(self._vertices, self.names)
+            name_variables(self._vertices, self.names, self._keys.find)
         return self._arranged().snapshot(self._vertices)
 
     def _arranged(self) -> Arranged:
         """Return the graph, which is known when backward begins, before most of its numbers are."""
-        of = len(self._vertices), tuple(self._roots)
+        roots = self._results()
+        of = len(self._vertices), tuple(roots)
         if self._drawn[0] != of:
-            roots = ends(self._vertices, self._roots)
-            self._drawn = of, arranged(self._vertices, roots, self.names.classes)
+            others = self._others(roots)
+            tabs = self._tabs if len(roots) > 1 else None
+            self._drawn = of, arranged(self._vertices, roots, self.names.classes, others, tabs)
         return self._drawn[1]
+
+    def _results(self) -> list[int]:
+        """Return what is drawn as outputs: that on which backward ran, else what nothing used."""
+        ran = zip(self._roots, self._added_up, strict=True)
+        roots = dict.fromkeys(root for root, added in ran if root is not None and added)
+        if roots:
+            return list(roots)
+        ends = self._unused()
+        with_gradient = [key for key in ends if self._vertices[key].differentiable]
+        return with_gradient or ends
+
+    def _unused(self) -> list[int]:
+        """Return the ops whose results no op used."""
+        used = {key for vertex in self._vertices.values() for _, key in vertex.sources}
+        return [
+            key
+            for key, vertex in self._vertices.items()
+            if vertex.kind == "op" and key not in used and key not in self._latent
+        ]
+
+    def _others(self, roots: list[int]) -> list[int]:
+        """Return the further results of the step that are drawn, with what they were made from."""
+        others = [key for key in self._unused() if key not in roots]
+        if not self._optimizer_seen and self._accumulated:
+            # What came after backward and was written into nothing begins the next step.
+            others = [key for key in others if key < self._tail or key in self._writers]
+        grey = sum(not vertex.differentiable for vertex in self._vertices.values())
+        return others if grey <= MOST_ASIDE else [
+            key for key in others if self._vertices[key].differentiable
+        ]  # fmt: skip
+
+    def _tabs(self, order: dict[int, str]) -> tuple[Tab, ...]:
+        """Return, for each backward pass, the part of the graph behind its root."""
+        tabs = []
+        for number, root in enumerate(self._results(), start=1):
+            behind = ancestors(self._vertices, [root])
+            title = self._vertices[root].variable or f"backward {number}"
+            tabs.append(Tab(title, tuple(at for at, key in enumerate(order) if key in behind)))
+        return tuple(tabs)
+
+
+class Pass:
+    """A backward pass that runs. `accumulates`: it is `backward`, not `grad`; `retains`: the graph
+    is kept for another one; `began`: its first gradient has left a node."""
+
+    __slots__ = ("accumulates", "began", "retains")
+
+    def __init__(self, accumulates: bool, retains: bool) -> None:
+        self.accumulates, self.retains, self.began = accumulates, retains, False

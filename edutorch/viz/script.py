@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -57,7 +57,8 @@ class Script:
     """What a step did that was looked at in full.
 
     `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
-    the number of their vertex.
+    the number of their vertex. `again` maps a later version of a tensor from outside, which was
+    written to within the step, to the vertex of an earlier one.
     """
 
     calls: tuple[Call, ...]
@@ -65,6 +66,7 @@ class Script:
     received: frozenset[int]
     snapshot: Snapshot
     nbytes: int = 0  # of all results
+    again: Mapping[int, int] = field(default_factory=dict)
 
 
 class Some:
@@ -234,7 +236,7 @@ class Watched:
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
-        self.nothing = np.full((self.rows, 5), np.nan, "f4")
+        self.nothing = self._unheard()
         reals = [is_real(node) for node in graph.nodes]
         self.reals = reals + reals  # by row; a gradient along an edge is always real
         self.at = {order[node]: node for node in set(nodes)}
@@ -261,6 +263,24 @@ class Watched:
         self.wanted = Some(len(script.calls), wanted)
         self.most = 2 * len(wanted) > len(script.calls)
         self.backward: dict[int, Backward] = {}
+
+    def _unheard(self) -> Any:
+        """Return the numbers before anything is known: those of the last full look where a glance
+        hears nothing, at ops without a gradient and what they were made from.
+        """
+        script, count = self.script, len(self.graph.nodes)
+        numbers = np.full((self.rows, 5), np.nan, "f4")
+        heard = {call.number for call in script.calls}
+        heard.update(
+            given.number if isinstance(given, Constant) else given
+            for call in script.calls for given in call.given if given is not None
+        )  # fmt: skip
+        for place, number in enumerate(script.snapshot.order):
+            stats = script.snapshot.values[place]
+            if number not in heard and stats is not None:
+                numbers[place] = stats[:5]
+        assert count == len(script.snapshot.order)
+        return numbers
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
         """Return the nodes of a window and the edges at them; and what backward begins with: a NaN

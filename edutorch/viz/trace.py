@@ -8,16 +8,18 @@ that nobody saved (the 1 in `x + 1`) are gone. `live` sees everything.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from numpy import ndarray
 
 from .. import dtypes
 from ..core.autograd import Node, reachable
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
-from ..lines import read_line
-from .graph import Key, Snapshot, Vertex, arrange, enclosing
+from ..lines import Place, read_line, users_place
+from .graph import Key, Mark, Snapshot, Vertex, arrange, enclosing
 from .names import Names, variables
 from .summaries import Stats, summarize
 
@@ -50,7 +52,7 @@ def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
             vertices[step._order].module = module_of(vertices, step._order)
             vertices[step._order].device = str(tensor.device)
     fill_gaps(vertices)
-    name_variables(vertices, names)
+    name_variables(vertices, names, node_order)
     result = vertices[tensor._node._order]
     result.value = summarize(tensor._array, bars=True)
     result.grad = stats_of(tensor._grad)
@@ -78,6 +80,10 @@ def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
 def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
     """Describe a tensor that came from outside, without its numbers."""
     kind, module, label = names.of(tensor)
+    frozen = kind == "parameter" and not tensor.requires_grad
+    hooks = tensor._hooks
+    has_hook = hooks is not None and any(hooks.gradient or hooks.accumulated or ())
+    marks: list[Mark] = ["frozen"] * frozen + ["hook"] * has_hook  # type: ignore[list-item]
     return Vertex(
         kind,
         label,
@@ -86,14 +92,20 @@ def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
         dtypes.of(tensor._array.dtype).name,
         differentiable=tensor.requires_grad,
         device=str(tensor.device),
+        marks=tuple(marks),
     )
 
 
 def input_names(node: Node) -> Sequence[str]:
     """Return the name of each edge's input; a list of tensors counts its items."""
-    if node.op.variadic:
-        return [f"{node.op.inputs[0]}[{index}]" for index in range(len(node.edges))]
-    return node.op.inputs
+    return argument_names(node.op, len(node.edges))
+
+
+def argument_names(op: Any, count: int) -> Sequence[str]:
+    """Return the names of an op's `count` tensor arguments; a list of tensors counts its items."""
+    if op.variadic:
+        return [f"{op.inputs[0]}[{index}]" for index in range(count)]
+    return op.inputs
 
 
 def sources_of(node: Node) -> tuple[tuple[str, Key], ...]:
@@ -118,9 +130,31 @@ def op_vertex(node: Node) -> Vertex:
     )
 
 
+def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
+    """Describe an op that has just run, recorded or not, without its sources."""
+    device = "cpu" if output._array.__class__ is ndarray else str(output.device)
+    if node is not None:
+        vertex = op_vertex(node)
+        vertex.device = device
+        return vertex
+    return Vertex(
+        "op",
+        op.name,
+        shape=tuple(output._array.shape),
+        dtype=dtypes.of(output._array.dtype).name,
+        differentiable=False,
+        device=device,
+        line=line_text(users_place()),
+    )
+
+
 def line_of(node: Node) -> str:
     """Return the line of the user's code that made a node: "lesson.py:12  y = w * x"."""
-    place = node.notes.get("place")
+    return line_text(node.notes.get("place"))
+
+
+def line_text(place: Place | None) -> str:
+    """Return the file, number and text of a line: "lesson.py:12  y = w * x"."""
     if place is None:
         return ""
     code, instruction = place
@@ -147,13 +181,21 @@ def saved_bytes(node: Node) -> tuple[tuple[str, int], ...]:
     return tuple((name, array.nbytes) for name, array in arrays if hasattr(array, "nbytes"))
 
 
-def name_variables(vertices: dict[Key, Vertex], names: Names) -> None:
+def name_variables(
+    vertices: Mapping[Any, Vertex], names: Names, key_of: Callable[[Tensor], Key | None]
+) -> None:
     """Note which variables of the user's code hold the result of which op."""
     for name, value in variables(names.frame):
-        if isinstance(value, Tensor) and value._node is not None and value._node is not LEAF:
-            vertex = vertices.get(value._node._order)
-            if vertex is not None and not vertex.variable:
+        if isinstance(value, Tensor):
+            vertex = vertices.get(key_of(value))
+            if vertex is not None and vertex.kind == "op" and not vertex.variable:
                 vertex.variable = name
+
+
+def node_order(tensor: Tensor) -> Key | None:
+    """Return the key of the op that made a tensor; None for a leaf."""
+    known = tensor._node is not None and tensor._node is not LEAF
+    return tensor._node._order if known else None
 
 
 def fill_gaps(vertices: dict[Key, Vertex]) -> None:
