@@ -174,6 +174,11 @@ class Recorder:
         return self.rest.loss
 
     @property
+    def scalar(self) -> Tensor | None:
+        """The last recorded result of one element, while it lives: probably the loss."""
+        return None if self._scalar is None else self._scalar()
+
+    @property
     def has_optimizer(self) -> bool:
         """Whether steps end with an optimizer's, where no graph waits for its backward."""
         return self._optimizer_seen
@@ -429,7 +434,7 @@ class Recorder:
             name_variables(self._vertices, self.names, self._keys.find)
         if self.sampling and self.sampled_whole and self.on_graph is not None:
             self.on_graph(self._arranged().graph)
-        loss = self._scalar() if self._scalar is not None else None
+        loss = self.scalar
         if loss is not None and loss._node is node:
             self._note_loss(loss)
 

@@ -100,7 +100,7 @@ class Trouble(Part):
         if recorder.sampled:
             self._hear_losses()
             found = self.habits.step_ended(recorder.loss) + self.growth.step_ended(True)
-            if recorder._scalar is not None and (loss := recorder._scalar[1]()) is not None:
+            if (loss := recorder.scalar) is not None:
                 self.births.reached(loss)
             found += self.births.found_in_order()
             found += self.chain.findings(self.habits.optimized())
