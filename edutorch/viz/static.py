@@ -18,6 +18,7 @@ from ..errors import EdutorchError, MissingExtraError
 from .dot import dot_text, grad_text, name_text, shape_text, shown, value_text
 from .fold import Choice, folded
 from .graph import Graph, GraphNode, Snapshot
+from .messages import Curve
 from .render import LayoutError, render
 
 SVG = "http://www.w3.org/2000/svg"
@@ -47,8 +48,23 @@ class Drawing:
     folded, `.dot` the text that Graphviz was given, `.svg` the picture.
     """
 
-    def __init__(self, whole: Snapshot, rankdir: str = "LR", choice: Choice | None = None) -> None:
+    def __init__(
+        self,
+        whole: Snapshot,
+        rankdir: str = "LR",
+        choice: Choice | None = None,
+        *,
+        curves: Mapping[str, Curve] | None = None,
+        caption: str = "",
+    ) -> None:
+        """Make the picture of a snapshot.
+
+        Args:
+            curves: drawn below the graph, one small chart for each name, as a live view has them.
+            caption: a line below the graph: which step it is, what may be missing in it.
+        """
         self.whole, self.rankdir = whole, rankdir
+        self.curves, self.caption = dict(curves or {}), caption
         self.choice = choice or Choice()
         self.snapshot = snapshot = folded(whole, self.choice)
         backward_ran = any(flow is not None for flow in snapshot.flows)
@@ -67,14 +83,20 @@ class Drawing:
         choice = self.choice
         for group in groups:
             choice = choice.open(group)
-        return Drawing(self.whole, self.rankdir, choice)
+        return self._with(choice)
 
     def close(self, *groups: str) -> Drawing:
         """Return the drawing with these groups closed: paths of modules, as "layers.0"."""
         choice = self.choice
         for group in groups:
             choice = choice.close(group)
-        return Drawing(self.whole, self.rankdir, choice)
+        return self._with(choice)
+
+    def _with(self, choice: Choice) -> Drawing:
+        """Return the same picture with other groups open."""
+        return Drawing(
+            self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption
+        )
 
     def explore(self) -> Any:
         """Return the drawing as a widget: click on a group to open it, on its title to close it.
