@@ -146,7 +146,9 @@ def carry_out(
     if modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE:
         if any(tensor._node is not None for tensor in tensors):
             record(op, outputs, given, settings)
-    elif modes.inference and output._writes is None:
+    if modes.follower is not None and output._node is None:
+        modes.follower.unrecorded(op, output, given)
+    if modes.inference and output._writes is None:
         output._writes = InferenceWrites()
     if modes.levels:
         propagate(op, given, settings, output)

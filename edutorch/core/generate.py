@@ -89,6 +89,7 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
 # Both begin with the usual case: that test is half as long.
 IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
 IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET or mode.__class__ is Followed)"
+IS_FOLLOWED = "mode is not PLAIN and mode is not QUIET"
 IS_RECORDING = "(mode is PLAIN or mode.grad)"
 
 
@@ -139,6 +140,8 @@ def _fast_path(op: Op) -> str:
             wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
         lines += [f"        if {IS_RECORDING} and ({wanted}):"]
         lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
+    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
     result = ", ".join(["output", *(f"wrap({name})" for name in further)])
     return "\n".join([*lines, f"        return {result}", ""])
 
@@ -203,6 +206,8 @@ def _sequence_path(op: Op) -> str:
     if op.rules:
         lines += ["        if wanted:"]
         lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
+    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
     lines += [
         "        return output",
         f"if {name}.__class__ is list and set(map(type, {name})) == ONLY_ARRAYS{out}:",
@@ -358,6 +363,12 @@ def _followed(op: Op) -> str:
     """Tell who follows of the result and of what it was made from."""
     given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
     return f"\nif mode is not PLAIN:\n    mode.follower.recorded.extend((output, {given}))"
+
+
+def _told_aside(op: Op) -> str:
+    """Tell who follows of a result that is not recorded."""
+    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"mode.follower.unrecorded(OP, output, {given})"
 
 
 def _saved_value(op: Op, name: str) -> str:

@@ -112,6 +112,8 @@ def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...])
     link_views(outputs, input)
     modes, past, kind = current(), input._node, arrays[0].dtype
     if past is None or not modes.grad or kind not in dtypes.DIFFERENTIABLE:
+        if modes.follower is not None:
+            modes.follower.unrecorded(op, outputs[0], (input,))
         return outputs
     node = op.node_type()
     node._order = clock()

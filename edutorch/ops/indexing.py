@@ -208,7 +208,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     """Write `value` (broadcast) into the numbers at `index`."""
     refuse_leaf(self, "__setitem__")
     index = on_device(as_index(index), self._array)
-    before = same_past(self)
+    before, operand = same_past(self), value
     if isinstance(value, Tensor):
         check_same_type(self, value, index)
     else:
@@ -231,7 +231,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
         result._writes = self._writes
-    notify(OpApplied(setitem.op, (before, value), {"index": index}, result, result._node))
+    if not isinstance(operand, int | float):
+        operand = value
+    notify(OpApplied(setitem.op, (before, operand), {"index": index}, result, result._node))
     if current().grad:
         set_history(self, result)
     if current().levels:

@@ -26,14 +26,15 @@ def public_functions() -> dict[CodeType, str]:
     from edutorch.nn import functional
 
     table: dict[CodeType, str] = {}
+    shared: set[CodeType] = set()  # by several functions, as wrappers are: it names none of them
     for namespace in (edutorch.Tensor, edutorch, edutorch.special, edutorch.linalg, functional):
         for name, value in list(vars(namespace).items()):
             if name.startswith("_") or inspect.isclass(value) or hasattr(value, "op"):
                 continue
             code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
-            if code is not None:
-                table[code] = name
-    return table
+            if code is not None and table.setdefault(code, name) != name:
+                shared.add(code)
+    return {code: name for code, name in table.items() if code not in shared}
 
 
 class CallScopes:

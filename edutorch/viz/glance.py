@@ -101,8 +101,9 @@ class Glance:
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
         self._found = (watched.nothing if older is None else older.numbers).copy()
-        self._tiny: Few = {}
-        self._texts: dict[int, str] = {}
+        self._tiny: Few = dict(watched.older_few)
+        self._texts: dict[int, str] = dict(watched.older_texts)
+        self._aside = 0  # how many ops that are not recorded have come as expected
         self._broken = False  # a number is not finite
 
     @property
@@ -113,6 +114,30 @@ class Glance:
     def unknown(self) -> None:
         """Give up: something was recorded that this cannot follow."""
         self.wrong = True
+
+    def unrecorded(self, op: Any, output: Any, given: Sequence[Any]) -> None:
+        """Take the result of an op that is not recorded, and operands from outside.
+
+        Another one than expected (an evaluation now and then) is no reason to look in full: the
+        numbers of those that follow stay what they were.
+        """
+        calls = self.watched.script.aside
+        if self._aside >= len(calls) or calls[self._aside].op is not op:
+            self._aside = len(calls)
+            return
+        call, at = calls[self._aside], self.watched.at
+        self._aside += 1
+        if call.key is None:
+            return
+        results = self.watched.results
+        for number, value in ((call.key, output), *zip(call.given, given, strict=False)):
+            row = at.get(number)
+            if row is None or (number is not call.key and number in results):
+                continue
+            if isinstance(value, int | float):
+                self._constant(number, value)
+            elif isinstance(value, Tensor) and value._array.shape == self.watched.shapes[row]:
+                self._take(row, value._array)
 
     def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
         """Hear that backward begins; return what is to be told of each node it runs through."""

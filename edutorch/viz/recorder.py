@@ -37,7 +37,7 @@ from .names import Names
 from .packing import Glimpse
 from .part import Part
 from .rest import Rest
-from .script import Call, Constant, Script
+from .script import Aside, Call, Constant, Script
 from .summaries import summarize
 from .tensor_keys import TensorKeys, has_node
 from .trace import applied_vertex, argument_names, flow_of, leaf_vertex, name_variables
@@ -124,9 +124,9 @@ class Recorder:
         self._vertices: dict[int, Vertex] = {}
         self._adopted: dict[int, int] = {}  # vertices of the step before that this one goes on with
         self._latent: set[int] = set()  # vertices that are drawn only if something uses them
-        self._writers: set[int] = set()  # results that were written into a tensor
         self._again: dict[int, int] = {}  # a later version of a tensor from outside -> an earlier
         self._calls: list[Call] = []
+        self._aside: list[Aside] = []
         self._received: set[int] = set()
         self._roots: list[int | None] = []  # one for each backward pass
         self._added_up: list[bool] = []  # for each: it was `backward`, not `grad`
@@ -224,12 +224,15 @@ class Recorder:
             self._elsewhere = max(0, self._elsewhere - 1)
         elif event.kind == "backward":
             del self._passes[-1:]
+            self._tail = len(self._vertices)
         elif event.kind == "op" and isinstance(event.subject, type):
             self.scopes.leave()
 
     def _op_applied(self, event: OpApplied) -> None:
         node = event.node
         if node is None and (not self.sampling or self._elsewhere):
+            if self.sampling:
+                self._aside.append(Aside(event.op))
             return
         if node is not None and self._accumulated and not self._optimizer_seen:
             self.finish_step()
@@ -262,7 +265,10 @@ class Recorder:
         for each in outputs:
             if isinstance(each, Tensor):
                 self._keys.note(each, key)
-        if node is not None:
+        vertex.version = self._keys.version(output)  # of a view's base that was written into
+        if node is None:
+            self._aside.append(Aside(op, key, tuple(keys)))
+        else:
             self._keys.note_node(node, key)
             given = tuple(map(self._given, inputs, keys))
             edges = tuple(edge is not None for edge in node.edges)
@@ -288,8 +294,7 @@ class Recorder:
 
     def _refresh(self, tensor: Tensor, key: int) -> None:
         """Show the elements of a recorded tensor that was overwritten behind the graph's back."""
-        known = self._keys.last(tensor)
-        if known is None or known.version == tensor._version:
+        if not self._keys.is_stale(tensor):
             return
         vertex = self._vertices[key]
         self._keys.note(tensor, key)
@@ -309,6 +314,8 @@ class Recorder:
             return adopted
         known, writer = self._keys.last(tensor), self._keys.writer(tensor)
         vertex = leaf_vertex(tensor, self.names)
+        if vertex.kind == "leaf" and not vertex.differentiable:
+            self._name_gradient(vertex, tensor)
         if writer is not None:
             vertex.sources = (("write", writer),)
         key = self._add(vertex)
@@ -319,6 +326,14 @@ class Recorder:
         if vertex.watched:
             vertex.value = summarize(tensor._array, self.detailed)
         return key
+
+    def _name_gradient(self, vertex: Vertex, tensor: Tensor) -> None:
+        """Call the `.grad` of a tensor of this step or the last by the name of that tensor."""
+        for keys, vertices in ((self._keys, self._vertices), self._before[:2]):
+            owner = keys.owner_of_gradient(tensor)
+            if owner is not None and owner in vertices:
+                vertex.label = f"{vertices[owner].label}.grad"
+                vertex.module = vertices[owner].module
 
     def _adopt(self, tensor: Tensor) -> int | None:
         """Take over what an unrecorded op made for this step when the last one was not over yet.
@@ -354,8 +369,13 @@ class Recorder:
         """Follow a tensor to its second object; `detach` of one with a gradient is drawn."""
         if not self.sampling or self._elsewhere:
             return
+        if not event.detached:
+            if self._keys.last(event.tensor) is None and self._keys.find(event.tensor) is None:
+                self._leaf(event.tensor)
+            self._keys.alias(event.tensor, event.alias)
+            return
         key = self._source(event.tensor, "input")
-        if event.detached and key is not None and event.tensor.requires_grad:
+        if key is not None and event.tensor.requires_grad:
             source = self._vertices[key]
             vertex = Vertex("op", "detach", self.scopes.module, source.shape, source.dtype,
                             differentiable=False, device=source.device)  # fmt: skip
@@ -374,8 +394,6 @@ class Recorder:
             return
         tensor, result = event.tensor, event.result
         key = None if result is None else self._keys.find(result)
-        if key is not None:
-            self._writers.add(key)
         if key is not None and tensor._node is not LEAF and tensor._base is None:
             self._keys.note(tensor, key)
             self._vertices[key].version = self._keys.version(tensor)
@@ -440,7 +458,6 @@ class Recorder:
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
-        self._tail = len(self._vertices)
         self.leaf_received(event.tensor, event.tensor._grad)
 
     def leaf_received(self, leaf: Tensor, gradient: Tensor | None) -> None:
@@ -534,7 +551,7 @@ class Recorder:
         results = (vertex for vertex in self._vertices.values() if vertex.kind == "op")
         nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
         return Script(tuple(self._calls), roots, frozenset(self._received), snapshot, nbytes,
-                      dict(self._again))  # fmt: skip
+                      dict(self._again), tuple(self._aside))  # fmt: skip
 
     def finish(self, results: Iterable[Tensor] | None = None) -> None:
         """Take what is there of a last step that nothing has ended.
@@ -590,11 +607,15 @@ class Recorder:
         ]
 
     def _others(self, roots: list[int]) -> list[int]:
-        """Return the further results of the step that are drawn, with what they were made from."""
+        """Return the further results of the step that are drawn, with what they were made from.
+
+        What ran before the first recorded op, or after the last backward, and leads to no loss, is
+        no part of the picture: an evaluation between two steps, or an update written by hand.
+        """
         others = [key for key in self._unused() if key not in roots]
-        if not self._optimizer_seen and self._accumulated:
-            # What came after backward and was written into nothing begins the next step.
-            others = [key for key in others if key < self._tail or key in self._writers]
+        if self._tail:
+            first = self._calls[0].number if self._calls else 0
+            others = [key for key in others if first <= key < self._tail]
         grey = sum(not vertex.differentiable for vertex in self._vertices.values())
         return others if grey <= MOST_ASIDE else [
             key for key in others if self._vertices[key].differentiable

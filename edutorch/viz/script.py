@@ -52,6 +52,17 @@ class Call(NamedTuple):
     module: str
 
 
+class Aside(NamedTuple):
+    """An op of a step that was not recorded: its vertex and those of its operands.
+
+    Without a vertex it ran elsewhere: in a data loader, or in an optimizer.
+    """
+
+    op: Any
+    key: int | None = None
+    given: tuple[int | None, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """What a step did that was looked at in full.
@@ -67,6 +78,7 @@ class Script:
     snapshot: Snapshot
     nbytes: int = 0  # of all results
     again: Mapping[int, int] = field(default_factory=dict)
+    aside: tuple[Aside, ...] = ()
 
 
 class Some:
@@ -211,7 +223,7 @@ class Watched:
     Attributes:
         whole: nothing is left out.
         at: the row of each vertex's value.
-        values: the rows of the results, by call.
+        values: the rows of the results, by call; `results`: the vertices of all of them.
         gradients: by vertex, the row of the gradient of a result.
         flows: by vertex, (index, row) of what leaves it along its edges.
         nothing: the numbers before anything is known.
@@ -236,13 +248,15 @@ class Watched:
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
-        self.nothing = self._unheard()
         reals = [is_real(node) for node in graph.nodes]
         self.reals = reals + reals  # by row; a gradient along an edge is always real
+        self.nothing = self._unheard()
         self.at = {order[node]: node for node in set(nodes)}
         calls = enumerate(script.calls)
         shown = {place: self.at[call.number] for place, call in calls if call.number in self.at}
         self.values = Some(len(script.calls), shown)
+        self.results = {call.number for call in script.calls}
+        self.results.update(each.key for each in script.aside if each.key is not None)
         self.gradients = {
             call.number: count + self.at[call.number]
             for call in script.calls
@@ -265,21 +279,20 @@ class Watched:
         self.backward: dict[int, Backward] = {}
 
     def _unheard(self) -> Any:
-        """Return the numbers before anything is known: those of the last full look where a glance
-        hears nothing, at ops without a gradient and what they were made from.
+        """Return the numbers before anything is known: those of the last full look at ops without
+        a gradient and what they were made from, which a glance may miss.
         """
-        script, count = self.script, len(self.graph.nodes)
         numbers = np.full((self.rows, 5), np.nan, "f4")
-        heard = {call.number for call in script.calls}
-        heard.update(
-            given.number if isinstance(given, Constant) else given
-            for call in script.calls for given in call.given if given is not None
-        )  # fmt: skip
-        for place, number in enumerate(script.snapshot.order):
-            stats = script.snapshot.values[place]
-            if number not in heard and stats is not None:
-                numbers[place] = stats[:5]
-        assert count == len(script.snapshot.order)
+        aside = {key for each in self.script.aside for key in (each.key, *each.given)}
+        self.older_few: dict[int, tuple[tuple[float, ...], bool]] = {}
+        self.older_texts: dict[int, str] = {}
+        for row, number in enumerate(self.script.snapshot.order):
+            stats = self.script.snapshot.values[row]
+            if number in aside and stats is not None:
+                numbers[row] = stats[:5]
+                self.older_few[row] = stats.few, stats.text.startswith("[")
+                if stats.text and not (stats.few and self.reals[row]):
+                    self.older_texts[row] = stats.text
         return numbers
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
@@ -324,7 +337,7 @@ class Watched:
         names = {call.number: call.names for call in calls}
         same = []
         for edge in shown:
-            if edge < 0:
+            if edge < 0 or graph.edges[edge].kind != "forward":
                 continue
             each, row = graph.edges[edge], 2 * self.nodes + edge
             source, target = numbers[each.source], numbers[each.target]

@@ -14,6 +14,10 @@ from ..core.autograd import LEAF
 from ..core.tensor import Tensor
 
 
+FIXED = -1
+"""The version of an alias: it stands for the tensor as it was, whatever is written since."""
+
+
 class Known(NamedTuple):
     """A tensor, by a weak reference; its vertex; the version then; and when it was first seen."""
 
@@ -47,7 +51,7 @@ class TensorKeys:
         """Note that a second object stands for a tensor as it is now."""
         known = self.last(tensor)
         if known is not None:
-            self._tensors[id(alias)] = known._replace(tensor=weakref.ref(alias))
+            self._tensors[id(alias)] = known._replace(tensor=weakref.ref(alias), version=FIXED)
 
     def note_write(self, tensor: Tensor, result: int | None) -> None:
         """Note which result was written into the memory of a tensor."""
@@ -64,7 +68,12 @@ class TensorKeys:
         if has_node(tensor):
             return self.of_node(tensor._node)
         known = self.last(tensor)
-        return known.key if known is not None and known.version == tensor._version else None
+        return None if known is None or self.is_stale(tensor) else known.key
+
+    def is_stale(self, tensor: Tensor) -> bool:
+        """Return True if the memory of a known tensor was written to since it was noted."""
+        known = self.last(tensor)
+        return known is not None and known.version not in (FIXED, tensor._version)
 
     def of_node(self, node: Any) -> int | None:
         """Return the vertex of a recorded node."""
@@ -75,6 +84,14 @@ class TensorKeys:
         """Return what was noted last of a tensor, also if its memory was written to since."""
         known = self._tensors.get(id(tensor))
         return known if known is not None and known.tensor() is tensor else None
+
+    def owner_of_gradient(self, tensor: Tensor) -> int | None:
+        """Return the vertex of the leaf whose `.grad` a tensor is."""
+        for known in self._tensors.values():
+            owner = known.tensor()
+            if owner is not None and owner._grad is tensor:
+                return known.key
+        return None
 
     def writer(self, tensor: Tensor) -> int | None:
         """Return the vertex of what was written last into the memory of a tensor."""

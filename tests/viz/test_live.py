@@ -319,7 +319,7 @@ def test_a_pace_at_which_nothing_happens(pace):
 
 def test_nothing_recorded():
     with live() as view:
-        edutorch.ones(3) * 2
+        edutorch.ones(3)
     with pytest.raises(NothingRecordedError, match="requires_grad=True"):
         view.drawing()
     assert "step 0" in repr(view)

@@ -91,17 +91,25 @@ def test_a_changing_number_does_not_change_the_structure():
     assert len(structures) == 1
 
 
-def test_ops_that_backward_does_not_reach_are_left_out():
+def test_ops_that_backward_does_not_reach_are_drawn_if_they_are_of_the_step():
     x = edutorch.ones(3, requires_grad=True)
 
     def run():
+        (edutorch.ones(3) / 255).sum()  # an evaluation before the step
         loss = (x * 2).sum()
         (x.exp() + 5).mean()  # a metric somebody computes on the way
+        x.detach().abs().max()
         loss.backward()
+        x.detach().sqrt()  # the update, or a metric after it
 
-    labels = [node.label for node in record(run).snapshot.graph.nodes]
-    assert "exp" not in labels
-    assert "sum" in labels
+    graph = record(run).snapshot.graph
+    labels = [node.label for node in graph.nodes]
+    assert {"exp", "mean", "sum", "detach", "abs"} <= set(labels)
+    assert not {"div", "sqrt"} & set(labels)
+    cut = [edge for edge in graph.edges if edge.kind == "cut"]
+    assert [graph.nodes[int(edge.target[1:])].label for edge in cut] == ["detach"]
+    grey = {node.label for node in graph.nodes if node.kind == "op" and not node.differentiable}
+    assert grey == {"detach", "abs", "amax"}
 
 
 def test_two_losses_of_one_graph_are_drawn_together():
