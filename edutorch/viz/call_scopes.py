@@ -57,13 +57,8 @@ class CallScopes:
         self.stack.append(self._called("module", path))
         self._in_library.append(type(module).__module__.startswith(LIBRARY))
 
-    def enter_function(self, name: str) -> None:
-        """Note that the forward of a user's `autograd.Function` begins."""
-        self.stack.append(self._called("function", name))
-        self._in_library.append(True)
-
-    def leave(self) -> None:
-        """Note that the innermost call has ended."""
+    def leave_module(self) -> None:
+        """Note that the innermost one has ended."""
         if self.stack:
             self.stack.pop()
             self._in_library.pop()
@@ -71,7 +66,7 @@ class CallScopes:
     @property
     def module(self) -> str:
         """The path of the innermost module, "" outside any."""
-        return next((scope.name for scope in reversed(self.stack) if scope.kind == "module"), "")
+        return self.stack[-1].name if self.stack else ""
 
     def current(self) -> tuple[Scope, ...]:
         """Return the calls around the op that has just run, the outermost first."""

@@ -132,7 +132,7 @@ class Recorder:
         self._added_up: list[bool] = []  # for each: it was `backward`, not `grad`
         self._sums: dict[tuple[int, str], Any] = {}  # gradients that a later pass is added to
         self._tail = 0  # the first vertex that was made after the last backward
-        self._elsewhere = 0  # we are inside a data loader, or an optimizer
+        self._elsewhere = 0  # we are inside a data loader, an optimizer or a `Function`
         self._drawn: tuple[Any, Any] = None, None  # of which vertices and roots, and their graph
         self._flowed: tuple[Any, Any] = None, None  # what left a node last, and its numbers
         self._accumulated = False
@@ -209,30 +209,27 @@ class Recorder:
         self.scopes.enter_module(event.module, self.names.modules.get(id(event.module), ""))
 
     def _module_left(self, event: ModuleLeft) -> None:
-        self.scopes.leave()
+        self.scopes.leave_module()
 
     def _work_started(self, event: WorkStarted) -> None:
-        if event.kind in ("data", "optimizer"):
+        if is_elsewhere(event):
             self._elsewhere += 1
         elif event.kind == "backward":
             self._passes.append(Pass(event.subject.wanted is None, event.detail == "retain"))
-        elif event.kind == "op" and isinstance(event.subject, type):
-            self.scopes.enter_function(event.subject.__name__)
 
     def _work_ended(self, event: WorkEnded) -> None:
-        if event.kind in ("data", "optimizer"):
+        if is_elsewhere(event):
             self._elsewhere = max(0, self._elsewhere - 1)
         elif event.kind == "backward":
             del self._passes[-1:]
             self._tail = len(self._vertices)
-        elif event.kind == "op" and isinstance(event.subject, type):
-            self.scopes.leave()
 
     def _op_applied(self, event: OpApplied) -> None:
         node = event.node
-        if node is None and (not self.sampling or self._elsewhere):
-            if self.sampling:
-                self._aside.append(Aside(event.op))
+        if node is None and not self.sampling:
+            return
+        if node is None and (self._elsewhere or self._passes):
+            self._aside.append(Aside(event.op))
             return
         if node is not None and self._accumulated and not self._optimizer_seen:
             self.finish_step()
@@ -450,11 +447,21 @@ class Recorder:
         self._added_up.append(not self._passes or self._passes[-1].accumulates)
         if self.sampling:  # later in the loop, the variables may hold other tensors
             name_variables(self._vertices, self.names, self._keys.find)
+            self._mark_hooks()
         if self.sampling and self.sampled_whole and self.on_graph is not None:
             self.on_graph(self._arranged().graph)
         loss = self.scalar
         if loss is not None and loss._node is node:
             self._note_loss(loss)
+
+    def _mark_hooks(self) -> None:
+        """Mark the results on which a hook sits. One of each node that is watched is ours."""
+        for node, key in self._keys.nodes():
+            vertex, hooks = self._vertices[key], node.hooks
+            if hooks is not None:
+                ours = vertex.watched and not node.gathers
+                count = len(hooks.gradient) - ours + len(hooks.before) + len(hooks.after)
+                vertex.marks = ("hook",) if count > 0 else ()
 
     def _gradient_accumulated(self, event: GradientAccumulated) -> None:
         self._accumulated = True
@@ -629,6 +636,15 @@ class Recorder:
             title = self._vertices[root].variable or f"backward {number}"
             tabs.append(Tab(title, tuple(at for at, key in enumerate(order) if key in behind)))
         return tuple(tabs)
+
+
+def is_elsewhere(event: WorkStarted | WorkEnded) -> bool:
+    """Return True for work whose ops are no part of the step's graph: loading data, updating
+    parameters, and what the forward of an `autograd.Function` does unrecorded (it is one box).
+    """
+    return event.kind in ("data", "optimizer") or (
+        event.kind == "op" and isinstance(event.subject, type)
+    )
 
 
 class Pass:

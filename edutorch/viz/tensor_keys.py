@@ -8,6 +8,7 @@ memory share the count of writes into it, so that a stale entry shows by its ver
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..core.autograd import LEAF
@@ -79,6 +80,13 @@ class TensorKeys:
         """Return the vertex of a recorded node."""
         known = self._nodes.get(id(node))
         return known[1] if known is not None and known[0]() is node else None
+
+    def nodes(self) -> Iterator[tuple[Any, int]]:
+        """Yield the recorded nodes that live, with their vertices."""
+        for reference, key in self._nodes.values():
+            node = reference()
+            if node is not None:
+                yield node, key
 
     def last(self, tensor: Tensor) -> Known | None:
         """Return what was noted last of a tensor, also if its memory was written to since."""
