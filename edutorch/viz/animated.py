@@ -18,8 +18,10 @@ from .dot import flow_text, grad_text, value_text
 from .graph import Graph, Snapshot
 from .history import Moment
 from .stage import Stage
-from .static import SVG, polish
+from .static import polish
+from .style import ACCENT, ALARM, FLOW_COLOURS, INK, NEUTRAL, PALE_INK, line_width, size_class
 from .summaries import Stats
+from .svg import MONO, SVG, element
 
 FRAMES = 60
 """So many frames are written, if nobody asks for more."""
@@ -34,18 +36,14 @@ STRIP = 66.0
 """Height of the strip below the picture: the step, the loss, and its curve."""
 
 MARGIN = 12.0
-POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
-INK, PALE, ACCENT = "#111827", "#5B6470", "#6D3FB0"
 EDGES = (
-    ".edge path{stroke:currentColor;stroke-width:inherit;stroke-dasharray:inherit}"
-    ".edge polygon{stroke:currentColor;fill:currentColor;stroke-width:1;stroke-dasharray:none}"
+    ".edge path{stroke:currentColor;stroke-width:inherit}"
+    ".edge polygon{stroke:currentColor;fill:currentColor;stroke-width:1}"
 )
-FONT = "Menlo,Consolas,DejaVu Sans Mono,monospace"
 
 
 def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
     """Return the steps as one SVG that plays by itself, again and again."""
-    ElementTree.register_namespace("", SVG)
     scenes = [Scene(number, run, stage) for number, run in enumerate(runs(moments))]
     width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
     height = max(scene.height for scene in scenes)
@@ -73,14 +71,6 @@ def runs(moments: Sequence[Moment]) -> list[list[Moment]]:
     """Split the steps where the structure changes."""
     groups = itertools.groupby(moments, lambda moment: moment.graph.structure)
     return [list(group) for _, group in groups]
-
-
-def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
-    """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
-    names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
-    made = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
-    made.text = text or None
-    return made
 
 
 class Clock:
@@ -208,7 +198,7 @@ class Scene:
             changing.append((line, texts))
 
     def _edges(self, start: int, clock: Clock) -> list[str]:
-        """Return the rules of the arrows: colour, dashes and width of each frame."""
+        """Return the rules of the arrows: colour and width of each frame."""
         rules = []
         for place, edge in enumerate(self.graph.edges):
             group = self.groups.get(edge.id)
@@ -216,8 +206,6 @@ class Scene:
                 continue
             name = f"s{self.number}{edge.id}"
             group.set("class", f"edge {name}")
-            for part in group:
-                part.attrib.pop("stroke-dasharray", None)
             looks = [edge_look(each.flows[place]) for each in self.snapshots]
             states = [(0, looks[0])]
             for number, look in enumerate(looks):
@@ -229,17 +217,11 @@ class Scene:
 
 def edge_look(flow: Stats | None) -> str:
     """Return how an arrow looks, as in `dot.flow_style`."""
-    from .dot import FAINT, strength
-
     if flow is None:
-        return f"color:{NEUTRAL};stroke-width:1;stroke-dasharray:none"
+        return f"color:{NEUTRAL};stroke-width:1"
     if flow.bad:
-        return f"color:{ALARM};stroke-width:4;stroke-dasharray:none"
-    sign = 0 if abs(flow.mean) < FAINT else math.copysign(1, flow.mean)
-    color = {0: NEUTRAL, 1: POSITIVE, -1: NEGATIVE}[int(sign)]
-    dashes = "5 3" if sign < 0 else "none"
-    width = 1 + 3 * strength(flow.norm)
-    return f"color:{color};stroke-width:{width:.1f};stroke-dasharray:{dashes}"
+        return f"color:{ALARM};stroke-width:4"
+    return f"color:{FLOW_COLOURS[size_class(flow.norm)]};stroke-width:{line_width(flow.norm):.1f}"
 
 
 class Strip:
@@ -266,13 +248,13 @@ class Strip:
                     stroke_linejoin="round")  # fmt: skip
         for number, (moment, (x, y)) in enumerate(zip(self.moments, points, strict=True)):
             group = element(self.root, "g", class_=clock.frame(number))
-            style = {"font-family": FONT, "x": f"{self.middle:g}"}
+            style = {"font-family": MONO, "x": f"{self.middle:g}"}
             words = element(group, "text", f"step {moment.step}", y=self.top + 14, fill=INK,
                             font_size=15, font_weight="bold")  # fmt: skip
             words.attrib.update(style)
             if moment.loss is not None:
                 text = element(group, "text", f"loss {moment.loss:.4g}", y=self.top + 32,
-                               fill=PALE, font_size=11)  # fmt: skip
+                               fill=PALE_INK, font_size=11)  # fmt: skip
                 text.attrib.update(style)
             element(group, "circle", cx=f"{x:.1f}", cy=f"{self.bottom if y is None else y:.1f}",
                     r=4, fill=ACCENT, stroke="#FFFFFF", stroke_width=1.5)  # fmt: skip

@@ -16,20 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import MissingExtraError
-from .dot import (
-    LABELLED_EDGES,
-    NEGATIVE,
-    NEUTRAL,
-    POSITIVE,
-    name_text,
-    quoted,
-    shape_text,
-    shown,
-    strength,
-)
+from .dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
 from .fold import folded
 from .graph import Graph, GraphEdge, GraphNode, Snapshot
 from .render import LayoutError, render
+from .style import INK, NEUTRAL, PALE_INK
 from .summaries import UNKNOWN, Stats, number, number_size
 
 What = Literal["value", "gradient", "added", "removed"]
@@ -311,9 +302,9 @@ def difference_dot(
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3",
-        f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
-        '  node [fontname="Courier" fontsize=10 fontcolor="#111827" margin="0.1,0.06" shape=box]',
-        '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
+        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quoted([caption])}]',
+        f'  node [fontname="Courier" fontsize=10 fontcolor="{INK}" margin="0.1,0.06" shape=box]',
+        f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 fontcolor="{PALE_INK}"]',
     ]
     for place, node in enumerate(graph.nodes):
         if place >= len(after.graph.nodes):
@@ -358,11 +349,8 @@ def box(node: GraphNode, lines: list[str], color: str, more: str = "") -> str:
 def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool) -> str:
     if edge.id.startswith("x"):
         return f'  {edge.source} -> {edge.target} [id={edge.id} style=dashed color="{NEUTRAL}"]'
-    width = 1 + 3 * strength(flow.norm) if flow is not None else 1
-    color = NEUTRAL if flow is None else NEGATIVE if flow.mean < 0 else POSITIVE
     label = f" label={quoted([f' {number_size(flow.norm)} '])}" if flow and labelled else ""
-    return (f'  {edge.source} -> {edge.target} [id={edge.id}{label} color="{color}" '
-            f'fontcolor="{color}" penwidth={width:.2f}]')  # fmt: skip
+    return f"  {edge.source} -> {edge.target} [id={edge.id}{label} {flow_style(flow)}]"
 
 
 __all__ = ["Change", "Comparison", "changes", "difference_dot", "merged", "paired", "shown"]

@@ -12,26 +12,45 @@ import functools
 import math
 import unicodedata
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from .graph import Frame, Graph, GraphEdge, GraphNode, NodeKind, Snapshot
-from .summaries import TINY, UNKNOWN, Stats, bar_text, number, number_size
+from .style import (
+    ALARM,
+    CUT,
+    FLOW_COLOURS,
+    INK,
+    NEUTRAL,
+    PALE_INK,
+    line_width,
+    paint_of,
+    size_class,
+)
+from .summaries import (
+    LONGEST_LIST,
+    TINY,
+    UNKNOWN,
+    Stats,
+    bar_text,
+    number,
+    number_size,
+)
+from .thumbnails import drawn_kind, slot_height
 
-NODE_STYLES: dict[NodeKind, str] = {
-    "op": 'shape=box style="rounded,filled" fillcolor="#EAF1FB" color="#5B6B82"',
-    "output": 'shape=box3d style=filled fillcolor="#FCE3E0" color="#8C4A45"',
-    "parameter": 'shape=box style=filled fillcolor="#FDF0D5" color="#8A6D2F" peripheries=2',
-    "buffer": 'shape=tab style=filled fillcolor="#EFEAF8" color="#6B5B8C"',
-    "leaf": 'shape=note style=filled fillcolor="#E6F4EA" color="#4C7A5B"',
-    "constant": 'shape=box style="filled,dashed" fillcolor="#F3F4F6" color="#8A8F98"',
-    "gradient": 'shape=box style="filled,diagonals" fillcolor="#FBE9DA" color="#9A5B22"',
-    "failed": 'shape=box style="filled,bold" fillcolor="#FFD9D9" color="#B00020" penwidth=3',
-    "group": 'shape=folder style=filled fillcolor="#EEF0F3" color="#5B6B82"',
+NODE_SHAPES: dict[NodeKind, str] = {
+    "op": 'shape=box style="rounded,filled"',
+    "output": 'shape=box style="rounded,filled,bold" penwidth=2.4',
+    "parameter": "shape=box style=filled peripheries=2",
+    "buffer": 'shape=box style="filled,dashed"',
+    "leaf": "shape=box style=filled",
+    "constant": "shape=plaintext",
+    "gradient": 'shape=box style="filled,diagonals"',
+    "failed": 'shape=box style="filled,bold" penwidth=3',
+    "group": 'shape=box style="rounded,filled" peripheries=2',
 }
-POSITIVE, NEGATIVE, NEUTRAL, ALARM = "#B35806", "#2F6DB5", "#8A8F98", "#B00020"
+"""What was given has square corners, what was computed round ones; see `style.py` for colours."""
 
-INK, PLAIN = 'fontcolor="#111827"', "shape=box"
-
-FAINT = 1e-5  # a mean closer to zero is rounding noise: it gets no colour
+FAINT = 1e-5  # a mean closer to zero is rounding noise: it has no sign
 
 SHOWN_LABEL = 22
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
@@ -41,6 +60,7 @@ SPACE = "\xa0"  # one that does not break and is not left out
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 12.0  # of Courier at 10 points, in points
 BASELINE = 3.0  # so far below the middle of a line its letters stand
 MARGIN_X, MARGIN_Y = 7.2, 4.32
+MARK_COLUMNS = 2  # what a mark takes of the name's line
 
 
 # What stands in a box ----------------------------------------------------------------
@@ -58,8 +78,12 @@ def shown(label: str) -> str:
 
 
 def name_text(node: GraphNode) -> str:
-    """Write what a box is called: `weight`, `relu`, or `h = relu` where a variable holds it."""
-    return shown(f"{node.variable} = {node.label}" if node.variable else node.label)
+    """Write what a box is called: `weight`, `relu`, or `h = relu` where a variable holds it.
+
+    A tensor that was written in place is a new version of it: `h = relu v2`.
+    """
+    name = shown(f"{node.variable} = {node.label}" if node.variable else node.label)
+    return f"{name} v{node.version + 1}" if node.version else name
 
 
 def shape_text(node: GraphNode) -> str:
@@ -85,57 +109,70 @@ def grad_text(stats: Stats | None) -> str:
 
 
 def flow_text(stats: Stats | None) -> str:
-    """Write the gradient of an edge: its norm, with the sign of its mean."""
-    return "" if stats is None else number(math.copysign(stats.norm, stats.mean))
+    """Write the gradient of an edge: its norm; only a scalar has a sign."""
+    if stats is None:
+        return ""
+    return number(stats.mean) if stats.size == 1 else number_size(stats.norm)
+
+
+def constant_text(stats: Stats | None) -> str:
+    """Write a Python number that an op was given."""
+    return UNKNOWN if stats is None else stats.text or number(stats.mean)
 
 
 def reserved(node: GraphNode) -> int:
     """How many characters a node's value or gradient may take."""
     count = math.prod(node.shape)
-    return 10 if not node.shape else 2 + 9 * count if count <= TINY else NUMBER_WIDTH
+    if count > TINY:
+        return NUMBER_WIDTH if "float" in node.dtype else LONGEST_LIST
+    return 2 + 9 * count if node.shape else 10
 
 
 def node_lines(
-    node: GraphNode, value: Stats | None, grad: Stats | None, reserve: bool = False
+    node: GraphNode,
+    value: Stats | None,
+    grad: Stats | None,
+    reserve: bool = False,
+    drawn: bool = True,
 ) -> list[str]:
     """Return the lines of a node's box: name, shape, and, if known, value and gradient.
 
     With `reserve` they are all there, filled up to the width they may ever need with
-    spaces that do not break.
+    spaces that do not break. A constant has no box: there is only its number.
+
+    Args:
+        drawn: histograms are drawn below the lines; else one of them is the histogram, as text.
     """
+    if node.kind == "constant":
+        text = constant_text(value)
+        return [text.center(reserved(node), SPACE) if reserve else text]
     width = len("value ") + reserved(node) if reserve else 0
     lines = [name_text(node), shape_text(node)]
     if reserve or value is not None:
         lines.append(value_text(value).ljust(width, SPACE))
-    if value is not None and value.bars and not reserve:
-        lines.append(f"{number(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number(value.max)}"
-                     .replace(" ", SPACE))  # fmt: skip
     if node.differentiable and (reserve or grad is not None):
         lines.append(grad_text(grad).ljust(width, SPACE))
+    if value is not None and value.bars and not reserve and not drawn:
+        lines.append(f"{number(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number(value.max)}"
+                     .replace(" ", SPACE))  # fmt: skip
     return lines
 
 
 # How it looks ------------------------------------------------------------------------
 
 
-def strength(size: float) -> float:
-    """Place a gradient between 0 (1e-5 or less) and 1 (1 or more), on a log scale."""
-    if not size > 0:
-        return 0.0
-    return min(1.0, max(0.0, (math.log10(size) + 5) / 5))
+def flow_style(stats: Stats | None, troubled: bool = False) -> str:
+    """Colour and width of an arrow say how large its gradient is.
 
-
-def flow_style(stats: Stats | None) -> str:
-    """Colour and dashes say the sign, the width says how large the gradient is."""
+    Args:
+        troubled: there is something wrong at both of its ends.
+    """
     if stats is None:
         return f'color="{NEUTRAL}" penwidth=1'
     if stats.bad:
-        return f'color="{ALARM}" fontcolor="{ALARM}" penwidth=4'
-    width = f"penwidth={1 + 3 * strength(stats.norm):.2f}"
-    if stats.mean <= -FAINT:
-        return f'color="{NEGATIVE}" fontcolor="{NEGATIVE}" style=dashed {width}'
-    color = POSITIVE if stats.mean >= FAINT else NEUTRAL
-    return f'color="{color}" fontcolor="{color}" {width}'
+        return f'color="{ALARM if troubled else NEUTRAL}" penwidth={4 if troubled else 1}'
+    colour = FLOW_COLOURS[size_class(stats.norm)]
+    return f'color="{colour}" penwidth={line_width(stats.norm):.2f}'
 
 
 # DOT ---------------------------------------------------------------------------------
@@ -156,6 +193,7 @@ def dot_text(
     reserve: bool = False,
     bare: bool = False,
     words: bool = True,
+    drawn: bool = True,
 ) -> str:
     """Return a graph with its numbers as DOT text.
 
@@ -166,22 +204,27 @@ def dot_text(
         bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
             is a third of the size.
         words: write into the boxes; to measure them is nearly half of Graphviz's work.
+        drawn: leave room for small pictures of the tensors (see `thumbnails.py`).
     """
     graph = snapshot.graph
+    ink, edge_ink = (
+        ("shape=box", "") if bare else (f'fontcolor="{INK}"', f'fontcolor="{PALE_INK}"')
+    )
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3{haste(graph)}",
-        f'    fontname="Courier" fontsize=10 fontcolor="#6B7280" label={quoted([caption])}]',
-        f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" {PLAIN if bare else INK}]',
-        '  edge [fontname="Courier" fontsize=9 arrowsize=0.6]',
-        *_boxes(snapshot, reserve, bare, words),
+        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quoted([caption])}]',
+        f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" labelloc=t {ink}]',
+        f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 {edge_ink}]',
+        *_boxes(snapshot, Look(reserve, bare, words, drawn)),
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
+    bad = set(snapshot.bad)
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
-        look = "" if bare else flow_style(flow)
+        look = "" if bare else flow_style(flow, {edge.source, edge.target} <= bad)
         lines.append(_arrow(edge, look, text, edge.source in computed, both))
     return "\n".join([*lines, "}", ""])
 
@@ -191,19 +234,39 @@ def haste(graph: Graph) -> str:
     return f" nslimit={EFFORT} nslimit1={EFFORT}" if len(graph.nodes) > MUCH_WORK else ""
 
 
-def _box(node: GraphNode, lines: list[str], bad: bool, bare: bool, words: bool) -> str:
-    alarm = f' color="{ALARM}" penwidth=3' if bad else ""
-    look = "" if bare else f"{NODE_STYLES[node.kind]}{alarm} "
-    return (
-        f"{node.id} [id={node.id} label={quoted(lines if words else ())} {look}{box_size(lines)}]"
-    )
+class Look(NamedTuple):
+    """How boxes are written: see the arguments of `dot_text`."""
+
+    reserve: bool
+    bare: bool
+    words: bool
+    drawn: bool
 
 
-def box_size(lines: Iterable[str]) -> str:
-    """Say how large a box is: engines disagree on how wide a letter is that is not English."""
-    lines = list(lines)
-    width = max(map(columns, lines)) * CHARACTER_WIDTH + 2 * MARGIN_X
-    height = len(lines) * LINE_HEIGHT + 2 * MARGIN_Y
+def _box(node: GraphNode, numbers: tuple[Stats | None, Stats | None], look: Look, bad: bool) -> str:
+    value, grad = numbers
+    lines = node_lines(node, value, grad, look.reserve, look.drawn)
+    paint = paint_of(node)
+    style = f'{NODE_SHAPES[node.kind]} fillcolor="{paint.fill}" color="{paint.border}" '
+    if bad:
+        style += f'color="{ALARM}" penwidth=3 '
+    known = look.reserve or (look.drawn and drawn_kind(node, value) is not None)
+    label = quoted(lines if look.words else ())
+    size = box_size(lines, len(node.marks), slot_height(node) if known else 0.0)
+    return f"{node.id} [id={node.id} label={label} {'' if look.bare else style}{size}]"
+
+
+def box_size(lines: Iterable[str], marks: int = 0, slot: float = 0.0) -> str:
+    """Say how large a box is: engines disagree on how wide a letter is that is not English.
+
+    Args:
+        marks: how many there are beside the name, which stays in the middle.
+        slot: room for a small picture below the lines, in points.
+    """
+    name, *others = lines
+    widths = [columns(name) + 2 * MARK_COLUMNS * marks, *map(columns, others)]
+    width = max(widths) * CHARACTER_WIDTH + 2 * MARGIN_X
+    height = (1 + len(others)) * LINE_HEIGHT + slot + 2 * MARGIN_Y
     return f"width={width / 72:.4f} height={height / 72:.4f} fixedsize=true"
 
 
@@ -224,22 +287,23 @@ def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) ->
     label = f" label={quoted([f' {text} '])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
     ends, more = f"{edge.source} -> {edge.target}", ""
-    if edge.kind == "kept":
+    if edge.kind == "cut":
+        label, more = f" label={quoted([f' {CUT} '])}", " style=dashed"
+    elif edge.kind == "kept":
         more = " constraint=false style=dotted arrowhead=odot"
     elif edge.kind == "backward" and both:  # a row of its own, which runs from right to left
         ends, more = f"{edge.target} -> {edge.source}", " dir=back"
     return f"  {ends} [id={edge.id}{label}{weight} {look}{more}]"
 
 
-def _boxes(snapshot: Snapshot, reserve: bool, bare: bool, words: bool) -> list[str]:
+def _boxes(snapshot: Snapshot, look: Look) -> list[str]:
     """Write the nodes, those of one open group in a frame, and frames inside frames."""
     graph = snapshot.graph
     members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
     bad = set(snapshot.bad)
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
-        lines = node_lines(node, value, grad, reserve)
-        members[node.frame].append(_box(node, lines, node.id in bad, bare, words))
+        members[node.frame].append(_box(node, (value, grad), look, node.id in bad))
     inner: dict[str, list[Frame]] = {}
     for frame in graph.frames:
         inner.setdefault(frame.around, []).append(frame)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,23 +16,32 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import EdutorchError, MissingExtraError
-from .dot import dot_text, grad_text, name_text, shape_text, shown, value_text
+from .dot import (
+    BASELINE,
+    LINE_HEIGHT,
+    MARGIN_Y,
+    constant_text,
+    dot_text,
+    grad_text,
+    name_text,
+    shape_text,
+    shown,
+    value_text,
+)
 from .fold import Choice, folded
 from .graph import Graph, GraphNode, Snapshot
+from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
 from .messages import Curve
+from .raster import pdf_of, png_of
 from .render import LayoutError, render
+from .style import PAGE, PALE_INK, legend_keys
+from .summaries import Stats, number, number_size
+from .svg import MONO, SVG, element, named
+from .thumbnails import draw as draw_thumbnail
 
-SVG = "http://www.w3.org/2000/svg"
-NAME_FONT = {"font-family": "Helvetica,Arial,sans-serif", "font-weight": "bold"}
-SHAPE_FONT = {"font-family": "Helvetica,Arial,sans-serif", "fill": "#4B5563"}
-NUMBER_FONT = {"font-family": "Menlo,Consolas,DejaVu Sans Mono,monospace"}
 PAGE_WIDTH = 600.0  # in points
-LINE_FONTS = (NAME_FONT, SHAPE_FONT, NUMBER_FONT, NUMBER_FONT)
-
-CAPTION = (
-    "number and width of an arrow: norm of the gradient that flows back (- blue, dashed; + orange)"
-)
-
+CLEAR = 4.0  # around a small picture in its box
+LINE_LOOKS = ({"font-weight": "bold"}, {"fill": PALE_INK})
 
 SHOWN_ROWS = 200
 """A notebook is not filled with a longer table."""
@@ -67,15 +77,20 @@ class Drawing:
         self.curves, self.caption = dict(curves or {}), caption
         self.choice = choice or Choice()
         self.snapshot = snapshot = folded(whole, self.choice)
-        backward_ran = any(flow is not None for flow in snapshot.flows)
-        self.dot = dot_text(snapshot, rankdir, CAPTION if backward_ran else "")
+        self.dot = dot_text(snapshot, rankdir)
         self._svg: str | None = None
 
     @property
     def svg(self) -> str:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
-            self._svg = polish(render(self.dot).decode(), self.snapshot.graph)
+            root = polished(render(self.dot).decode(), self.snapshot.graph)
+            illustrate(root, self.snapshot)
+            keys = legend_keys(
+                self.snapshot.graph.nodes, self.snapshot.graph.edges, bool(self.snapshot.bad)
+            )
+            add_footer(root, Footer(keys, self.caption, self.curves))
+            self._svg = ElementTree.tostring(root, encoding="unicode")
         return self._svg
 
     def open(self, *groups: str) -> Drawing:
@@ -108,8 +123,18 @@ class Drawing:
         return Explorer(self.whole, self.rankdir, self.choice).open_page()
 
     def png(self) -> bytes:
-        """Return the picture as PNG, at twice the size of the SVG, on white."""
-        return render(self.dot, "png")
+        """Return the picture as PNG, at most 2,000 pixels wide or high.
+
+        Without Pillow it is Graphviz's own: histograms as text, no legend, no curves.
+        """
+        try:
+            return png_of(self.svg)
+        except ImportError:
+            return render(dot_text(self.snapshot, self.rankdir, self.caption, drawn=False), "png")
+
+    def pdf(self) -> bytes:
+        """Return the picture as PDF, for which matplotlib must be there."""
+        return pdf_of(self.svg)
 
     def table(self, limit: int | None = None) -> str:
         """Return the same facts as a table of text, one line per box.
@@ -129,7 +154,7 @@ class Drawing:
                     f"{node.id} {name_text(node)}",
                     shown(node.module) if node.module else "",
                     shape_text(node),
-                    value_text(value).removeprefix("value ").strip(),
+                    table_value(node, value),
                     grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
                     " ".join(sources.get(node.id, [])),
                 )
@@ -147,12 +172,13 @@ class Drawing:
 
         A page (.html) can be zoomed and walked through, and needs nothing else.
 
-        Raises: FormatError: the name does not end in .svg, .png, .dot or .html.
+        Raises: FormatError: the name does not end in .svg, .png, .pdf, .dot or .html.
         """
         path = Path(path)
         contents = {
             ".svg": lambda: self.svg.encode(),
             ".png": self.png,
+            ".pdf": self.pdf,
             ".dot": self.dot.encode,
             ".html": self._page,
         }
@@ -212,38 +238,112 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def table_value(node: GraphNode, value: Stats | None) -> str:
+    if node.kind == "constant":
+        return constant_text(value)
+    return value_text(value).removeprefix("value ").strip()
+
+
+# The SVG -------------------------------------------------------------------------------------
+
+
 def polish(svg: str, graph: Graph) -> str:
-    """Give Graphviz's SVG readable fonts, and each box a title to read aloud.
+    """Give Graphviz's SVG readable fonts and marks, and each box a title to read aloud."""
+    return ElementTree.tostring(polished(svg, graph), encoding="unicode")
+
+
+def polished(svg: str, graph: Graph) -> Any:
+    """Return the same as a tree.
 
     Text stays text: an XML library reads and writes it, nothing is pasted.
     """
-    ElementTree.register_namespace("", SVG)
     root = ElementTree.fromstring(svg)
     root.set("role", "img")
     root.set("style", "max-width:100%;height:auto")  # no wider than the page
-    if float(root.get("width", "0pt").removesuffix("pt")) > PAGE_WIDTH:
-        # As an image, which is how JupyterLab shows it, it would be cut off: without a
-        # size of its own it takes the width of the page.
-        del root.attrib["width"], root.attrib["height"]
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
-    groups = {group.get("id"): group for group in root.iter(f"{{{SVG}}}g")}
-    for text in root.iter(f"{{{SVG}}}text"):
-        text.attrib.update(NUMBER_FONT)
+    groups = {group.get("id"): group for group in named(root, "g")}
+    for text in named(root, "text"):
+        text.set("font-family", MONO)
     for node in graph.nodes:
         group = groups[node.id]
         _entitle(group, _description(node))
-        for text, font in zip(group.findall(f"{{{SVG}}}text"), LINE_FONTS, strict=False):
-            text.attrib.update(font)
+        _, top, right, _ = box_of(group)
+        for place, text in enumerate(group.findall(f"{{{SVG}}}text")):
+            if node.kind != "constant":
+                text.set("y", f"{top + MARGIN_Y + LINE_HEIGHT * (place + 0.5) + BASELINE:.2f}")
+                text.attrib.update(LINE_LOOKS[place] if place < len(LINE_LOOKS) else {})
+        for place, mark in enumerate(node.marks, 1):
+            draw_mark(group, mark, right - 12 * place, top + 3)
     names = {node.id: shown(node.label) for node in graph.nodes}
     for edge in graph.edges:
         title = f"{names[edge.source]} to {names[edge.target]}, as {shown(edge.input)}"
         _entitle(groups[edge.id], title)
-    return ElementTree.tostring(root, encoding="unicode")
+    return root
+
+
+def box_of(group: Any) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of a node, within its border if that is double."""
+    shapes = (shape.get("points") or shape.get("d") for shape in group)
+    text = next(filter(None, shapes), "0 0")
+    numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", text)))
+    across, down = numbers[::2], numbers[1::2]
+    return min(across), min(down), max(across), max(down)
+
+
+def illustrate(root: Any, snapshot: Snapshot) -> None:
+    """Draw small pictures of the tensors into their boxes, and give all numbers as titles."""
+    groups = {group.get("id"): group for group in named(root, "g")}
+    for node, value, grad in zip(
+        snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
+    ):
+        group = groups[node.id]
+        _entitle(group, "\n".join((_description(node), *statistics(value, grad))))
+        lines = group.findall(f"{{{SVG}}}text")
+        left, _, right, bottom = box_of(group)
+        top = float(lines[-1].get("y", bottom)) + CLEAR if lines else bottom
+        place = (left + 2 * CLEAR, top, right - 2 * CLEAR, bottom - CLEAR)
+        if node.kind != "constant":
+            draw_thumbnail(group, node, value, place)
+
+
+def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
+    """Write what is known of a tensor and its gradient, beyond what stands in its box."""
+    found = []
+    if value is not None and value.size > 1 and not value.bad:
+        found.append(
+            f"mean {number(value.mean)}, std {number_size(value.std)}, "
+            f"from {number(value.min)} to {number(value.max)}, norm {number_size(value.norm)}"
+        )
+    if grad is not None and grad.size > 1 and not grad.bad:
+        found.append(f"gradient: norm {number_size(grad.norm)}, mean {number(grad.mean)}")
+    return found
+
+
+def add_footer(root: Any, footer: Footer) -> None:
+    """Put the picture on a white page, and below it what it says in words."""
+    _, _, width, height = (float(each) for each in root.get("viewBox", "0 0 100 100").split())
+    full = max(width, NARROWEST)
+    left = (width - full) / 2
+    holder = element(root, "g", transform=f"translate({left:.2f},0)")
+    end = draw_footer(holder, footer, full, height + 4) + EDGE
+    root.set("viewBox", f"{left:.2f} 0 {full:.2f} {end:.2f}")
+    page = element(root, "rect", x=f"{left:.2f}", y="0", width=f"{full:.2f}",
+                   height=f"{end:.2f}", rx="6", fill=PAGE)  # fmt: skip
+    root.remove(page)
+    root.insert(0, page)
+    root.set("width", f"{full:.2f}pt")
+    root.set("height", f"{end:.2f}pt")
+    if full > PAGE_WIDTH:
+        # As an image, which is how JupyterLab shows it, it would be cut off: without a
+        # size of its own it takes the width of the page.
+        del root.attrib["width"], root.attrib["height"]
 
 
 def _description(node: GraphNode) -> str:
     where = f" in {shown(node.module)}" if node.module else ""
-    return f"{node.kind} {shown(node.label)}{where}, {shape_text(node)}"
+    marks = "".join(f", {mark}" for mark in node.marks)
+    grey = "" if node.differentiable or node.kind == "constant" else ", no gradient"
+    return f"{node.kind} {shown(node.label)}{where}, {shape_text(node)}{marks}{grey}"
 
 
 def _entitle(group: ElementTree.Element, title: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backends
+from .thumbnails import Thumbnail, thumbnail_of
 
 TINY = 4
 """Up to so many numbers are printed whole."""
@@ -25,14 +26,18 @@ SAMPLE = 65_536
 UNKNOWN = "—"
 """Stands where a number is not known."""
 
+FIRST, LONGEST_LIST = 8, 20
+"""Of many integers the first ones are written, so many at most, in so many characters."""
+
 
 class Stats(NamedTuple):
     """What a picture says about one array of `size` numbers.
 
     `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
-    when there are at most four of them, else "". The norm is the Euclidean one.
+    when there are at most four of them, the first of many integers, how many of many bools are
+    true, else "". The norm is the Euclidean one.
     `few`: the same as numbers, if they are real. `bars`: how many numbers fall into each
-    sixteenth of the range, where somebody asked.
+    sixteenth of the range, and `thumbnail`: a small picture, both where somebody asked.
     """
 
     size: int
@@ -44,29 +49,35 @@ class Stats(NamedTuple):
     text: str = ""
     few: tuple[float, ...] = ()
     bars: tuple[int, ...] = ()
+    thumbnail: Thumbnail | None = None
 
     @property
     def std(self) -> float:
         """The standard deviation (of the whole population)."""
-        return math.sqrt(max(0.0, self.norm**2 / self.size - self.mean**2))
+        root_mean_square = self.norm / math.sqrt(self.size)  # whose square may be too large
+        return math.sqrt(max(0.0, root_mean_square - abs(self.mean))) * math.sqrt(
+            root_mean_square + abs(self.mean)
+        )
 
 
 def summarize(array: Any, bars: bool = False) -> Stats:
     """Return the `Stats` of an array of any backend (complex numbers by their size).
 
     Args:
-        bars: count for a histogram too (of a sample, if there are very many numbers).
+        bars: count for a histogram too (of a sample, if there are very many numbers), and keep
+            a few pixels of what can be drawn.
 
     >>> import numpy
     >>> summarize(numpy.array([3.0, -4.0]))  # doctest: +NORMALIZE_WHITESPACE
     Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]',
-          few=(3.0, -4.0), bars=())
+          few=(3.0, -4.0), bars=(), thumbnail=None)
     """
     array = getattr(array, "all_examples", array)  # inside of vmap
     size = array.size
     if size <= TINY:
         on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array
         return _summarize_tiny(on_host.ravel().tolist(), array.ndim)
+    text = text_of_many(array) if array.dtype.kind in "biu" else ""
     if array.dtype.kind == "c":
         array = abs(array)
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:
@@ -75,15 +86,41 @@ def summarize(array: Any, bars: bool = False) -> Stats:
     low, high = least(flat), most(flat)
     if not (math.isfinite(low) and math.isfinite(high)):
         with np.errstate(invalid="ignore"):  # ∞ - ∞
-            return Stats(size, total(flat) / size, low, high, math.nan, bad=True)
+            return Stats(size, total(flat) / size, low, high, math.nan, bad=True, text=text)
     # Squares of very large or small numbers leave the range of float32: take the sums
     # of numbers that are at most 1 in size instead.
     peak = max(abs(low), abs(high))
     scale = 1.0 if 1e-12 < peak < 1e12 or peak == 0 else peak
     flat = flat if scale == 1.0 else flat / scale
     mean, square = total(flat) / size, (flat @ flat).item()
-    counts = histogram(flat, low / scale, high / scale) if bars else ()
-    return Stats(size, mean * scale, low, high, math.sqrt(square) * scale, bars=counts)
+    norm = math.sqrt(square) * scale
+    if not bars:
+        return Stats(size, mean * scale, low, high, norm, text=text)
+    counts = histogram(flat, low / scale, high / scale)
+    pixels = thumbnail_of(array, low, high)
+    return Stats(size, mean * scale, low, high, norm, text=text, bars=counts, thumbnail=pixels)
+
+
+def text_of_many(array: Any) -> str:
+    """Write the first of many integers, or how many of many bools are true.
+
+    The mean of class labels tells nobody anything.
+
+    >>> import numpy
+    >>> text_of_many(numpy.arange(10)), text_of_many(numpy.arange(8) > 5)
+    ('[0, 1, 2, 3, 4, …]', '25% true')
+    """
+    flat = array.ravel()
+    if array.dtype.kind == "b":
+        return f"{flat.sum().item() / flat.size:.0%} true"
+    texts = [whole([each], 0) for each in flat[:FIRST].tolist()]
+    left = LONGEST_LIST - len("[…]")
+    for count, text in enumerate(texts):
+        left -= len(text) + 2
+        if left < 0:
+            return f"[{', '.join(texts[:count] or [number(float(text))])}, …]"
+    more = ", …" if flat.size > FIRST else ""
+    return f"[{', '.join(texts)}{more}]"
 
 
 def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:

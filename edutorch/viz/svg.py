@@ -1,0 +1,41 @@
+"""SVG as a tree: elements are made, never pasted from text."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+SVG = "http://www.w3.org/2000/svg"
+MONO = "Menlo,Consolas,DejaVu Sans Mono,monospace"
+LETTER = 0.602
+"""How wide a letter of a font with a fixed width is, in relation to its size."""
+
+ElementTree.register_namespace("", SVG)
+
+
+def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
+    """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
+    names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
+    made = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
+    made.text = text or None
+    return made
+
+
+def words(parent: Any, text: str, x: float, y: float, size: float = 9, **attributes: Any) -> Any:
+    """Add a line of text in the font of all pictures."""
+    place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "font_size": f"{size:g}", "font_family": MONO}
+    return element(parent, "text", text, **place, **attributes)
+
+
+def text_width(text: str, size: float = 9) -> float:
+    """Return how wide a line of text is, in points.
+
+    >>> text_width("ten chars!", 10)
+    60.2
+    """
+    return round(len(text) * size * LETTER, 3)
+
+
+def named(root: Any, tag: str) -> Any:
+    """Yield all elements of a name."""
+    return root.iter(f"{{{SVG}}}{tag}")
