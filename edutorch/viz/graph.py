@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -163,13 +164,47 @@ class Snapshot:
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
-        """The ids of the nodes with a NaN or an infinity in their value or gradient."""
-        rows = zip(self.graph.nodes, self.values, self.grads, strict=True)
-        return tuple(
-            node.id
-            for node, value, grad in rows
-            if (value is not None and value.bad) or (grad is not None and grad.bad)
-        )
+        """The ids of the nodes that are framed in red: see `alarming`."""
+        gradients = [grad is not None and grad.bad for grad in self.grads]
+        return alarming(self.graph, [value and defect_of(value) for value in self.values], gradients)
+
+
+Defect = Literal["", "Inf", "NaN"]
+
+
+def defect_of(stats: Stats) -> Defect:
+    """Return what is wrong with an array: it holds a NaN, or an infinity, or neither.
+
+    Infinities of both signs count as a NaN: their mean is one.
+    """
+    return "" if not stats.bad else "NaN" if math.isnan(stats.mean) else "Inf"
+
+
+def alarming(
+    graph: Graph, values: Sequence[Defect | None], gradients: Sequence[bool]
+) -> tuple[str, ...]:
+    """Return the ids of the nodes whose numbers are trouble.
+
+    A NaN is, and so is whatever is not finite in a gradient. An infinity is if it gets into a
+    result, or becomes a NaN: where a mask wrote it, and softmax made 0 of it, all is well.
+
+    Args:
+        values: what is wrong with the value of each node; None where it is not known.
+        gradients: whether there is a NaN or an infinity in the gradient of each node.
+    """
+    found: dict[str, bool] = {}
+    if not any(values) and not any(gradients):
+        return ()
+    consumers: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        consumers.setdefault(edge.source, []).append(edge.target)
+    rows = zip(graph.nodes, values, gradients, strict=True)
+    for node, value, gradient in reversed(list(rows)):
+        # In a folded graph an arrow may lead back: such a consumer is not known yet.
+        uses = [found.get(target, False) for target in consumers.get(node.id, ())]
+        ends = not uses and (node.kind == "output" or node.differentiable)
+        found[node.id] = gradient or value == "NaN" or (value == "Inf" and (ends or any(uses)))
+    return tuple(node.id for node in graph.nodes if found[node.id])
 
 
 Key = Hashable

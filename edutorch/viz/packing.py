@@ -17,7 +17,7 @@ import numpy as np
 from ..backends.stand_in import slot
 from .dot import FAINT
 from .fold import Plan
-from .graph import Graph, Snapshot
+from .graph import Defect, Graph, Snapshot, alarming
 from .messages import few_fit, few_of, is_real
 from .summaries import Stats, whole
 
@@ -260,7 +260,7 @@ class Wire:
     def texts(self, found: Packed | Glimpse) -> dict[str, Any]:
         """Return what the numbers cannot say (see `messages.texts_of`)."""
         said: list[dict[str, str]] = [{}, {}]
-        bad = []
+        bad: tuple[str, ...] = ()
         if found.texts or found.broken:
             marks = found.packed.marks
             broken = (marks != UNKNOWN) & (marks & BAD > 0)
@@ -268,10 +268,19 @@ class Wire:
                 for kind, row in enumerate((node, node + self._count)):
                     if row in found.texts and not is_real(shown):
                         said[kind][shown.id] = found.texts[row]
-                if broken[node] or broken[node + self._count]:
-                    bad.append(shown.id)
+            bad = self._alarming(found.packed.numbers, broken)
         structure = self.plan.graph.structure
-        return {"structure": structure, "tiny": said[0], "tinyGrad": said[1], "bad": bad}
+        return {"structure": structure, "tiny": said[0], "tinyGrad": said[1], "bad": list(bad)}
+
+    def _alarming(self, numbers: Any, broken: Any) -> tuple[str, ...]:
+        """Return the ids of the nodes that are framed in red, given which rows are not finite."""
+        nodes = self.plan.nodes
+        means = (math.isnan(numbers[node, MEAN]) for node in nodes)
+        defects: list[Defect] = [
+            "" if not broken[node] else "NaN" if nan else "Inf"
+            for node, nan in zip(nodes, means, strict=True)
+        ]
+        return alarming(self.plan.graph, defects, [broken[node + self._count] for node in nodes])
 
 
 def few_places(packed: Packed) -> tuple[Any, Any]:
