@@ -236,9 +236,10 @@ class following(ModeContext):
     """Let `follower` see what is recorded, without making an op slow.
 
     After each op that was recorded, `follower.recorded` is extended by its output and its operands;
-    after another one, `follower.unrecorded(op, output, operands)` is called. The list keeps what is in it alive: it is to be read and cleared before long. When a backward
-    begins, `follower.goes_back()` returns what is then called with (node, g, partials) of each node
-    that it ran through. Where something is recorded that cannot be told of in this way,
+    after another one, `follower.unrecorded(op, output, operands)` is called. The list keeps what is
+    in it alive: it is to be read and cleared before long. When a backward begins,
+    `follower.goes_back()` returns what is then called with (node, g, partials) of each node that it
+    ran through. Where something is recorded that cannot be told of in this way,
     `follower.unknown()` is called.
     """
 

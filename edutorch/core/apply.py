@@ -143,9 +143,9 @@ def carry_out(
         if isinstance(tensors[0]._array, Shared):
             output._array = output._array.view(type(tensors[0]._array))
         link_view(output, tensors[0])
-    if modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE:
-        if any(tensor._node is not None for tensor in tensors):
-            record(op, outputs, given, settings)
+    may_record = modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE
+    if may_record and any(tensor._node is not None for tensor in tensors):
+        record(op, outputs, given, settings)
     if modes.follower is not None and output._node is None:
         modes.follower.unrecorded(op, output, given)
     if modes.inference and output._writes is None:

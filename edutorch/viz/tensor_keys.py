@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from ..core.autograd import LEAF
 from ..core.tensor import Tensor
 
-
 FIXED = -1
 """The version of an alias: it stands for the tensor as it was, whatever is written since."""
 
