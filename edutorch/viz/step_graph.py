@@ -7,13 +7,14 @@ a write, which makes an older node the youngest, cuts nothing off.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.autograd import LEAF
 from ..core.tensor import Tensor
 from ..events import GradientFlowed, TensorAliased, TensorWritten
 from .call_scopes import CallScopes
-from .graph import Arranged, Tab, Vertex, ancestors, arranged
+from .graph import Arranged, Key, Tab, Vertex, ancestors, arranged
 from .names import Names
 from .script import Aside, Call, Constant
 from .summaries import Stats, summarize
@@ -56,6 +57,7 @@ class StepGraph:
             since its last backward may be the beginning of this one.
 
     Attributes:
+        orders: the vertices of the recorded ops by the order of their nodes when they ran.
         calls: the recorded ops, as a glance compares them.
         aside: the ops that were not recorded.
         passes: the backward passes of the step so far.
@@ -80,6 +82,7 @@ class StepGraph:
             before.before = None
         self.keys = TensorKeys()
         self.vertices: dict[int, Vertex] = {}
+        self.orders: dict[int, int] = {}
         self.calls: list[Call] = []
         self.aside: list[Aside] = []
         self.passes: list[Pass] = []
@@ -124,6 +127,7 @@ class StepGraph:
             self.aside.append(Aside(op, key, tuple(keys)))
         else:
             self.keys.note_node(node, key)
+            self.orders[node._order] = key
             given = tuple(map(self._given, inputs, keys))
             edges = tuple(edge is not None for edge in node.edges)
             self.calls.append(Call(node.__class__, node.shape, key, given, edges, tuple(names),
@@ -373,6 +377,23 @@ class StepGraph:
         if grey > MOST_ASIDE:
             return [key for key in others if self.vertices[key].differentiable]
         return others
+
+    def by_identity(self) -> dict[Key, Vertex]:
+        """Return the vertices by keys that others know too, as in `trace.py`: the order of a node
+        when it ran, the identity of a tensor from outside."""
+        names: dict[int, Key] = {key: ("vertex", key) for key in self.vertices}
+        names |= {key: order for order, key in self.orders.items()}
+        names |= {
+            key: ("leaf", identity)
+            for identity, key in self.keys.identities()
+            if self.vertices[key].kind != "op"
+        }
+        return {
+            names[key]: replace(
+                vertex, sources=tuple((name, names[source]) for name, source in vertex.sources)
+            )
+            for key, vertex in self.vertices.items()
+        }
 
     def _tabs(self, order: dict[int, str]) -> tuple[Tab, ...]:
         """Return, for each backward pass, the part of the graph behind its root."""

@@ -87,6 +87,12 @@ class TensorKeys:
             if node is not None:
                 yield node, key
 
+    def identities(self) -> Iterator[tuple[int, int]]:
+        """Yield the identity and the vertex of each tensor that lives."""
+        for identity, known in self._tensors.items():
+            if known.tensor() is not None and known.version != FIXED:
+                yield identity, known.key
+
     def last(self, tensor: Tensor) -> Known | None:
         """Return what was noted last of a tensor, also if its memory was written to since."""
         known = self._tensors.get(id(tensor))

@@ -157,12 +157,10 @@ class Trouble(Part):
         """Note which node of the picture a finding is about."""
         snapshot = recorder.snapshot
         assert snapshot is not None
-        keys = list(recorder._vertices)
-        if found.order and found.order in recorder._vertices:
-            number = keys.index(found.order)
-            if number in snapshot.order:
-                at = snapshot.order.index(number)
-                self._numbers[found.subject] = snapshot.graph.structure, at
+        number = recorder.graph.orders.get(found.order)
+        if number is not None and number in snapshot.order:
+            at = snapshot.order.index(number)
+            self._numbers[found.subject] = snapshot.graph.structure, at
 
     # Telling ----------------------------------------------------------------------------
 
@@ -256,7 +254,7 @@ def check(what: Any, *inputs: Any) -> Report:
         failure_of(recorder, part.failing, error, tuple(part.found.values()))
         error.add_note("viz.post_mortem() draws the graph as far as it got")
         raise
-    snapshot = recorder.snapshot or recorder._arrange()
+    snapshot = recorder.snapshot or recorder.arrange()
     return Report(snapshot if snapshot.graph.nodes else None, tuple(part.found.values()))
 
 
@@ -295,7 +293,7 @@ def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
         for cut in part.chain.cuts:
             part.add(finding("cut", names="All parameters", how=cut.how, advice=cut.advice,
                              line=cut.line, subject=f"cut {cut.line}"), recorder)  # fmt: skip
-    snapshot = recorder.snapshot = recorder._arrange() if recorder._vertices else None
+    snapshot = recorder.snapshot = recorder.arrange() if recorder.vertices else None
     found = [*part.habits.now.values(), *part.births.found_in_order()]
     found += part.chain.findings(set(), looks=1) if outputs else []
     for each in found:

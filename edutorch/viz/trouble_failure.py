@@ -144,11 +144,15 @@ def place_of(error: BaseException) -> str:
 
 
 def failure_of(
-    recorder: Recorder, failing: Failing, error: BaseException, others: tuple[Finding, ...] = ()
+    recorder: Recorder,
+    failing: Failing,
+    error: BaseException,
+    others: tuple[Finding, ...] = (),
+    vertices: dict[Key, Vertex] | None = None,
 ) -> Failure:
-    """Draw the graph as far as it got, and the op that failed."""
+    """Draw the graph as far as it got (or these `vertices`), and the op that failed."""
     said = explained(error, failing.op)
-    vertices = dict(recorder._vertices)
+    vertices = recorder.graph.by_identity() if vertices is None else vertices
     made = failing.op and not failing.node
     if failing.node in vertices:
         failed = vertices[failing.node]
@@ -219,7 +223,7 @@ def from_traceback(error: BaseException) -> Failure:
     """
     frame = innermost(error.__traceback__)
     names = Names(frame=frame)
-    recorder, failing = Recorder(names), Failing(names)
+    failing, vertices = Failing(names), dict[Key, Vertex]()
     tensors = [value for _, value in variables(frame) if isinstance(value, Tensor)][::-1]
     tensors.sort(key=lambda each: each.is_leaf)  # what was computed, the latest first
     arguments = dict(getattr(error, "arguments", {}))
@@ -236,11 +240,11 @@ def from_traceback(error: BaseException) -> Failure:
         if tensor._node is not None and tensor._node is not LEAF:
             for step in reachable([tensor._node]):
                 if isinstance(step, Tensor):
-                    add_leaf(recorder._vertices, step, names)
+                    add_leaf(vertices, step, names)
                 else:
-                    vertex = recorder._vertices[step._order] = op_vertex(step)
+                    vertex = vertices[step._order] = op_vertex(step)
                     vertex.sources = sources_of(step)
-    return failure_of(recorder, failing, error)
+    return failure_of(Recorder(names), failing, error, vertices=vertices)
 
 
 def innermost(trace: TracebackType | None) -> FrameType | None:
