@@ -34,8 +34,10 @@ __all__ = [
     "ViewRebased",
     "WorkEnded",
     "WorkStarted",
+    "backward_begins",
     "emit",
     "following",
+    "hearing_backward",
     "hearing_milestones",
     "listening",
     "milestone",
@@ -232,12 +234,42 @@ class hearing_milestones:
         _MILESTONES.set(tuple(left))
 
 
+_BEFORE_BACKWARD: ContextVar[tuple[Callable[[tuple[Any, ...]], None], ...]] = ContextVar(
+    "edutorch_before_backward", default=()
+)
+
+
+class hearing_backward:
+    """Call `listener` with the tensors on which each backward pass inside the block is about to
+    run, while the graph behind them still has all that it keeps. It costs no op a thing."""
+
+    def __init__(self, listener: Callable[[tuple[Any, ...]], None]) -> None:
+        self.listener = listener
+
+    def __enter__(self) -> hearing_backward:
+        _BEFORE_BACKWARD.set((*_BEFORE_BACKWARD.get(), self.listener))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        left = list(_BEFORE_BACKWARD.get())
+        if self.listener in left:
+            left.remove(self.listener)
+        _BEFORE_BACKWARD.set(tuple(left))
+
+
+def backward_begins(roots: tuple[Any, ...]) -> None:
+    """Tell those who want to know before a backward pass from the tensors `roots`."""
+    for listener in _BEFORE_BACKWARD.get():
+        listener(roots)
+
+
 class following(ModeContext):
     """Let `follower` see what is recorded, without making an op slow.
 
     After each op that was recorded, `follower.recorded` is extended by its output and its operands;
     after another one, `follower.unrecorded(op, output, operands)` is called. The list keeps what is
-    in it alive: it is to be read and cleared before long. When a backward begins,
+    in it alive: it is to be read and cleared before long. Before a write into a tensor changes its
+    elements and its history, `follower.before_write()` is called. When a backward begins,
     `follower.goes_back()` returns what is then called with (node, g, partials) of each node that it
     ran through. Where something is recorded that cannot be told of in this way,
     `follower.unknown()` is called.

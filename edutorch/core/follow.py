@@ -43,6 +43,8 @@ def same_past(target: Tensor) -> Tensor:
 
     A view that was made without a history, in `no_grad`, gets that of its base now.
     """
+    if current().follower is not None:
+        current().follower.before_write()
     base = target._base
     if (
         base is not None

@@ -139,6 +139,11 @@ class Glance:
             elif isinstance(value, Tensor) and value._array.shape == self.watched.shapes[row]:
                 self._take(row, value._array)
 
+    def before_write(self) -> None:
+        """Read what was noted before a tensor gets other elements, and another history."""
+        self.read_forward()
+        self._sum()
+
     def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
         """Hear that backward begins; return what is to be told of each node it runs through."""
         self.read_forward()  # what nobody looks at need not be kept until the end

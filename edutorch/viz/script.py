@@ -23,7 +23,7 @@ SMALL = 2048
 ALONE, TINY_ALONE = 3, 10
 """…unless there are no more of one shape than this: to sum so many one by one costs less."""
 
-MOST_ORDERS = 8
+MOST_ORDERS = 256  # one for each stretch between two writes
 """In so many orders the rows of a step may come before they are forgotten."""
 
 shape_of = attrgetter("shape")

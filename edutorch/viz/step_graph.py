@@ -240,7 +240,7 @@ class StepGraph:
             source = self.vertices[key]
             vertex = Vertex("op", "detach", self.scopes.module, source.shape, source.dtype,
                             differentiable=False, device=source.device)  # fmt: skip
-            vertex.sources, vertex.scopes = (("input", key),), self.scopes.current()
+            vertex.sources, vertex.scopes = (("input", key),), tuple(self.scopes.stack)
             if vertex.watched:
                 vertex.value = summarize(event.alias._array, self.detailed)
             key = self._add(vertex)

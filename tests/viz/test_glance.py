@@ -105,7 +105,40 @@ def over_time():
     return model, lambda: model(model(model(x).tanh()).tanh()).square().mean()
 
 
-LOOPS = [over_time, mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
+def written():
+    """Writes in place, through a view and by an index; and ops that have no gradient."""
+    model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 4))
+    pixels = torch.arange(10.0).reshape(2, 5)
+
+    def loss():
+        h = model(pixels / 255 - 0.5)
+        h[0].mul_(2)
+        h[:, 1] = 3.0
+        h += 1
+        target = h.detach().abs()
+        return (h * target).sum()
+
+    return model, loss
+
+
+def adversarial():
+    """A generator and a critic, whose weights are written between two uses of them."""
+    model = nn.ModuleList([nn.Linear(3, 4), nn.Linear(4, 1)])
+    generator, critic = model
+    noise = torch.randn(6, 3)
+
+    def loss():
+        fake = generator(noise)
+        critic(fake.detach()).mean().backward()
+        with torch.no_grad():
+            for weight in critic.parameters():
+                weight.mul_(1.0)
+        return -critic(fake).mean()
+
+    return model, loss
+
+
+LOOPS = [written, adversarial, over_time, mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
 
 
 class Loop:
