@@ -10,10 +10,12 @@ import ast
 import doctest
 import importlib
 import inspect
+import io
 import math
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -224,10 +226,34 @@ def test_ruff_has_nothing_to_say(path):
 # Sizes -------------------------------------------------------------------------------
 
 
+def code_lines(path: Path) -> int:
+    """Return how many lines of a file hold code: docstrings, comments and blanks are free."""
+    text = text_of(path)
+    if len(text.splitlines()) <= MAX_FILE:
+        return 0
+    if path.suffix != ".py":
+        texts = (line.strip() for line in text.splitlines())
+        return sum(bool(each) and not each.startswith(("//", "/*", "*")) for each in texts)
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in BETWEEN_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+BETWEEN_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+
 def too_many_lines(path: Path) -> Iterator[str]:
-    lines = len(text_of(path).splitlines())
+    lines = code_lines(path)
     if lines > MAX_FILE:
-        yield f"{lines} lines: split it by ideas"
+        yield f"{lines} lines of code: split it by ideas"
 
 
 def test_files_are_short():
@@ -256,8 +282,12 @@ def test_the_sizes_are_seen(tmp_path, monkeypatch):
     short, long = tmp_path / "short.py", tmp_path / "long.py"
     short.write_text("def f():\n" + "    f()\n" * (MAX_FUNCTION - 1))
     long.write_text("try:\n    f()\nexcept E:\n    async def g():\n" + "        g()\n" * MAX_FILE)
-    assert broken([short, long], too_many_lines) == "long.py: 404 lines: split it by ideas"
+    said = "long.py: 404 lines of code: split it by ideas"
+    assert broken([short, long], too_many_lines) == said
     assert broken([short, long], long_functions) == "long.py: g (line 4): 401 lines"
+    told = tmp_path / "told.py"
+    told.write_text('"""' + "text\n" * MAX_FILE + '"""\n# why\nf()\n')
+    assert code_lines(told) == 1
 
 
 # Documentation -----------------------------------------------------------------------
