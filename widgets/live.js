@@ -3,6 +3,8 @@ import { namedNumbers } from "./numbers.js";
 import { Graph } from "./picture.js";
 import { Curves } from "./curve.js";
 import { Details } from "./details.js";
+import { Legend } from "./legend.js";
+import { showThumbnails } from "./thumbnails.js";
 import { Controls } from "./controls.js";
 import { OnScreen, Viewport } from "./viewport.js";
 import { makeFoldable, tween } from "./folds.js";
@@ -23,11 +25,6 @@ import { laidOut } from "./layout.js";
  * @property {(graph: Graph) => void} [prepare] instead of letting groups open and close
  */
 
-const LEGEND = [
-  ["colour", "mean: − blue, + orange, stronger is larger"],
-  ["line", "width and grad: norm of the gradient, which flows against the arrow"],
-];
-
 class LiveView {
   /** @param {Model} model @param {HTMLElement} element */
   constructor(model, element) {
@@ -35,6 +32,7 @@ class LiveView {
     this.controls = new Controls((command) => model.send(command));
     this.curves = new Curves();
     this.details = new Details();
+    this.legend = new Legend();
     this.draw = () => this.drawSoon();
     this.viewport = new Viewport(this.draw);
     this.onScreen = new OnScreen((command) => model.send(command));
@@ -55,7 +53,7 @@ class LiveView {
     element.dataset.lmSuppressShortcuts = "true";
     const foot = document.createElement("div");
     foot.className = "foot";
-    foot.append(legend(), this.viewport.tools);
+    foot.append(this.legend.element, this.viewport.tools);
     this.panels = new Panels({
       send: (command) => model.send(command),
       graph: () => this.graph,
@@ -113,6 +111,8 @@ class LiveView {
     if (!named) return;
     const box = this.graph === graph ? visible : this.viewport.visible();
     this.graph.apply(patch, named, box);
+    showThumbnails(this.graph, patch);
+    this.legend.show(this.graph.picture, patch.bad.length > 0);
     if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id);
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
   }
@@ -191,19 +191,6 @@ class LiveView {
     this.panels.dispose();
     this.element.removeEventListener("keydown", this.key);
   }
-}
-
-function legend() {
-  const list = document.createElement("ul");
-  list.className = "edutorch-legend";
-  for (const [name, text] of LEGEND) {
-    const item = document.createElement("li");
-    const sample = document.createElement("i");
-    sample.className = `sample ${name}`;
-    item.append(sample, text);
-    list.append(item);
-  }
-  return list;
 }
 
 /** @param {{model: Model, el: HTMLElement}} given */

@@ -1,6 +1,6 @@
 // The graph: Graphviz's SVG made safe, and the numbers of each step written into it.
 import { formatNumber, formatSize, formatWhole, isFew, sizeOf } from "./numbers.js";
-import { lineWidth, tint } from "./colours.js";
+import { CUT, MARK_SHAPES, lineWidth, roleOf, tint } from "./colours.js";
 import { setStyle, write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
@@ -10,15 +10,16 @@ import { setStyle, write } from "./writing.js";
 /** @typedef {import("./numbers.js").EdgeNumbers} EdgeNumbers */
 /** @typedef {{nodes: Map<string, NodeNumbers>, edges: Map<string, EdgeNumbers>}} Named */
 /** @typedef {{left: number, top: number, right: number, bottom: number}} Box */
-/** @typedef {{text: SVGElement, chip: SVGElement}} Row */
-/** @typedef {{group: SVGElement, told: PictureNode, value: Row | null, gradient: Row | null, box: Box}} DrawnNode */
-/** @typedef {{group: SVGElement, label: SVGElement | null, source: string, target: string}} DrawnEdge */
+/** @typedef {{group: SVGElement, told: PictureNode, value: SVGElement | null, gradient: SVGElement | null, box: Box, slot: Box | null}} DrawnNode */
+/** @typedef {{group: SVGElement, label: SVGElement | null, source: string, target: string, cut: boolean}} DrawnEdge */
 
 const SVG = "http://www.w3.org/2000/svg";
 const UNKNOWN = "—";
 const LIFT = 1.5;
 // The lines of a node, in Graphviz's order of <text> elements.
 const LINES = ["name", "shape", "value", "gradient"];
+const CLEAR = 4; // around a small picture in its box
+const LOWEST = 10; // and so high it is at least
 
 // Names in the picture come from the user's code. Nothing is copied but shapes,
 // geometry and text: no links, handlers, styles or colours get through.
@@ -100,12 +101,15 @@ export class Graph {
       const group = groups.get(id);
       if (group) this.frames.set(id, group);
     }
-    for (const { id, source, target } of picture.edges) {
+    for (const { id, source, target, kind } of picture.edges) {
       const group = groups.get(id);
       if (!group) continue;
       const label = group.querySelector("text");
-      label?.setAttribute("y", String(Number(label.getAttribute("y")) - LIFT)); // off a wide line
-      this.edges.set(id, { group, label, source, target });
+      const cut = kind === "cut";
+      if (label && !cut) label.setAttribute("y", String(Number(label.getAttribute("y")) - LIFT)); // off a wide line
+      if (label && cut) write(label, CUT);
+      group.classList.toggle("cut", cut);
+      this.edges.set(id, { group, label, source, target, cut });
     }
     // The background that Graphviz draws would hide the page's own colour.
     svg.querySelector("g.graph > polygon")?.remove();
@@ -129,15 +133,12 @@ export class Graph {
       if (!numbers) continue;
       node.group.classList.toggle("bad", bad.has(id));
       const { told } = node;
-      if (node.value) writeRow(node.value, valueText(numbers, told, patch.tiny[id], bad.has(id)), numbers.mean);
-      if (node.gradient) {
-        const text = gradientText(numbers, told, patch.tinyGrad[id], bad.has(id));
-        writeRow(node.gradient, text, typical(numbers, told));
-      }
+      if (node.value) write(node.value, valueText(numbers, told, patch.tiny[id], bad.has(id)));
+      if (node.gradient) write(node.gradient, gradientText(numbers, told, patch.tinyGrad[id], bad.has(id)));
     }
     for (const [id, edge] of this.edges) {
       const numbers = named.edges.get(id);
-      if (numbers && (shown.has(edge.source) || shown.has(edge.target))) writeEdge(edge, numbers, this.nodes.get(edge.source)?.told);
+      if (numbers && !edge.cut && (shown.has(edge.source) || shown.has(edge.target))) writeEdge(edge, numbers, this.nodes.get(edge.source)?.told);
     }
   }
 }
@@ -150,17 +151,42 @@ export class Graph {
 function drawnNode(group, node) {
   const box = replaceShapes(group, node.kind);
   group.dataset.kind = node.kind;
+  group.dataset.role = roleOf(node);
   group.setAttribute("role", "img");
   group.setAttribute("tabindex", "-1");
   const where = node.module ? ` in ${node.module}` : "";
   const inside = node.inside ? `, ${node.inside} nodes inside` : "";
-  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}`);
+  const marks = node.marks.map((mark) => `, ${mark}`).join("");
+  const written = node.version ? `, version ${node.version + 1}` : "";
+  group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}${marks}${written}`);
   const lines = /** @type {SVGElement[]} */ ([...group.children].filter((child) => child.localName === "text"));
+  if (node.kind === "constant") {
+    lines[0]?.classList.add("value");
+    return { group, told: node, value: lines[0] ?? null, gradient: null, box, slot: null };
+  }
   lines.forEach((line, index) => line.classList.add(LINES[index] ?? "more"));
-  return { group, told: node, value: numberRow(lines[2], box), gradient: numberRow(lines[3], box), box };
+  node.marks.forEach((mark, place) => {
+    const at = `translate(${box.right - 12 * (place + 1)},${box.top + 3})`;
+    group.append(svgElement("path", { class: "mark", d: MARK_SHAPES[mark], transform: at }));
+  });
+  const gradient = node.differentiable ? lines[3] : null;
+  return { group, told: node, value: lines[2] ?? null, gradient: gradient ?? null, box, slot: slotIn(box, lines) };
 }
 
-const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 6, gradient: 10, failed: 0 };
+/**
+ * The room for a small picture, below the lines of a box; null: there is none.
+ * @param {Box} box
+ * @param {SVGElement[]} lines
+ * @returns {Box | null}
+ */
+function slotIn(box, lines) {
+  const last = lines[lines.length - 1];
+  const top = Number(last?.getAttribute("y") ?? box.bottom) + CLEAR;
+  const slot = { left: box.left + 2 * CLEAR, top, right: box.right - 2 * CLEAR, bottom: box.bottom - CLEAR };
+  return slot.bottom - slot.top >= LOWEST ? slot : null;
+}
+
+const CORNERS = { op: 10, output: 10, leaf: 2, parameter: 2, buffer: 2, constant: 2, group: 10, gradient: 10, failed: 0 };
 const DOUBLE = new Set(["parameter", "group"]);
 
 /**
@@ -175,6 +201,7 @@ function replaceShapes(group, kind) {
   const shapes = group.querySelectorAll("path, polygon, polyline, ellipse");
   const box = extent([...shapes]);
   shapes.forEach((shape) => shape.remove());
+  if (kind === "constant") return box; // there is only its number
   const borders = DOUBLE.has(kind) ? ["card", "inner"] : ["card"];
   const rectangles = borders.map((name, inset) =>
     svgElement("rect", {
@@ -188,21 +215,6 @@ function replaceShapes(group, kind) {
   );
   group.prepend(...rectangles);
   return box;
-}
-
-/**
- * A line of numbers, with a strip behind it that can be tinted.
- * @param {SVGElement | undefined} text
- * @param {Box} box
- * @returns {Row | null}
- */
-function numberRow(text, box) {
-  if (!text) return null;
-  const baseline = Number(text.getAttribute("y"));
-  const width = Math.max(0, box.right - box.left - 12);
-  const chip = svgElement("rect", { class: "chip", x: box.left + 6, y: baseline - 8.6, width, height: 11.6, rx: 3 });
-  text.before(chip);
-  return { text, chip };
 }
 
 /**
@@ -231,6 +243,7 @@ export function overlaps(a, b) {
  * @param {boolean} bad
  */
 export function valueText(numbers, node, tiny, bad) {
+  if (node.kind === "constant") return tiny ?? formatWhole([numbers.mean], true);
   if (tiny !== undefined) return `value ${tiny}`;
   const known = bad || !numbers.few.every(Number.isNaN);
   if (isFew(node) && numbers.few.length > 0) return `value ${known ? formatWhole(numbers.few, node.shape.length === 0) : UNKNOWN}`;
@@ -252,36 +265,21 @@ export function gradientText(numbers, node, tiny, bad) {
   return `grad  ${formatWhole(few, node.shape.length === 0)}`;
 }
 
-/** An edge tells how large its gradient is, and the sign of the mean. @param {EdgeNumbers} numbers */
-export function flowText({ gradient, sign }) {
+/**
+ * An edge tells how large its gradient is; only a scalar's has a sign.
+ * @param {EdgeNumbers} numbers
+ * @param {PictureNode | undefined} source
+ */
+export function flowText({ gradient, sign }, source) {
   if (Number.isNaN(gradient)) return "";
-  return (sign < 0 ? "-" : "+") + formatSize(gradient);
-}
-
-/**
- * The size of a mean gradient, as far as norm and sign tell: its root mean square.
- * @param {{gradient: number, sign: number}} numbers
- * @param {PictureNode | undefined} node
- */
-function typical({ gradient, sign }, node) {
-  return (sign * gradient) / Math.sqrt(Math.max(1, node ? sizeOf(node) : 1));
-}
-
-/**
- * @param {Row} row
- * @param {string} text
- * @param {number} mean
- */
-function writeRow(row, text, mean) {
-  write(row.text, text);
-  tint(row.chip, mean);
+  if (source && sizeOf(source) === 1) return (sign < 0 ? "-" : "+") + formatSize(gradient);
+  return formatSize(gradient);
 }
 
 /** @param {DrawnEdge} edge @param {EdgeNumbers} numbers @param {PictureNode | undefined} source */
 function writeEdge(edge, numbers, source) {
   const unknown = Number.isNaN(numbers.gradient);
-  edge.group.classList.toggle("quiet", unknown);
   setStyle(edge.group, "--width", unknown ? "1" : lineWidth(numbers.gradient).toFixed(2));
-  tint(edge.group, typical(numbers, source));
-  if (edge.label) write(edge.label, flowText(numbers));
+  tint(edge.group, numbers.gradient);
+  if (edge.label) write(edge.label, flowText(numbers, source));
 }

@@ -90,7 +90,8 @@ export interface Picture {
  * tests/golden/whole.json, and "—" for unknown:
  *   value line     "value " + (tiny[id] or whole(numbers)), or of more than 4 "mean  " + number(mean)
  *   gradient line  "grad  " + (tinyGrad[id] or whole(gradients) or number(norm) without its sign)
- *   edge           number(gradient norm), with the sign
+ *   edge           number(gradient norm) without its sign; of a scalar with the sign
+ *   a constant     only its number
  */
 export interface Patch {
   type: "patch";
@@ -102,6 +103,8 @@ export interface Patch {
   tinyGrad: Record<string, string>;
   /** Nodes whose value or gradient holds NaN or Inf. */
   bad: string[];
+  /** Small pictures of tensors, by node id; none while a loop runs, when they would be too many bytes. */
+  thumbs?: Record<string, Thumbnail>;
   /** The last point of each curve; null: NaN or Inf. Whole curves come in `curves`, now and then. */
   latest: Record<string, [number, number | null]>;
   /** "still": nothing runs, a graph is looked at. */
@@ -112,6 +115,21 @@ export interface Patch {
   parts: Parts;
   /** Layouts asked for so far (structure changes). */
   layouts: number;
+}
+
+/** A tensor as it is drawn in its box (edutorch/viz/thumbnails.py). */
+export interface Thumbnail {
+  kind: "image" | "weights" | "attention" | "bars";
+  low: number; // the smallest number of the tensor
+  high: number;
+  std: number;
+  /** Of "bars": how many numbers lie in each part of the range. */
+  bars?: number[];
+  /** Of all others: from 0 for `low` to 255 for `high`, row by row, in base64; 3 channels are colours. */
+  width?: number;
+  height?: number;
+  channels?: number;
+  pixels?: string;
 }
 
 /** The data of each panel, where there is something new. */

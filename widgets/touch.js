@@ -291,7 +291,7 @@ function motionAllowed() {
 function textsOf(graph) {
   const texts = new Map();
   for (const { value, gradient } of graph.nodes.values()) {
-    for (const row of [value, gradient]) if (row) texts.set(row.text, row.text.textContent ?? "");
+    for (const row of [value, gradient]) if (row) texts.set(row, row.textContent ?? "");
   }
   for (const { label } of graph.edges.values()) if (label) texts.set(label, label.textContent ?? "");
   return texts;
@@ -308,10 +308,10 @@ export class Wave {
   /** @param {Graph} graph @param {Map<Element, string>} before */
   begin(graph, before) {
     const nodes = graph.picture.nodes.map(({ id }) => ({ id, drawn: graph.nodes.get(id) }));
-    for (const { drawn } of nodes) if (drawn?.value) this.plan(drawn.group, [drawn.value.text], before);
+    for (const { drawn } of nodes) if (drawn?.value) this.plan(drawn.group, [drawn.value], before);
     for (const { id, drawn } of nodes.reverse()) {
       if (!drawn) continue;
-      if (drawn.gradient) this.plan(drawn.group, [drawn.gradient.text], before);
+      if (drawn.gradient) this.plan(drawn.group, [drawn.gradient], before);
       for (const edge of graph.edges.values()) if (edge.target === id && edge.label) this.plan(edge.group, [edge.label], before);
     }
     if (this.left.length === 0) return;

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import MissingExtraError
+from .arrangement import direction_of
 from .dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
 from .fold import folded
 from .graph import Graph, GraphEdge, GraphNode, Snapshot
@@ -83,9 +84,14 @@ class Comparison:
     """
 
     def __init__(
-        self, before: Snapshot, after: Snapshot, steps: tuple[int, int], rankdir: str = "LR"
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        steps: tuple[int, int],
+        rankdir: str | None = None,
     ) -> None:
-        self.before, self.after, self.steps, self.rankdir = before, after, steps, rankdir
+        self.before, self.after, self.steps = before, after, steps
+        self.rankdir = direction_of(rankdir)
         self.changes = changes(before, after)
         self._svg: str | None = None
 

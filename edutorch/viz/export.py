@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import EdutorchError, missing_extra
 from .animated import FRAMES, animated_svg
 from .browser import folder
-from .graph import Graph
+from .graph import Graph, Snapshot
 from .history import Moment, evenly, finite
-from .messages import Curve, numbers_of, patch_of, texts_of
+from .messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
 from .stage import Stage
 from .static import Drawing, checked_format, write_whole
 
@@ -81,7 +81,7 @@ def run_page(view: LookBack, frames: int) -> str:
 def drawing_page(drawing: Drawing) -> str:
     """Return the page of a drawing: zoom, arrow keys, and what is known of each node."""
     pictures = Pictures(Stage(drawing.rankdir, drawing.choice))
-    patch = {**patch_of(0, "still", {}), **texts_of(drawing.snapshot), "layouts": 1}
+    patch = {**patch_of(0, "still", {}), **said_of(drawing.snapshot)}
     frame = {
         "picture": pictures.place(drawing.whole.graph),
         "patch": patch,
@@ -121,12 +121,17 @@ def frame_of(
         "at": moment.step, "first": moments[0].step, "last": moments[-1].step,
         "count": len(moments), "loss": finite(moment.loss), "compare": None,
     }  # fmt: skip
-    patch = {**patch_of(moment.step, "finished", curves), **texts_of(snapshot), "layouts": 1}
+    patch = {**patch_of(moment.step, "finished", curves), **said_of(snapshot)}
     return {
         "picture": pictures.place(moment.graph),
         "patch": {**patch, "parts": {"history": history} if len(moments) > 1 else {}},
         "numbers": base64.b64encode(numbers_of(snapshot)).decode(),
     }
+
+
+def said_of(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what the numbers of a patch cannot say."""
+    return {**texts_of(snapshot), **thumbs_of(snapshot), "layouts": 1}
 
 
 # The page -----------------------------------------------------------------------------------

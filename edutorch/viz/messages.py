@@ -12,6 +12,7 @@ from .dot import FAINT
 from .graph import Graph, GraphNode, Snapshot
 from .part import Part
 from .summaries import TINY, Stats
+from .thumbnails import page_thumbnail
 
 State = Literal["running", "paused", "finished", "failed", "still"]
 
@@ -93,6 +94,15 @@ def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
         "tinyGrad": _texts(zip(nodes, grads, strict=True)),
         "bad": list(snapshot.bad) if snapshot else [],
     }
+
+
+def thumbs_of(snapshot: Snapshot | None) -> dict[str, Any]:
+    """Make the part of a `Patch` that shows tensors as small pictures, where these are known."""
+    if snapshot is None:
+        return {"thumbs": {}}
+    rows = zip(snapshot.graph.nodes, snapshot.values, strict=True)
+    found = ((node.id, page_thumbnail(node, stats)) for node, stats in rows)
+    return {"thumbs": {id: thumbnail for id, thumbnail in found if thumbnail is not None}}
 
 
 def _texts(rows: Iterable[tuple[GraphNode, Stats | None]]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import io
+import itertools
 import math
 import re
 from base64 import b64decode
@@ -98,7 +99,9 @@ def _figures(parent: Any, shift: Point, inherited: dict[str, str]) -> Iterator[F
 
 
 def _inheritable(looks: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in looks.items() if key.startswith(("fill", "stroke", "font"))}
+    return {
+        key: value for key, value in looks.items() if key.startswith(("fill", "stroke", "font"))
+    }
 
 
 def _translation(transform: str) -> Point:
@@ -109,8 +112,9 @@ def _translation(transform: str) -> Point:
 def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
     at = float(looks.get("x", 0)) + shift[0], float(looks.get("y", 0)) + shift[1]
     size = float(looks.get("font-size", "10").removesuffix("px"))
-    return Text("".join(element.itertext()), at, looks.get("text-anchor", "start"), size,
-                looks.get("font-weight") == "bold", _colour(looks.get("fill", "black")))  # fmt: skip
+    words, anchor = "".join(element.itertext()), looks.get("text-anchor", "start")
+    bold, fill = looks.get("font-weight") == "bold", _colour(looks.get("fill", "black"))
+    return Text(words, at, anchor, size, bold, fill)
 
 
 def _shape(lines: list[list[Point]], shift: Point, looks: dict[str, str], closed: bool) -> Shape:
@@ -249,15 +253,17 @@ def paint_png(
     from PIL import ImageDraw
 
     left, top, width, height = box
-    fine = scale * SMOOTH
-    canvas = Pillow.new("RGB", (math.ceil(width * fine), math.ceil(height * fine)), "white")
-    painter = Painter(canvas, ImageDraw.Draw(canvas), (left, top), fine)
+    size = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
+    canvas = Pillow.new("RGB", (size[0] * SMOOTH, size[1] * SMOOTH), "white")
+    painter = Painter(canvas, ImageDraw.Draw(canvas), (left, top), scale * SMOOTH)
     for figure in figures:
         painter.paint(figure)
-    size = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
-    small = canvas.resize(size, Pillow.Resampling.BOX)
+    # Each colour of a legend counts, however few pixels it has: so not the median cut.
+    few = canvas.reduce(SMOOTH).quantize(
+        COLOURS, Pillow.Quantize.MAXCOVERAGE, dither=Pillow.Dither.NONE
+    )
     file = io.BytesIO()
-    small.quantize(COLOURS, dither=Pillow.Dither.NONE).save(file, "png", optimize=True)
+    few.save(file, "png", optimize=True)
     return file.getvalue()
 
 
@@ -318,7 +324,7 @@ def dashed(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Po
         yield list(points)
         return
     left, place, part = dashes[0], 0, [points[0]]
-    for start, end in zip(points, points[1:], strict=False):
+    for start, end in itertools.pairwise(points):
         at, length = 0.0, math.dist(start, end)
         while length - at > left:
             at += left

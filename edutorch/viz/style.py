@@ -10,7 +10,7 @@ is trouble and nothing else, grey has no gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .graph import GraphEdge, GraphNode, NodeKind
@@ -108,11 +108,12 @@ def line_width(norm: float) -> float:
     return 1 + 3 * strength(norm)
 
 
-def legend_keys(nodes: Iterable[GraphNode], edges: Iterable[GraphEdge], troubled: bool) -> list[str]:
+def legend_keys(
+    nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], troubled: bool
+) -> list[str]:
     """Return the keys of `WORDS` for what is to be seen in a picture, in the legend's order."""
-    nodes, edges = list(nodes), list(edges)
     found = {role_of(node) for node in nodes if node.kind != "constant"}
-    found |= {mark for node in nodes for mark in node.marks}
+    found.update(mark for node in nodes for mark in node.marks)
     if any(node.version for node in nodes):
         found.add("version")
     if any(edge.kind == "cut" for edge in edges):

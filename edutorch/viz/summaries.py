@@ -114,13 +114,12 @@ def text_of_many(array: Any) -> str:
     if array.dtype.kind == "b":
         return f"{flat.sum().item() / flat.size:.0%} true"
     texts = [whole([each], 0) for each in flat[:FIRST].tolist()]
-    left = LONGEST_LIST - len("[…]")
-    for count, text in enumerate(texts):
-        left -= len(text) + 2
-        if left < 0:
-            return f"[{', '.join(texts[:count] or [number(float(text))])}, …]"
-    more = ", …" if flat.size > FIRST else ""
-    return f"[{', '.join(texts)}{more}]"
+    if flat.size <= FIRST and len(", ".join(texts)) <= LONGEST_LIST - len("[]"):
+        return f"[{', '.join(texts)}]"
+    while len(texts) > 1 and len(", ".join(texts)) > LONGEST_LIST - len("[, …]"):
+        del texts[-1]
+    first = texts[0] if len(texts[0]) <= LONGEST_LIST - len("[, …]") else number(float(texts[0]))
+    return f"[{', '.join([first, *texts[1:]])}, …]"
 
 
 def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:

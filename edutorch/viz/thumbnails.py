@@ -216,7 +216,9 @@ def palette(kind: Kind, low: float, high: float) -> list[Colour]:
 
 
 def between(one: Colour, other: Colour, share: float) -> Colour:
-    red, green, blue = (math.floor(a + (b - a) * share + 0.5) for a, b in zip(one, other, strict=True))
+    red, green, blue = (
+        math.floor(a + (b - a) * share + 0.5) for a, b in zip(one, other, strict=True)
+    )
     return red, green, blue
 
 
@@ -227,7 +229,9 @@ def encode_png(
     line = width * channels
     rows = b"".join(b"\0" + pixels[at : at + line] for at in range(0, line * height, line))
     header = struct.pack(">IIBBBBB", width, height, 8, 3 if colours else 2, 0, 0, 0)
-    table = _chunk(b"PLTE", bytes(part for colour in colours for part in colour)) if colours else b""
+    table = (
+        _chunk(b"PLTE", bytes(part for colour in colours for part in colour)) if colours else b""
+    )
     return b"".join((
         b"\x89PNG\r\n\x1a\n", _chunk(b"IHDR", header), table,
         _chunk(b"IDAT", zlib.compress(rows, 9)), _chunk(b"IEND", b""),

@@ -16,7 +16,8 @@ from .render import graphviz_for_pages, page_lays_out
 from .turns import Turns, sending_thread
 
 MODULES = (
-    "writing", "numbers", "colours", "formula", "picture", "folds", "curve", "controls", "details",
+    "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
+    "curve", "controls", "details",
     "viewport", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from edutorch.viz import style
 from edutorch.viz.fold import folded
 from edutorch.viz.graph import Snapshot, Vertex, arrange
 from edutorch.viz.layouts import Layouts
-from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of
+from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
 from edutorch.viz.summaries import Stats, summarize, whole
+from edutorch.viz.thumbnails import palette
 
 FOLDER = Path(__file__).parents[1] / "golden"
 
@@ -93,7 +95,8 @@ def patch() -> dict[str, Any]:
     return {
         "patch": {
             **patch_of(4, "running", {"loss": curve}),
-            **texts_of(example()),
+            **texts_of(snapshot),
+            **thumbs_of(snapshot),
             "layouts": 1,
         },
         "curves": {"loss": curve.points()},
@@ -115,6 +118,27 @@ def whole_numbers() -> list[Any]:
     return [[row, whole(row, len(row) > 1)] for row in exact]
 
 
+def looks() -> dict[str, Any]:
+    """The table of looks, as the page has it."""
+    norms = [0.0, 1e-7, 1e-4, 0.00099, 0.001, 0.05, 0.1, 1.0, 9.99, 10.0, 100.0, 1e9]
+    return {
+        "roles": style.ROLES,
+        "bounds": style.FLOW_BOUNDS,
+        "flows": [[norm, style.size_class(norm), style.line_width(norm)] for norm in norms],
+        "marks": style.MARK_SHAPES,
+        "cut": style.CUT,
+        "ramp": style.RAMP,
+        "words": list(style.WORDS.items()),
+    }
+
+
+def palettes() -> list[Any]:
+    """The colours of small pictures: [what it is, smallest, largest number, colours]."""
+    cases = [("image", 0.0, 1.0), ("attention", 0.0, 0.9), ("weights", -1.0, 1.0),
+             ("weights", -0.2, 0.7), ("weights", 0.0, 0.0), ("weights", -3.0, -1.0)]  # fmt: skip
+    return [[kind, low, high, palette(kind, low, high)] for kind, low, high in cases]
+
+
 def everything() -> dict[str, Any]:
     """Return the content of each golden file by name; null stands for NaN."""
     commands = [
@@ -130,6 +154,8 @@ def everything() -> dict[str, Any]:
         "patch.json": patch(),
         "command.json": commands,
         "whole.json": whole_numbers(),
+        "style.json": looks(),
+        "palettes.json": palettes(),
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.viz.summaries import number, summarize
+from edutorch.viz.summaries import LONGEST_LIST, number, summarize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -21,7 +21,7 @@ def test_numbers_agree_with_numpy(device, dtype):
     stats = summarize(tensor._array)
     assert stats.size == 77
     assert not stats.bad
-    assert stats.text == ""
+    assert (stats.text == "") == ("float" in dtype)
     assert (stats.min, stats.max) == (exact.min(), exact.max())
     assert stats.mean == pytest.approx(exact.mean(), rel=1e-5)
     assert stats.norm == pytest.approx(np.linalg.norm(exact), rel=1e-5)
@@ -33,7 +33,32 @@ def test_a_tensor_that_is_not_contiguous(device):
 
 
 def test_bools_are_counted():
-    assert summarize(np.arange(10) > 6).mean == pytest.approx(0.3)
+    stats = summarize(np.arange(10) > 6)
+    assert stats.mean == pytest.approx(0.3)
+    assert stats.text == "30% true"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (range(10), "[0, 1, 2, 3, 4, …]"),
+        (range(6), "[0, 1, 2, 3, 4, 5]"),
+        (range(100, 120), "[100, 101, 102, …]"),
+        ([5, 123456789, 987654321, 1, 2], "[5, 123456789, …]"),
+        ([2**62] * 9, "[+4.6e18, …]"),
+        ([-1] * 5, "[-1, -1, -1, -1, -1]"),
+    ],
+)
+def test_of_many_integers_the_first_are_written_and_never_their_mean(values, text):
+    found = summarize(np.array(values)).text
+    assert found == text
+    assert len(found) <= LONGEST_LIST
+
+
+def test_the_standard_deviation_of_very_large_numbers():
+    stats = summarize(np.array([1e200, -1e200] * 3))
+    assert stats.std == pytest.approx(1e200)
+    assert summarize(np.full(10, 3.0)).std == pytest.approx(0, abs=1e-6)
 
 
 def test_complex_numbers_by_their_size():

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Graph, flowText, gradientText, safeSvg, valueText } from "../picture.js";
 import { namedNumbers } from "../numbers.js";
+import { MARK_SHAPES } from "../colours.js";
 import { NUMBERS, dataView, golden, samplePatch, samplePicture } from "./samples.js";
 
 const NASTY = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" onload="boom()">
@@ -57,10 +58,16 @@ describe("texts", () => {
     expect(gradientText(unknown, big, undefined, false)).toBe("grad  —");
     expect(gradientText(unknown, big, undefined, true)).toBe("grad  nan");
   });
-  it("of a flow: size with the sign of the mean", () => {
-    expect(flowText({ gradient: 2, sign: -1 })).toBe("-2.0000");
-    expect(flowText({ gradient: 2, sign: 0 })).toBe("+2.0000");
-    expect(flowText({ gradient: NaN, sign: 0 })).toBe("");
+  it("of a flow: its norm, which only a scalar has a sign beside", () => {
+    expect(flowText({ gradient: 2, sign: -1 }, big)).toBe("2.0000");
+    expect(flowText({ gradient: 2, sign: -1 }, scalar)).toBe("-2.0000");
+    expect(flowText({ gradient: 2, sign: 0 }, scalar)).toBe("+2.0000");
+    expect(flowText({ gradient: NaN, sign: 0 }, scalar)).toBe("");
+  });
+  it("of a constant: its number", () => {
+    const constant = { ...scalar, kind: "constant" };
+    expect(valueText({ ...known, mean: 2 }, constant, undefined, false)).toBe("2");
+    expect(valueText({ ...known, mean: 0.1 }, constant, undefined, false)).toBe("0.1");
   });
 });
 
@@ -70,17 +77,43 @@ describe("Graph", () => {
     const named = namedNumbers(graph.picture, NUMBERS);
     graph.apply(samplePatch(), /** @type {any} */ (named), null);
     const texts = [...graph.svg.querySelectorAll("text")].map((text) => text.textContent);
-    expect(texts).toEqual(["w", "64 float32", "mean  +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "-0.1000"]);
+    expect(texts).toEqual(["w", "64 float32", "mean  +0.5000", "grad  2.0000", "sum", "scalar", "value -3", "0.1000"]);
   });
-  it("shows sign, strength and width", () => {
+  it("colours an arrow by the size of its gradient, and makes it as wide", () => {
     const graph = new Graph(samplePicture());
     graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, NUMBERS)), null);
-    const [value, gradient] = graph.svg.querySelectorAll("rect.chip");
-    expect(value.getAttribute("data-sign")).toBe("positive");
-    expect(gradient.getAttribute("data-sign")).toBe("negative");
     const edge = /** @type {SVGElement} */ (graph.svg.querySelector("g.edge"));
-    expect(edge.style.getPropertyValue("--width")).toBe("3.40");
-    expect(edge.dataset.sign).toBe("negative");
+    expect(edge.style.getPropertyValue("--width")).toBe("2.50");
+    expect(edge.dataset.size).toBe("3");
+    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, dataView([0.5, 2, -3, NaN, NaN], [0, 0, 0]))), null);
+    expect(edge.dataset.size).toBe("none");
+    expect(edge.style.getPropertyValue("--width")).toBe("1");
+  });
+  it("says by its fill what a box is, grey where no gradient comes", () => {
+    const picture = samplePicture();
+    const roles = () => [...new Graph(picture).svg.querySelectorAll("g.node")].map((node) => /** @type {SVGElement} */ (node).dataset.role);
+    expect(roles()).toEqual(["parameter", "grey"]);
+    picture.nodes[1].differentiable = true;
+    expect(roles()).toEqual(["parameter", "op"]);
+  });
+  it("draws a mark for what is frozen or has a hook, and scissors where the graph is cut", () => {
+    const picture = samplePicture();
+    picture.nodes[0].marks = ["frozen", "hook"];
+    picture.edges[0].kind = "cut";
+    const graph = new Graph(picture);
+    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, NUMBERS)), null);
+    expect([...graph.svg.querySelectorAll(".mark")].map((mark) => mark.getAttribute("d"))).toEqual([MARK_SHAPES.frozen, MARK_SHAPES.hook]);
+    expect(graph.svg.querySelector("g.edge.cut text")?.textContent).toBe("✂");
+    expect(graph.svg.querySelector("g.node")?.getAttribute("aria-label")).toContain("frozen, hook");
+  });
+  it("draws no box around a constant", () => {
+    const picture = samplePicture();
+    picture.nodes[1].kind = "constant";
+    const graph = new Graph(picture);
+    graph.apply(samplePatch(), /** @type {any} */ (namedNumbers(graph.picture, NUMBERS)), null);
+    const constant = graph.nodes.get("n1")?.group;
+    expect(constant?.querySelector("rect")).toBeNull();
+    expect(constant?.querySelector("text.value")?.textContent).toBe("-3");
   });
   it("marks nodes with NaN", () => {
     const graph = new Graph(samplePicture());
@@ -115,7 +148,7 @@ describe("what Python wrote", () => {
     for (const node of picture.nodes) {
       const drawn = graph.nodes.get(node.id);
       expect(drawn?.value, node.label).not.toBeNull();
-      expect(drawn?.gradient === null, node.label).toBe(!node.differentiable);
+      expect(drawn?.gradient === null, node.label).toBe(!node.differentiable || node.kind === "constant");
     }
   });
   it("takes its patch, and every text fits where Graphviz made room", () => {

@@ -27,7 +27,7 @@ const SVG = `<?xml version="1.0"?>
 <g id="e0" class="edge"><path d="M80,-35L110,-35"/><polygon points="105,-38 110,-35 105,-32"/><text x="95" y="-38">0.00000</text></g>
 </g></svg>`;
 
-const PLAIN = { variable: "", device: "cpu", line: "", saved: [], frame: "", group: "", inside: 0 };
+const PLAIN = { variable: "", device: "cpu", line: "", saved: [], frame: "", group: "", inside: 0, version: 0, marks: [] };
 
 // Mean and gradient of both nodes, gradient of the edge; then the signs of the same.
 export const NUMBERS = dataView([0.5, 2, -3, NaN, 0.1], [-1, 0, -1]);
@@ -44,6 +44,8 @@ export function samplePicture() {
     ],
     edges: [{ id: "e0", source: "n0", target: "n1", input: "input", kind: "forward" }],
     frames: [],
+    tabs: [],
+    dot: "",
   };
 }
 

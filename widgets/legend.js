@@ -1,0 +1,99 @@
+// What the colours and marks in a picture say. `edutorch/viz/legend.py` draws the same into files.
+import { CUT, FLOW_BOUNDS, MARK_SHAPES, roleOf } from "./colours.js";
+import { svgElement } from "./picture.js";
+
+/** @typedef {import("./protocol.js").Picture} Picture */
+
+/** In the order in which it is shown. @type {Record<string, string>} */
+export const WORDS = {
+  parameter: "parameter",
+  op: "op",
+  data: "data",
+  derivative: "derivative",
+  grey: "no gradient",
+  arrow: "norm of the gradient that flows back",
+  trouble: "trouble",
+  cut: "detached here",
+  frozen: "frozen",
+  hook: "hook",
+  version: "written in place",
+};
+export const RAMP = ["<0.001", "", "", "", "", "≥10"];
+
+/** Below a graph: one entry for each thing that is to be seen in it. */
+export class Legend {
+  constructor() {
+    this.element = document.createElement("ul");
+    this.element.className = "edutorch-legend";
+    /** @type {Picture | null} */
+    this.picture = null;
+    this.keys = "";
+  }
+
+  /** @param {Picture} picture @param {boolean} [troubled] something in it is wrong */
+  show(picture, troubled = false) {
+    const keys = legendKeys(picture, troubled);
+    if (keys.join() === this.keys) return;
+    this.keys = keys.join();
+    this.element.replaceChildren(...keys.map(entry));
+  }
+}
+
+/**
+ * The keys of `WORDS` for what is to be seen in a picture.
+ * @param {Picture} picture
+ * @param {boolean} troubled
+ */
+export function legendKeys({ nodes, edges }, troubled) {
+  const found = new Set(nodes.filter((node) => node.kind !== "constant").map(roleOf));
+  for (const node of nodes) {
+    for (const mark of node.marks) found.add(mark);
+    if (node.version) found.add("version");
+  }
+  if (edges.some((edge) => edge.kind === "cut")) found.add("cut");
+  if (edges.some((edge) => edge.kind !== "cut") && nodes.some((node) => node.differentiable)) found.add("arrow");
+  if (troubled) found.add("trouble");
+  return Object.keys(WORDS).filter((key) => found.has(key));
+}
+
+/** @param {string} key */
+function entry(key) {
+  const item = document.createElement("li");
+  item.dataset.key = key;
+  if (key === "arrow") item.append(RAMP[0], ramp(), RAMP[RAMP.length - 1]);
+  else item.append(sample(key));
+  const words = document.createElement("span");
+  words.textContent = WORDS[key];
+  item.append(words);
+  return item;
+}
+
+/** @param {string} key */
+function sample(key) {
+  if (key === "version" || key === "cut") {
+    const text = document.createElement("b");
+    text.textContent = key === "cut" ? `- ${CUT} -` : "v2";
+    return text;
+  }
+  const shape = MARK_SHAPES[/** @type {"frozen" | "hook"} */ (key)];
+  if (shape) {
+    const icon = svgElement("svg", { viewBox: "0 0 10 10", class: "mark", "aria-hidden": "true" });
+    icon.append(svgElement("path", { d: shape }));
+    return icon;
+  }
+  const box = document.createElement("i");
+  box.className = "sample";
+  box.dataset.role = key;
+  return box;
+}
+
+/** From a small gradient to a large one. */
+function ramp() {
+  const svg = svgElement("svg", { viewBox: "0 0 66 8", class: "ramp", "aria-hidden": "true" });
+  const colours = FLOW_BOUNDS.length + 1;
+  for (let place = 0; place < colours; place++) {
+    const height = 1 + (3 * place) / (colours - 1);
+    svg.append(svgElement("rect", { x: 11 * place, y: 4 - height / 2, width: 11, height, "data-size": place }));
+  }
+  return svg;
+}
