@@ -345,6 +345,7 @@ def _record(op: Op) -> str:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
     saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
+    numbers = _numbers(op) if op.takes_numbers and not op.variadic else []
     return "\n".join(
         [
             "node = NODE()",
@@ -354,9 +355,24 @@ def _record(op: Op) -> str:
             "node.shape = y.shape",
             "node.dtype = y.dtype",
             "node.hooks = node.writes = None",
+            *numbers,
             "output._node = node",
         ]
     )
+
+
+def _numbers(op: Op) -> list[str]:
+    """Keep the Python numbers that the op was given, for whoever draws it: saved is only what a
+    rule needs, and that only until backward has run.
+    """
+    name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBERS:")
+                  for name in op.inputs[1:]]  # fmt: skip
+    if len(name_pairs) == 1:
+        ((name, test),) = name_pairs
+        test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")  # usual, and quick
+        return [f"{test}\n    node.numbers = (({name!r}, {name}),)"]
+    appended = [f"{test}\n    numbers += (({name!r}, {name}),)" for name, test in name_pairs]
+    return ["numbers = ()", *appended, "if numbers:\n    node.numbers = numbers"]
 
 
 def _followed(op: Op) -> str:

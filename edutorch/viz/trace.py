@@ -222,12 +222,16 @@ def common_path(one: str, other: str) -> str:
 def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
     """Take from `node` the values its rules saved: its result, its inputs, numbers."""
     vertex, sources = vertices[node._order], dict(vertices[node._order].sources)
-    if node.op.variadic or node.saved is None:
+    if node.op.variadic:
         return
-    for name, saved in zip(node.op.saved, node.saved, strict=True):
+    for name, value in getattr(node, "numbers", ()):
+        key = ("number", node._order, name)
+        vertices[key] = number_vertex(name, value)
+        sources[name] = key
+    for name, saved in zip(node.op.saved, node.saved or (), strict=node.saved is not None):
         if name == "y":
             vertex.value = summarize(saved, bars=True)
-        elif name not in node.op.inputs:
+        elif name not in node.op.inputs or ("number", node._order, name) in vertices:
             continue
         elif isinstance(saved, Tensor) and name in sources:
             made = vertices[sources[name]]
