@@ -14,7 +14,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .graph import Frame, Graph, GraphEdge, GraphNode, NodeKind, Snapshot
+from .arrangement import Arrangement, direction_of
+from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
+from .page_rows import in_frames, turned_arrow
 from .style import (
     ALARM,
     CUT,
@@ -188,7 +190,7 @@ def quoted(lines: Iterable[str]) -> str:
 
 def dot_text(
     snapshot: Snapshot,
-    rankdir: str = "LR",
+    rankdir: str | Arrangement = "LR",
     caption: str = "",
     reserve: bool = False,
     bare: bool = False,
@@ -198,7 +200,7 @@ def dot_text(
     """Return a graph with its numbers as DOT text.
 
     Args:
-        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; or an arrangement in rows.
         caption: a line below the picture.
         reserve: leave room for every number that may be written in later.
         bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
@@ -207,25 +209,27 @@ def dot_text(
         drawn: leave room for small pictures of the tensors (see `thumbnails.py`).
     """
     graph = snapshot.graph
-    ink, edge_ink = (
-        ("shape=box", "") if bare else (f'fontcolor="{INK}"', f'fontcolor="{PALE_INK}"')
-    )
+    arrangement = Arrangement(direction_of(rankdir)) if isinstance(rankdir, str) else rankdir
+    ink, edge_ink = ("shape=box", "") if bare else (f'fontcolor="{INK}"', f'fontcolor="{PALE_INK}"')
     lines = [
         "digraph edutorch {",
-        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3{haste(graph)}",
+        f"  graph [rankdir={arrangement.direction} bgcolor=transparent nodesep=0.18 ranksep=0.3"
+        f"{haste(graph)}",
         f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quoted([caption])}]',
         f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" labelloc=t {ink}]',
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 {edge_ink}]',
-        *_boxes(snapshot, Look(reserve, bare, words, drawn)),
+        *in_frames(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, titled),
     ]
     room = NUMBER_WIDTH if reserve else 0
     computed = {edge.target for edge in graph.edges}
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
+    row = dict(zip((node.id for node in graph.nodes), arrangement.rows, strict=False))
     bad = set(snapshot.bad)
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
         look = "" if bare else flow_style(flow, {edge.source, edge.target} <= bad)
-        lines.append(_arrow(edge, look, text, edge.source in computed, both))
+        arrow = _arrow(edge, look, text, edge.source in computed, both)
+        lines.append(turned_arrow(arrow, edge, arrangement, row))
     return "\n".join([*lines, "}", ""])
 
 
@@ -297,29 +301,16 @@ def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) ->
 
 
 def _boxes(snapshot: Snapshot, look: Look) -> list[str]:
-    """Write the nodes, those of one open group in a frame, and frames inside frames."""
+    """Write the nodes, each by itself."""
     graph = snapshot.graph
-    members: dict[str, list[str]] = {key: [] for key in ("", *(each.key for each in graph.frames))}
+    boxes: list[str] = []
     bad = set(snapshot.bad)
     rows = zip(graph.nodes, snapshot.values, snapshot.grads, strict=True)
     for node, value, grad in rows:
-        members[node.frame].append(_box(node, (value, grad), look, node.id in bad))
-    inner: dict[str, list[Frame]] = {}
-    for frame in graph.frames:
-        inner.setdefault(frame.around, []).append(frame)
-    return _members("", members, inner, "  ")
+        boxes.append(_box(node, (value, grad), look, node.id in bad))
+    return boxes
 
 
-def _members(
-    key: str, members: dict[str, list[str]], inner: dict[str, list[Frame]], indent: str
-) -> list[str]:
-    lines = [indent + line for line in members[key]]
-    for frame in inner.get(key, ()):
-        lines += [
-            f"{indent}subgraph cluster_{frame.id} {{",
-            f"{indent}  id={frame.id} label={quoted([shown(frame.title)])} labeljust=l margin=8",
-            f'{indent}  style="rounded,filled" color="#C9CED6" fillcolor="#8A8F9814"',
-            *_members(frame.key, members, inner, indent + "  "),
-            f"{indent}}}",
-        ]
-    return lines
+def titled(title: str) -> str:
+    """Quote the title of a frame for DOT."""
+    return quoted([shown(title)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..autograd import enable_grad, grad
 from ..core.autograd import reachable
@@ -37,7 +37,7 @@ def draw(
     names: Mapping[str, Tensor] | None = None,
     graph: Part = "forward",
     open: str | Iterable[str] = (),
-    rankdir: str = "LR",
+    rankdir: Literal["LR", "TB"] | None = None,
 ) -> Drawing:
     """Draw how something is computed: a box for each op and leaf, with what is known.
 
@@ -55,7 +55,8 @@ def draw(
         graph: "forward", "backward" (the derivatives, from the result to the leaves) or
             "both", one above the other.
         open: groups to show open: paths of modules, as "layers.0".
-        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
+            graph, if need be in rows.
 
     Raises: NotDrawableError: `what` is something else.
 

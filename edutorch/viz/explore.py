@@ -19,7 +19,7 @@ class Explorer:
     """Shows one snapshot in a page, and shows it again as the page asks for it."""
 
     def __init__(
-        self, snapshot: Snapshot, rankdir: str = "LR", choice: Choice | None = None
+        self, snapshot: Snapshot, rankdir: str | None = None, choice: Choice | None = None
     ) -> None:
         self.snapshot = snapshot
         self.stage = Stage(rankdir, choice)

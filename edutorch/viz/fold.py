@@ -11,21 +11,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .graph import Frame, Graph, GraphEdge, GraphNode, Snapshot
-from .tree import Group, grouped
+from .repetition import fold_repetition
+from .tree import Group, bottom_up, by_call, cut, measure, place_leaves
 
-MOST_NODES = 500
-"""So many boxes are shown at most, unless somebody opens more."""
+MOST_NODES = 40
+"""So many boxes are shown at most, unless somebody opens more: one page."""
+
+MOST_OPENED = 2000
+"""So many boxes are shown when everything is opened at once."""
+
+FEW_INSIDE = 12
+"""A group that is opened by hand shows the parameters of its layers, if there are no more boxes."""
+
+ENOUGH, LEAST_PARTS = 12, 4
+"""If fewer boxes are open, groups that do not fit are cut into parts, so many at least."""
+
+WITH_PARAMETERS = 24
+"""In a large graph, layers show their parameters if there are no more boxes then."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which groups somebody has opened and closed by hand, the latest last.
+    """What somebody wants to see: which groups are opened and closed by hand, the latest last.
 
-    `turns` holds (key, opened?); `limit` is for what opens by itself.
+    `turns` holds (key, opened?); `limit` is for what opens by itself. `everything` is True after
+    all was opened, False after all was closed, and the turns came later. `tab` is the number of
+    one of the graph's `tabs`, whose nodes alone are shown.
     """
 
     turns: tuple[tuple[str, bool], ...] = ()
     limit: int = MOST_NODES
+    everything: bool | None = None
+    tab: int | None = None
 
     def open(self, key: str) -> Choice:
         """Return the choice with one more group open, and all that lies around it."""
@@ -34,6 +51,18 @@ class Choice:
     def close(self, key: str) -> Choice:
         """Return the choice with one more group closed."""
         return self._turned(key, False)
+
+    def open_all(self) -> Choice:
+        """Return the choice with all groups open."""
+        return replace(self, turns=(), everything=True)
+
+    def close_all(self) -> Choice:
+        """Return the choice with all groups closed."""
+        return replace(self, turns=(), everything=False)
+
+    def show_tab(self, tab: int | None) -> Choice:
+        """Return the choice that shows one tab, or with None the whole graph."""
+        return replace(self, tab=tab)
 
     def _turned(self, key: str, opened: bool) -> Choice:
         others = tuple(turn for turn in self.turns if turn[0] != key)
@@ -46,11 +75,13 @@ class Plan:
 
     `graph` is the visible one; `nodes` says for each of its nodes which node of the whole
     graph lends it the numbers, `edges` the same for its edges (-1: several flow together).
+    `ids` are the boxes in which the whole graph's nodes are, by number.
     """
 
     graph: Graph
     nodes: tuple[int, ...]
     edges: tuple[int, ...]
+    ids: dict[int, str]
 
     def pick(self, whole: Snapshot) -> Snapshot:
         """Return the visible graph with the numbers of a step of the whole one."""
@@ -71,37 +102,150 @@ def folded(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
 
 def plan_of(graph: Graph, choice: Choice) -> Plan:
     """Decide what is open, and make the graph of what is then to be seen."""
-    root = grouped(graph)
-    opened = open_groups(root, choice)
+    if choice.tab is not None and choice.tab < len(graph.tabs):
+        part, nodes, edges = only(graph, graph.tabs[choice.tab].nodes)
+        plan = plan_of(part, replace(choice, tab=None))
+        return Plan(
+            replace(plan.graph, tabs=graph.tabs),
+            tuple(nodes[number] for number in plan.nodes),
+            tuple(edges[number] if number >= 0 else -1 for number in plan.edges),
+            {nodes[number]: id for number, id in plan.ids.items()},
+        )
+    root, by_itself = grouped(graph, choice.limit)
+    opened = open_groups(root, by_itself, choice)
     boxes = seen_boxes(root, opened)
     return Visible(graph, boxes, frames_of(root, opened)).plan()
+
+
+def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
+    """Return the graph of some nodes, and which nodes and edges of the whole one are in it."""
+    nodes = sorted(set(wanted))
+    ids = {graph.nodes[number].id: f"n{at}" for at, number in enumerate(nodes)}
+    edges = [number for number, edge in enumerate(graph.edges)
+             if edge.source in ids and edge.target in ids]  # fmt: skip
+    part = Graph(
+        tuple(replace(graph.nodes[number], id=f"n{at}") for at, number in enumerate(nodes)),
+        tuple(
+            replace(edge, id=f"e{at}", source=ids[edge.source], target=ids[edge.target])
+            for at, edge in enumerate(graph.edges[number] for number in edges)
+        ),
+        graph.modules,
+    )
+    return part, nodes, edges
 
 
 # What is open --------------------------------------------------------------------------------
 
 
-def open_groups(root: Group, choice: Choice) -> set[str]:
-    """Return the keys of the open groups: as many as fit, the outer ones first.
+def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
+    """Return the group of everything, and the keys of the groups that open by themselves.
 
-    What somebody opened is open, and what lies around it. Repetition stays folded, as does each
-    time of one that was opened; parts of something long are all open or none.
+    What fits is shown as it is, but for the words of the library. Else, what repeats becomes one
+    box, and what is long is cut into parts.
     """
-    wanted, shut = decided(root, choice)
+    root = by_call(graph)
+    large = open_size(root) > limit
+    if not large:
+        place_leaves(root, graph)
+        large = open_size(root) > limit
+        root = by_call(graph) if large else root
+    if large:
+        fold_repetition(root, graph, limit)
+        place_leaves(root, graph)
+        for group in bottom_up(root):
+            cut(group, limit, graph)
+    measure(root, graph)
+    opened = open_by_depth(root, limit, graph)
+    layers = layers_in(root, opened)
+    with_parameters = len(seen_boxes(root, opened | layers))
+    if with_parameters <= (min(limit, WITH_PARAMETERS) if large else limit):
+        opened |= layers
+    if large:
+        measure(root, graph)  # more was cut
+    return root, opened
+
+
+def open_size(group: Group) -> int:
+    """Return how many boxes there are if all is open but the words of the library."""
+    return sum(
+        1 if isinstance(member, int) or member.is_word or member.kind == "leaves"
+        else open_size(member)
+        for member in group.members
+    )  # fmt: skip
+
+
+def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
+    """Return the keys of the groups that open by themselves: the outer ones first.
+
+    Groups of the same class at the same depth are all open or all closed.
+    """
     opened = {""}
-    room = choice.limit - len(root.members)
+    room = limit - len(root.members)
     level = [root]
     while level:
-        inner = [each for group in level for each in group.groups() if group.kind != "repeat"
-                 or each.key in wanted]  # fmt: skip
-        parts = [len(each.members) - 1 for each in inner if each.kind == "part"]
-        by_themselves = {"module", "part"} if sum(parts) <= room else {"module"}
+        inner = [group for around in level for group in around.groups()]
         level = []
-        for group in sorted(inner, key=lambda each: each.key not in wanted):
-            more = len(group.members) - 1
-            fits = group.kind in by_themselves and more <= room and group.key not in shut
-            if group.key in wanted or fits:
+        for batch in batches(inner):
+            cost = sum(len(group.members) - 1 for group in batch)
+            share = 1 + room // len(batch)
+            if cost > room and share >= LEAST_PARTS and limit - room < ENOUGH:
+                for group in batch:
+                    cut(group, share, graph)
+                cost = sum(len(group.members) - 1 for group in batch)
+            if cost <= room:
+                room -= cost
+                opened |= {group.key for group in batch}
+                level += batch
+    return opened
+
+
+def layers_in(root: Group, opened: set[str]) -> set[str]:
+    """Return the keys of the layers of one op that lie in open groups."""
+    return {
+        layer.key
+        for group in bottom_up(root)
+        if group.key in opened
+        for layer in group.groups()
+        if layer.is_layer
+    }
+
+
+def batches(groups: Iterable[Group]) -> list[list[Group]]:
+    """Put together what opens together, the smallest first; what never opens is left out."""
+    found: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        is_container = group.kind == "module" and not (group.is_word or group.is_layer)
+        if is_container or group.kind == "part":
+            found.setdefault((group.kind, group.type), []).append(group)
+    return sorted(found.values(), key=lambda batch: sum(len(group.members) for group in batch))
+
+
+def open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[str]:
+    """Return the keys of the open groups.
+
+    What somebody opened is open, and what lies around it; nothing else closes for that.
+    """
+    if choice.everything is True:
+        by_itself = everything_open(root)
+    elif choice.everything is False:
+        by_itself = {""}
+    if not choice.turns:
+        return by_itself
+    wanted, shut = decided(root, choice)
+    return (by_itself | wanted) - shut
+
+
+def everything_open(root: Group) -> set[str]:
+    """Return the keys of all groups, the outer ones first, as long as there is room."""
+    opened, room = {""}, MOST_OPENED - len(root.members)
+    level = [root]
+    while level:
+        inner = [group for around in level for group in around.groups()]
+        level = []
+        for group in inner:
+            if len(group.members) - 1 <= room:
+                room -= len(group.members) - 1
                 opened.add(group.key)
-                room -= more
                 level.append(group)
     return opened
 
@@ -109,7 +253,8 @@ def open_groups(root: Group, choice: Choice) -> set[str]:
 def decided(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
     """Return the keys of the groups that are open, and closed, because somebody said so.
 
-    Whoever opens a group opens what lies around it, even if that was closed before.
+    Whoever opens a group opens what lies around it, even if that was closed before, and what is
+    the only thing in it.
     """
     turn = {key: number for number, (key, _) in enumerate(choice.turns)}
     opened, closed = (
@@ -120,11 +265,22 @@ def decided(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
     while trail:
         group, around = trail.pop()
         if group.key in opened:
-            for key in (*around, group.key):
+            for key in (*around, group.key, *inside_at_once(group)):
                 latest[key] = max(latest.get(key, -1), turn[group.key])
         trail += [(each, (*around, group.key)) for each in group.groups()]
     shut = {key for key in closed if turn[key] > latest.get(key, -1)}
     return latest.keys() - shut, shut
+
+
+def inside_at_once(group: Group) -> list[str]:
+    """Return what opens together with a group: its only member, and layers if they are few."""
+    keys = []
+    while len(group.members) == 1 and isinstance(group.members[0], Group):
+        group = group.members[0]
+        keys.append(group.key)
+    layers = [inner for inner in group.groups() if inner.is_layer]
+    boxes = len(group.members) + sum(len(layer.members) - 1 for layer in layers)
+    return [*keys, *(layer.key for layer in layers)] if boxes <= FEW_INSIDE else keys
 
 
 @dataclass(slots=True)
@@ -147,18 +303,15 @@ def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
             if isinstance(member, int):
                 boxes.append(Box(member, frame))
             elif member.key in opened:
-                waiting.append((member, member.key if len(member.members) > 1 else frame))
+                waiting.append((member, member.key if is_framed(member) else frame))
             else:
                 boxes.append(Box(member.last, frame, member, tuple(nodes_in(member))))
     return sorted(boxes, key=lambda box: min(box.inside, default=box.node))
 
 
-def visible_ids(graph: Graph, choice: Choice) -> dict[int, str]:
-    """Return for each node, by its number, the id of the box that it is in."""
-    root = grouped(graph)
-    boxes = seen_boxes(root, open_groups(root, choice))
-    return {number: f"n{at}" for at, box in enumerate(boxes)
-            for number in box.inside or (box.node,)}  # fmt: skip
+def is_framed(group: Group) -> bool:
+    """Return True if an open group is drawn around its members: always around a layer's op."""
+    return len(group.members) > 1 or (group.kind == "module" and isinstance(group.members[0], int))
 
 
 def nodes_in(group: Group) -> Iterable[int]:
@@ -173,17 +326,17 @@ def nodes_in(group: Group) -> Iterable[int]:
 
 
 def frames_of(root: Group, opened: set[str]) -> list[Frame]:
-    """Return a frame for each open group with more than one member, the outer ones first."""
+    """Return a frame for each open group that is framed, the outer ones first."""
     frames: list[Frame] = []
     waiting: list[tuple[Group, str]] = [(root, "")]
     while waiting:
         group, around = waiting.pop(0)
-        for each in group.groups():
-            if each.key in opened:
-                framed = len(each.members) > 1
+        for inner in group.groups():
+            if inner.key in opened:
+                framed = is_framed(inner)
                 if framed:
-                    frames.append(Frame(f"c{len(frames)}", each.key, each.title, around))
-                waiting.append((each, each.key if framed else around))
+                    frames.append(Frame(f"c{len(frames)}", inner.key, inner.title, around))
+                waiting.append((inner, inner.key if framed else around))
     return frames
 
 
@@ -204,11 +357,12 @@ class Visible:
         """Return the graph, and where its numbers come from."""
         if not self.frames and all(box.group is None for box in self.boxes):
             whole = self.graph
-            return Plan(whole, tuple(range(len(whole.nodes))), tuple(range(len(whole.edges))))
+            nodes, edges = tuple(range(len(whole.nodes))), tuple(range(len(whole.edges)))
+            return Plan(whole, nodes, edges, self.id)
         nodes = tuple(self._node(position, box) for position, box in enumerate(self.boxes))
         edges, sources = self._edges()
-        graph = Graph(nodes, edges, self.graph.modules, tuple(self.frames))
-        return Plan(graph, tuple(box.node for box in self.boxes), sources)
+        graph = Graph(nodes, edges, self.graph.modules, tuple(self.frames), self.graph.tabs)
+        return Plan(graph, tuple(box.node for box in self.boxes), sources, self.id)
 
     def _node(self, position: int, box: Box) -> GraphNode:
         node = replace(self.graph.nodes[box.node], id=f"n{position}", frame=box.frame)

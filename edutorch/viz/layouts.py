@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from ..errors import warn
-from .dot import BASELINE, LINE_HEIGHT, SPACE, dot_text, node_lines
+from .arrangement import Arrangement
+from .dot import BASELINE, LINE_HEIGHT, MARGIN_Y, SPACE, dot_text, node_lines
 from .graph import Graph, Snapshot
+from .page_fit import candidates, chosen_direction, fit_page
 from .render import LayoutError, LayoutTimeout, page_lays_out, render
 
 PATIENCE = 0.03
@@ -34,7 +36,8 @@ class Layouts:
         slow: the structures whose layout took too long.
     """
 
-    def __init__(self, rankdir: str = "LR") -> None:
+    def __init__(self, rankdir: str | None = None) -> None:
+        chosen_direction(rankdir)
         self.rankdir = rankdir
         self.asked = 0
         self.slow: set[str] = set()
@@ -87,11 +90,17 @@ class Layouts:
     def _lay_out(self, graph: Graph, bare: bool = True) -> str:
         by_page = page_lays_out()
         blank, words = blank_numbers(graph), by_page or not bare
-        text = dot_text(blank, self.rankdir, reserve=True, bare=bare, words=words)
+
+        def text_of(arrangement: Arrangement) -> str:
+            return dot_text(blank, arrangement, reserve=True, bare=bare, words=words)
+
+        def svg_of(text: str) -> str:
+            return render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()
+
         if by_page:
-            return text
+            return text_of(candidates(graph, self.rankdir, text_of)[0])
         try:
-            svg = render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()
+            svg = fit_page(graph, self.rankdir, text_of, svg_of).svg
             return svg if words else written(slim(svg), graph)
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):
@@ -134,7 +143,7 @@ def written(svg: str, graph: Graph) -> str:
         across, down = numbers[::2], numbers[1::2]
         middle = (min(across) + max(across)) / 2
         lines = node_lines(nodes[found[1]], None, None, reserve=True)
-        first = (min(down) + max(down) - LINE_HEIGHT * (len(lines) - 1)) / 2 + BASELINE
+        first = min(down) + MARGIN_Y + LINE_HEIGHT / 2 + BASELINE  # below may be a small picture
         texts = (
             f'<text text-anchor="middle" x="{middle:.2f}"'
             f' y="{first + LINE_HEIGHT * number:.2f}">{escape(line)}</text>'

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import EdutorchError, missing_extra, warn
 from .gauges import Gauges
@@ -45,7 +45,7 @@ def live(
     *models: Module,
     steps_per_second: float | None = None,
     keep: bool = False,
-    rankdir: str = "LR",
+    rankdir: Literal["LR", "TB"] | None = None,
 ) -> View:
     """Watch the loop inside a `with` block; in a notebook, show it while it runs.
 
@@ -58,7 +58,8 @@ def live(
         steps_per_second: hold the loop to this pace, so that a class can follow; by
             default it runs as fast as it can. Outside a notebook it is never held.
         keep: leave the widget in the page at the end, above the static picture.
-        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
+            graph, if need be in rows.
 
     >>> w = tensor([1.0, 2.0], requires_grad=True)
     >>> with edutorch.viz.live() as view:
@@ -84,7 +85,7 @@ class View(LookBack):
         frame: FrameType | None,
         steps_per_second: float | None,
         keep: bool,
-        rankdir: str,
+        rankdir: Literal["LR", "TB"] | None,
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
@@ -178,6 +179,7 @@ class View(LookBack):
         self._throttle = Throttle() if self._stage.page else Throttle(share=UNSEEN_SHARE)
         self._meter.begin()
         self._hearing.__enter__()
+        self.trouble.__enter__()
         return self
 
     def __exit__(
@@ -186,6 +188,7 @@ class View(LookBack):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.trouble.__exit__(kind, error, trace)
         self._hearing.__exit__(kind, error, trace)
         self._gate.resume()  # nothing holds what is over
         failed = self.trouble.failed(error)

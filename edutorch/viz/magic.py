@@ -61,7 +61,7 @@ def live_magic(line: str, cell: str) -> Any:
         models.append(space[name])
     # Names are looked up where a function's frame would hold them.
     frame: Any = SimpleNamespace(f_locals=space, f_globals=space)
-    down = "TB" if options.top_to_bottom else "LR"
+    down = "TB" if options.top_to_bottom else None
     body, last = compiled(shell, cell)
     with View(tuple(models), frame, options.speed, options.keep, down):
         exec(body, space)

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .fold import Choice, Plan, plan_of
+from .arrangement import Arrangement
+from .dot import dot_text
+from .fold import Choice, Plan
 from .graph import Graph, Snapshot
 from .layouts import PATIENCE, Layouts, blank_numbers
-from .messages import numbers_of, texts_of
+from .messages import numbers_of, texts_of, thumbs_of
+from .page_fit import FEWEST, fitting_plan
 
 KEPT_PLANS = 16
 FOLD_FURTHER = 4
@@ -22,10 +25,6 @@ FOLD_FURTHER = 4
 
 MOST_VIEWS = 4
 """Of so many views of one widget is known what they have on screen."""
-
-FEWEST = 8
-"""…but not further than this."""
-
 
 SOON_THERE = 300
 """The picture of more nodes takes longer than a loop would wait for it: it is not waited for."""
@@ -58,7 +57,7 @@ class Stage:
 
     def __init__(
         self,
-        rankdir: str = "LR",
+        rankdir: str | None = None,
         choice: Choice | None = None,
         sent_late: Callable[[float], None] = lambda seconds: None,
     ) -> None:
@@ -82,6 +81,15 @@ class Stage:
             self.choice = self.choice.open(group)
         elif kind == "close":
             self.choice = self.choice.close(group)
+        elif kind == "open_all":
+            self.choice = self.choice.open_all()
+        elif kind == "close_all":
+            self.choice = self.choice.close_all()
+        elif kind == "tab":
+            tab = content.get("tab")
+            if type(tab) is not int or tab < 0:
+                tab = None
+            self.choice = self.choice.show_tab(tab)
         elif kind == "seen":
             return self._saw(content)
         else:
@@ -123,9 +131,15 @@ class Stage:
             if found is None:
                 if len(self._plans) == KEPT_PLANS:
                     del self._plans[next(iter(self._plans))]
-                found = self._plans[key] = plan_of(graph, choice)
+                found = self._plans[key] = self._fitting(graph, choice)
             self._last = graph, choice, found
             return found
+
+    def _fitting(self, graph: Graph, choice: Choice) -> Plan:
+        def text_of(plan: Plan, arrangement: Arrangement) -> str:
+            return dot_text(blank_numbers(plan.graph), arrangement, reserve=True, words=False)
+
+        return fitting_plan(graph, self.layouts.rankdir, choice, text_of)[0]
 
     def prepare(self, graph: Graph, patch: dict[str, Any]) -> float:
         """Have the picture of a graph laid out and sent, before its numbers are there.
@@ -191,7 +205,10 @@ class Stage:
                     self.asked, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
         patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
-        numbers = numbers_of(visible, running=patch["state"] == "running")
+        running = patch["state"] == "running"
+        if picture is not None or not running:  # an update of a running loop has to be small
+            patch |= thumbs_of(visible)
+        numbers = numbers_of(visible, running=running)
         self.page.show(picture, patch, numbers, curves)
         if picture is not None:
             self.shown = picture["structure"]
@@ -223,7 +240,7 @@ class Stage:
             return None
         if graph.structure in self.layouts.slow and self.choice.limit > FEWEST:
             limit = min(self.choice.limit, len(graph.nodes)) // FOLD_FURTHER
-            self.choice = Choice(limit=max(FEWEST, limit))
+            self.choice = Choice(limit=max(FEWEST, limit), tab=self.choice.tab)
             self.asked = True
             return None
         return graph.to_picture(svg)

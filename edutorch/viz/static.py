@@ -6,6 +6,7 @@ and a screen reader can read it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import EdutorchError, MissingExtraError
+from .arrangement import Arrangement
 from .dot import (
     BASELINE,
     LINE_HEIGHT,
@@ -28,10 +30,11 @@ from .dot import (
     shown,
     value_text,
 )
-from .fold import Choice, folded
+from .fold import Choice, Plan, plan_of
 from .graph import Graph, GraphNode, Snapshot
 from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
 from .messages import Curve
+from .page_fit import candidates, fit_page, fitting_plan, folded_further, is_automatic
 from .raster import pdf_of, png_of
 from .render import LayoutError, render
 from .style import PAGE, PALE_INK, legend_keys
@@ -42,6 +45,9 @@ from .thumbnails import draw as draw_thumbnail
 PAGE_WIDTH = 600.0  # in points
 CLEAR = 4.0  # around a small picture in its box
 LINE_LOOKS = ({"font-weight": "bold"}, {"fill": PALE_INK})
+
+MOST_BYTES = 150_000
+"""A saved notebook is not filled with a larger SVG: the graph is folded further."""
 
 SHOWN_ROWS = 200
 """A notebook is not filled with a longer table."""
@@ -61,7 +67,7 @@ class Drawing:
     def __init__(
         self,
         whole: Snapshot,
-        rankdir: str = "LR",
+        rankdir: str | None = None,
         choice: Choice | None = None,
         *,
         curves: Mapping[str, Curve] | None = None,
@@ -76,22 +82,47 @@ class Drawing:
         self.whole, self.rankdir = whole, rankdir
         self.curves, self.caption = dict(curves or {}), caption
         self.choice = choice or Choice()
-        self.snapshot = snapshot = folded(whole, self.choice)
-        self.dot = dot_text(snapshot, rankdir)
+        self._show(fitting_plan(whole.graph, rankdir, self.choice, self._boxes)[0])
+
+    def _show(self, plan: Plan) -> None:
+        """Show this much of the whole graph."""
+        self.snapshot = snapshot = plan.pick(self.whole)
+        text_of = functools.partial(dot_text, snapshot)
+        self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0])
         self._svg: str | None = None
+
+    def _boxes(self, visible: Plan, arrangement: Arrangement) -> str:
+        """Write what is to be seen of a graph as DOT text, to learn how large the boxes are."""
+        return dot_text(visible.pick(self.whole), arrangement)
 
     @property
     def svg(self) -> str:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
-            root = polished(render(self.dot).decode(), self.snapshot.graph)
-            illustrate(root, self.snapshot)
-            keys = legend_keys(
-                self.snapshot.graph.nodes, self.snapshot.graph.edges, bool(self.snapshot.bad)
-            )
-            add_footer(root, Footer(keys, self.caption, self.curves))
-            self._svg = ElementTree.tostring(root, encoding="unicode")
+            self._svg = self._lay_out()
+            choice: Choice | None = self.choice
+            while len(self._svg) > MOST_BYTES and is_automatic(self.choice):
+                choice = folded_further(choice, len(self.snapshot.graph.nodes))
+                if choice is None:
+                    break
+                self._show(plan_of(self.whole.graph, choice))
+                self._svg = self._lay_out()
         return self._svg
+
+    def _lay_out(self) -> str:
+        snapshot = self.snapshot
+        fitted = fit_page(
+            snapshot.graph,
+            self.rankdir,
+            functools.partial(dot_text, snapshot),
+            lambda text: render(text).decode(),
+        )
+        self.dot = dot_text(snapshot, fitted.arrangement)
+        root = polished(fitted.svg, snapshot.graph)
+        illustrate(root, snapshot)
+        keys = legend_keys(snapshot.graph.nodes, snapshot.graph.edges, bool(snapshot.bad))
+        add_footer(root, Footer(keys, self.caption, self.curves))
+        return ElementTree.tostring(root, encoding="unicode")
 
     def open(self, *groups: str) -> Drawing:
         """Return the drawing with more groups open; `table()` shows their names."""
@@ -109,9 +140,7 @@ class Drawing:
 
     def _with(self, choice: Choice) -> Drawing:
         """Return the same picture with other groups open."""
-        return Drawing(
-            self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption
-        )
+        return Drawing(self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption)
 
     def explore(self) -> Any:
         """Return the drawing as a widget: click on a group to open it, on its title to close it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..autograd import enable_grad, grad
 from ..core.tensor import Tensor
@@ -37,7 +37,7 @@ class Touch(Explorer):
         leaves: Mapping[str, Tensor],
         names: GivenNames,
         ranges: Mapping[str, tuple[float, float]] | None = None,
-        rankdir: str = "LR",
+        rankdir: Literal["LR", "TB"] | None = None,
     ) -> None:
         self.function, self.leaves, self._names = function, dict(leaves), names
         self._lock = threading.RLock()
@@ -176,7 +176,7 @@ def touch(
     /,
     *,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    rankdir: str = "LR",
+    rankdir: Literal["LR", "TB"] | None = None,
     **leaves: Any,
 ) -> Touch:
     """Draw a function's graph, with a slider for each number that goes into it.
@@ -188,7 +188,8 @@ def touch(
         function: called with the leaves by name; returns a tensor. Of a module, the
             parameters can be changed as well.
         ranges: where the slider of a leaf begins and ends.
-        rankdir: "LR" draws from left to right, "TB" from top to bottom.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
+            graph, if need be in rows.
         leaves: a number or a small tensor for each argument of the function.
 
     Raises: TouchError: there is no leaf, or no graph in what the function returns.

@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..errors import missing_extra
-from .fold import Choice, visible_ids
+from .fold import Choice
 from .layouts import LIMIT
 from .messages import patch_of
 from .part import Part
@@ -35,7 +35,7 @@ class WalkView(Part):
         choice = Choice()
         for group in groups:
             choice = choice.open(group)
-        self.stage = Stage("LR", choice)
+        self.stage = Stage(choice=choice)
         self.message = ""
         self._walk = weakref.ref(walk)
         self._kept: Walk | None = None
@@ -126,7 +126,7 @@ class WalkView(Part):
 
     def seen(self) -> dict[int, str]:
         """Return the id of the box on the screen in which each node of the whole graph is."""
-        return visible_ids(self.walk.whole.graph, self.stage.choice)
+        return self.stage.plan(self.walk.whole.graph).ids
 
     def patch(self) -> dict[str, Any]:
         """Return where the walk stands, and what each box and arrow has to do with it."""

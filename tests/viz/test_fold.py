@@ -10,12 +10,12 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.events import listening
 from edutorch.viz import draw, live
-from edutorch.viz.fold import MOST_NODES, Choice, folded, plan_of
+from edutorch.viz.fold import MOST_NODES, Choice, folded, grouped, plan_of
 from edutorch.viz.graph import Vertex, arrange
 from edutorch.viz.names import Names
 from edutorch.viz.recorder import Recorder
 from edutorch.viz.render import LayoutTimeout
-from edutorch.viz.tree import grouped, runs
+from edutorch.viz.repetition import runs
 from tests.viz.golden import floats_in
 
 
@@ -139,7 +139,7 @@ def test_the_numbers_of_a_group_are_those_of_what_it_computes():
 
 def test_every_node_is_in_exactly_one_group_or_outside():
     whole = tower()
-    root = grouped(whole.graph)
+    root = grouped(whole.graph)[0]
     members = [each for group in [root, *all_groups(root)] for each in group.members
                if isinstance(each, int)]  # fmt: skip
     assert sorted(members) == list(range(len(whole.graph.nodes)))
@@ -147,7 +147,7 @@ def test_every_node_is_in_exactly_one_group_or_outside():
 
 
 def test_keys_are_unique():
-    root = grouped(tower().graph)
+    root = grouped(tower().graph)[0]
     keys = [group.key for group in all_groups(root)]
     assert len(keys) == len(set(keys))
 
@@ -157,7 +157,7 @@ def test_each_call_of_a_module_is_a_group_of_its_own():
     holder = nn.ModuleDict({"layer": layer})
     x = edutorch.ones(1, 2)
     whole = recorded(holder, lambda: (layer(layer(x) * 2) * 3).sum())
-    keys = {group.key for group in all_groups(grouped(whole.graph))}
+    keys = {group.key for group in all_groups(grouped(whole.graph)[0])}
     assert {"layer", "layer#2"} <= keys
 
 

@@ -1,0 +1,136 @@
+"""Finds the arrangement in which a graph fits on one page, by letting Graphviz try a few."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from .arrangement import (
+    Arrangement,
+    Direction,
+    Sketch,
+    arrangements,
+    box_sizes,
+    direction_of,
+    legibility,
+    picture_size,
+)
+from .fold import Choice, Plan, plan_of
+from .graph import Graph
+
+TRIES = ((60, 6), (120, 2))
+"""Up to so many boxes, so many arrangements are tried; of more boxes only one."""
+
+FOLD_FURTHER = 0.7
+"""What does not fit on a page is folded to so much of its boxes."""
+
+FEWEST = 8
+"""…but not further than this."""
+
+OUT_OF_ORDER = 0.7
+"""A picture whose rows do not follow each other is so much worse to read."""
+
+
+class Fitted(NamedTuple):
+    """A laid-out picture: how it is arranged, its SVG as Graphviz made it, whether it fits."""
+
+    arrangement: Arrangement
+    svg: str
+    fits: bool
+
+
+def chosen_direction(rankdir: str | None) -> Direction | None:
+    """Return the direction that somebody has chosen; None: the graph's shape decides.
+
+    Raises: DirectionError: it is no direction.
+    """
+    return None if rankdir in (None, "auto") else direction_of(rankdir)
+
+
+def candidates(
+    graph: Graph, rankdir: str | None, text_of: Callable[[Arrangement], str]
+) -> list[Arrangement]:
+    """Return the arrangements that are worth trying, the best first, without Graphviz."""
+    sizes = box_sizes(text_of(Arrangement()))
+    tries = next((tries for boxes, tries in TRIES if len(graph.nodes) <= boxes), 1)
+    return arrangements(graph, sizes, chosen_direction(rankdir))[:tries]
+
+
+def fit_page(
+    graph: Graph,
+    rankdir: str | None,
+    text_of: Callable[[Arrangement], str],
+    lay_out: Callable[[str], str],
+) -> Fitted:
+    """Lay a graph out in the arrangement that can be read best.
+
+    Args:
+        rankdir: the direction; None: what suits the graph.
+        text_of: writes the graph as DOT text.
+        lay_out: has Graphviz make an SVG of it.
+    """
+    boxes = len(graph.nodes)
+    best: tuple[bool, float] | None = None
+    found = Fitted(Arrangement(), "", False)
+    for arrangement in candidates(graph, rankdir, text_of):
+        svg = lay_out(text_of(arrangement))
+        size = picture_size(svg)
+        legible = legibility(size, arrangement) * order_factor(svg, graph, arrangement)
+        quality = size.fits(boxes), legible
+        if best is None or quality > best:
+            best, found = quality, Fitted(arrangement, svg, quality[0])
+    return found
+
+
+def is_automatic(choice: Choice) -> bool:
+    """Whether nobody has opened anything: only then may a picture be folded further."""
+    return not choice.turns and choice.everything is None
+
+
+def folded_further(choice: Choice, boxes: int, share: float = FOLD_FURTHER) -> Choice | None:
+    """Return the choice with which fewer boxes are shown, None if there are few already."""
+    limit = int(min(choice.limit, boxes) * share)
+    return replace(choice, limit=limit) if limit >= FEWEST else None
+
+
+def fitting_plan(
+    graph: Graph,
+    rankdir: str | None,
+    choice: Choice,
+    text_of: Callable[[Plan, Arrangement], str],
+) -> tuple[Plan, Choice]:
+    """Fold a graph until it fits on a page, as far as that can be told without Graphviz."""
+    plan = plan_of(graph, choice)
+    while chosen_direction(rankdir) is None and is_automatic(choice):
+        visible = plan.graph
+        sizes = box_sizes(text_of(plan, Arrangement()))
+        first = arrangements(visible, sizes, None)[0]
+        if Sketch(visible, sizes).size(first).fits(len(visible.nodes)):
+            break
+        further = folded_further(choice, len(visible.nodes))
+        if further is None:
+            break
+        choice, plan = further, plan_of(graph, further)
+    return plan, choice
+
+
+NODE = re.compile(
+    r'<g id="(n\d+)" class="node">.*?<(?:polygon|path)[^>]*? (?:points|d)="M?([-\d.,]+)', re.DOTALL
+)
+
+
+def order_factor(svg: str, graph: Graph, arrangement: Arrangement) -> float:
+    """Return 1 if each row begins behind the one before, else what that makes worse."""
+    if not arrangement.rows:
+        return 1.0
+    places = {id: tuple(map(float, at.split(",")[:2])) for id, at in NODE.findall(svg)}
+    axis = 1 if arrangement.rankdir == "LR" else 0
+    starts: dict[int, float] = {}
+    for node, row in zip(graph.nodes, arrangement.rows, strict=True):
+        if node.id in places:
+            at = places[node.id][axis]
+            starts[row] = min(starts.get(row, at), at)
+    in_order = list(starts.values()) == sorted(starts.values())
+    return 1.0 if in_order else OUT_OF_ORDER
