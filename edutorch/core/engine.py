@@ -21,7 +21,15 @@ from weakref import ref
 
 from .. import dtypes
 from ..errors import GradientError
-from ..events import BackwardEnded, GradientAccumulated, GradientFlowed, emit, milestone, work
+from ..events import (
+    BackwardEnded,
+    GradientAccumulated,
+    GradientFlowed,
+    backward_begins,
+    emit,
+    milestone,
+    work,
+)
 from ..modes import changed, current
 from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_over, together
 from .autograd import Hooks, Node, edge_of, on_the_way
@@ -329,6 +337,7 @@ def run_backward(
     captured = dict.fromkeys(targets or ())
     recording = create_graph or bool(current().levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
+    backward_begins(roots)
     if current().listeners:
         with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
             captured = complete(engine, edges, gradients, create_graph, targets)

@@ -73,6 +73,8 @@ class Glance:
         wrong: the step is not the one that was expected, or it is over.
         written: a result was overwritten before it was read: read the next ones at once.
         gauges: what is told of the activations and parameters as well.
+        on_broken: called with the nodes that backward ran through, what came in and what left them,
+            if a number was not finite.
         older: the numbers that stand where none are taken.
     """
 
@@ -85,6 +87,8 @@ class Glance:
     ) -> None:
         self.watched, self.gauges, self.older = watched, gauges, older
         self.wrong = self.written = False
+        self.on_broken: Callable[[Iterable[tuple[Any, Any, Any]]], None] | None = None
+        self._ran: tuple[Sequence[Any], ...] = ()  # what the last backward ran through
         self.recorded: list[Any] = []
         self._went_back: list[Any] = []
         self._soon = eager or watched.script.nbytes > MOST_HELD  # nothing is kept till the end
@@ -255,6 +259,7 @@ class Glance:
             self.read_forward()
         if not self.wrong and self._went_back:
             nodes, gradients, partials = (self._went_back[part::3] for part in range(3))
+            self._ran = nodes, gradients, partials
             order = self._order_of(nodes)
             shown, rows = order.shown.of(gradients)
             self._rows += rows
@@ -295,8 +300,13 @@ class Glance:
     def backward_ended(self, event: Any) -> None:
         """Read what was noted, before anything is changed; take the gradients of the leaves."""
         self.read_backward()
-        if self.wrong:
-            return
+        if not self.wrong:
+            self._take_leaves(event)
+        ran, self._ran = self._ran, ()
+        if self._broken and ran and self.on_broken is not None:
+            self.on_broken(zip(*ran, strict=True))
+
+    def _take_leaves(self, event: Any) -> None:
         nodes = [root._node for root in event.roots if root._node not in (None, LEAF)]
         if nodes:
             youngest = max(nodes, key=lambda node: node._order)

@@ -4,12 +4,17 @@ Read `trouble_words.py` first: all that can be said. Then the four who look: `tr
 (the first NaN), `trouble_chain.py` (parameters without a gradient), `trouble_habits.py` (mistakes
 of loops) and `trouble_leaks.py` (graphs that are kept); `trouble_failure.py` draws what is left
 after an exception.
+
+In a notebook few steps are looked at in full. A glance proves that a step did the same as the last
+of these: so what was seen there counts once more. And before each backward the loss is asked
+whether it is a number, while its graph still knows why not.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,19 +27,20 @@ from ..ops import ones_like
 from ..random import fork_rng
 from ..utils._pytree import tree_leaves
 from .draw import GivenNames, differentiable, wants_gradient
-from .fold import Choice, visible_ids
+from .fold import Choice
 from .graph import Snapshot
 from .names import Names, models_among, variables
 from .part import Part
 from .recorder import Recorder
-from .trace import line_of, trace
-from .trouble_causes import bad_count
+from .trace import trace
 from .trouble_chain import Chain
 from .trouble_failure import Failing, Failure, Last, failure_of, from_traceback, last_error
+from .trouble_guard import Guard
 from .trouble_habits import Habits
 from .trouble_leaks import Growth, kept_graphs
-from .trouble_numbers import Births, saved_values
+from .trouble_numbers import Births
 from .trouble_report import Report
+from .trouble_saved import bad_gradients, bad_numbers, stale
 from .trouble_words import Finding, finding
 
 if TYPE_CHECKING:
@@ -43,6 +49,9 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 6
 """Findings in the page at one time: the newest."""
+
+AT_FIRST, SHARE = 40, 0.002
+"""So many glances are thought about at once, later ones for this part of the time at most."""
 
 
 class NotCheckableError(EdutorchError, TypeError):
@@ -60,10 +69,13 @@ class Trouble(Part):
         self.habits, self.growth, self.failing = Habits(names), Growth(names), Failing(names)
         self._found: dict[str, Finding] = {}
         self._unheard: list[float] = []  # losses of steps that were not looked at
-        self._heard = False  # anything, of the step that runs
+        self._over = False  # the step that was heard last: the next event begins another one
+        self._seen_whole = False  # the last step of which anything was heard
+        self._thoughts, self._due = 0, 0.0  # about glances, and when the next one may come
         self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
+        self._guard = Guard(names, recorder, self.growth)
         self._looking = (self.failing, self.births, self.chain, self.habits)
         # By the kind of event, and of work that begins or ends.
         self._takers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
@@ -72,6 +84,14 @@ class Trouble(Part):
                 for work in each.works if kind in (WorkStarted, WorkEnded) else ("",):
                     self._takers.setdefault((kind, work), []).append(each.take)
         self.hears = frozenset(kind for kind, _ in self._takers)
+
+    def __enter__(self) -> Trouble:
+        """Begin to look at each loss before backward runs on it."""
+        self._guard.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._guard.__exit__(*exception)
 
     # Listening --------------------------------------------------------------------------
 
@@ -84,38 +104,75 @@ class Trouble(Part):
 
     def _hear(self, event: Any) -> None:
         """Hand an event to all who look. None of them may break the loop that it looks at."""
-        self._heard = True
+        if self._over:
+            self._over = self._seen_whole = False
+            for each in self._looking:
+                each.forget()
         try:
             for take in self._takers.get((event.__class__, getattr(event, "kind", "")), ()):
                 take(event)
         except Exception as error:  # noqa: BLE001
-            self._takers.clear()
-            warn(f"viz: nothing more is said about trouble, after {type(error).__name__}: {error}")
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._takers.clear()
+        warn(f"viz: nothing more is said about trouble, after {type(error).__name__}: {error}")
 
     def _step_is_over(self) -> bool:
         return self.recorder._accumulated and not self.recorder._optimizer_seen
 
     def step_ended(self, recorder: Recorder) -> None:
         """Gather what is wrong with a step."""
-        if recorder.sampled:
-            self._hear_losses()
-            found = self.habits.step_ended(recorder.loss) + self.growth.step_ended(True)
-            if (loss := recorder.scalar) is not None:
-                self.births.reached(loss)
-            found += self.births.found_in_order()
-            found += self.chain.findings(self.habits.optimized())
-            for each in found:
-                self.add(each, recorder)
-        else:
-            self.growth.step_ended(False)
-            self.rested([] if recorder.loss is None else [recorder.loss])
-        if self._heard or recorder.sampled:
-            self._heard = False
-            for each in self._looking:
-                each.forget()
+        try:
+            for found in self._guard.verdict():
+                self.add(found, recorder)
+            for found in self._gather(recorder):
+                self.add(found, recorder)
+        except Exception as error:  # noqa: BLE001
+            self._give_up(error)
+        self.failing.forget()
         late, self._late = self._late, None
         if late is not None:
             self._hear(late)
+
+    def _gather(self, recorder: Recorder) -> list[Finding]:
+        """Return what is wrong with a step that has ended: looked at, glanced at, or neither."""
+        if not self._takers:
+            return []
+        found = []
+        if recorder.sampled:
+            self._hear_losses()
+            found = self.habits.step_ended(recorder.loss, recorder.step)
+            found += self.growth.step_ended(full=True)
+            found += self._numbers_of_step(recorder)
+            found += self.chain.findings(self.habits.optimized(), self.habits.line)
+            self._over = self._seen_whole = True
+        elif recorder.glimpse is not None and self._seen_whole and self._may_think():
+            start = time.perf_counter()
+            self._hear_losses()
+            found = self.habits.again(recorder.loss, recorder.step)
+            found += self.growth.step_ended(full=False)
+            found += self.chain.findings(self.habits.optimized(), self.habits.line)
+            now = time.perf_counter()
+            self._thoughts, self._due = self._thoughts + 1, now + (now - start) / SHARE
+        else:
+            self.growth.unseen()
+            self.habits.unseen(recorder.step)
+            self.rested([] if recorder.loss is None else [recorder.loss])
+        return found
+
+    def _may_think(self) -> bool:
+        return self._thoughts < AT_FIRST or time.perf_counter() > self._due
+
+    def _numbers_of_step(self, recorder: Recorder) -> list[Finding]:
+        """Return the first bad numbers of a step that was heard, unless they did no harm."""
+        if (loss := recorder.scalar) is not None:
+            self.births.reached(loss)
+        if recorder.has_optimizer and not self.births.does_harm():
+            self.births.found.pop("backward", None)
+        return self.births.found_in_order()
+
+    # Losses -----------------------------------------------------------------------------
 
     def rested(self, losses: list[float]) -> None:
         """Hear of the losses of steps that were not looked at: at leisure, unless one is NaN."""
@@ -123,8 +180,9 @@ class Trouble(Part):
         if not math.isfinite(sum(losses)):  # which is the quicker question
             bad = next((loss for loss in losses if not math.isfinite(loss)), None)
             self._hear_losses(before=bad)
-            if bad is not None and not self._knows_numbers():
-                self.add(finding("nan-loss", loss=bad, subject="nan-loss"), self.recorder)
+            if bad is not None and not (self._knows_numbers() or self._guard.excused):
+                self.add(finding("nan-loss", loss=bad, line=self.habits.line, subject="nan-loss"),
+                         self.recorder)  # fmt: skip
 
     def _hear_losses(self, before: float | None = None) -> None:
         losses, self._unheard = self._unheard, []
@@ -188,7 +246,7 @@ class Trouble(Part):
             return ""
         key = structure, self.stage.choice
         if key not in self._shown:
-            self._shown = {key: visible_ids(snapshot.graph, self.stage.choice)}
+            self._shown = {key: self.stage.plan(snapshot.graph).ids}
         return self._shown[key].get(number, "")
 
     def text(self) -> str:
@@ -295,7 +353,7 @@ def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
                              line=cut.line, subject=f"cut {cut.line}"), recorder)  # fmt: skip
     snapshot = recorder.snapshot = recorder.arrange() if recorder.vertices else None
     found = [*part.habits.now.values(), *part.births.found_in_order()]
-    found += part.chain.findings(set(), looks=1) if outputs else []
+    found += part.chain.findings(set(), part.habits.line, looks=1) if outputs else []
     for each in found:
         part.add(each, recorder if snapshot is not None else None)
 
@@ -329,41 +387,9 @@ def trouble(loss: Tensor | None = None, *models: Module) -> Report:
     snapshot = trace(loss, names)
     if loss._node is None:
         return Report(snapshot, (finding("no-graph"),))
-    found = [*bad_numbers(loss, names), *stale(loss), *never_reached(loss, names, models)]
+    found = [*bad_numbers(loss, names), *bad_gradients(loss, names), *stale(loss),
+             *never_reached(loss, names, models)]  # fmt: skip
     return Report(snapshot, tuple(found))
-
-
-def bad_numbers(loss: Tensor, names: Names) -> list[Finding]:
-    """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
-    if loss._node is LEAF or not bad_count(loss._array):
-        return []
-    births = Births(names)
-    for node in reachable([loss._node]):
-        if isinstance(node, Tensor):
-            if bad_count(node._array):
-                return [births._came_in(node).finding]
-            continue
-        values = saved_values(node)
-        operands = {name: value for name, value in values.items() if name in node.op.inputs}
-        if operands and not any(bad_count(each) for each in operands.values()):
-            output = values.get("y")
-            made = births.repeated(node, operands, output)
-            if made is not None:
-                return [made]
-    return [finding("nan-loss", loss=float(abs(loss).max().item()))]
-
-
-def stale(loss: Tensor) -> list[Finding]:
-    """Find a value that an op has kept for backward, and that was changed afterwards."""
-    for node in reachable([loss._node]):
-        if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):
-            continue
-        for name, saved in zip(node.op.saved, node.saved, strict=False):
-            writes = getattr(saved, "_writes", None)
-            if writes is not None and writes.time > node._order:
-                return [finding("stale", op=node.op.name, name=name, line=line_of(node),
-                                order=node._order, subject="stale")]  # fmt: skip
-    return []
 
 
 def never_reached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Finding]:

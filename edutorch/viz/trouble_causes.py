@@ -255,7 +255,8 @@ def cause_in_backward(name: str, values: Mapping[str, Any], g: Any) -> Cause:
             at = steep[1](values)
             number = count(at)
         except (KeyError, TypeError, ValueError):
-            at, number = None, 0
+            # What the rule has kept is known no more.
+            return f"{steep[0]}, or the gradient leaves the range of its type", steep[2]
         if number:
             words = f"{steep[0]} ({places(number)})"
             if getattr(at, "shape", None) == g.shape and count((g == 0) & at):

@@ -21,6 +21,8 @@ from ..events import GradientAccumulated, ModuleEntered, OpApplied, WorkEnded, W
 from ..lines import Place, read_line, users_place
 from ..modes import current
 from .names import Names
+from .trace import line_text
+from .trouble_registration import unregistered
 from .trouble_words import Finding, finding, listed
 
 MOST_CUTS = 20
@@ -66,6 +68,7 @@ class Chain:
         self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> number of the node
         self._behind: dict[int, tuple[list[int], list[int]]] = {}  # nodes and leaves, by node
         self._recording = self._walks = 0
+        self._twice = ""  # the line that ran backward with create_graph
 
     def take(self, event: Any) -> None:
         """Hear an event."""
@@ -78,7 +81,9 @@ class Chain:
             self._ran.add(id(event.module))
         elif kind is WorkStarted and event.kind == "backward":
             self.backward_ran = True
-            self._recording += bool(event.subject.recording)
+            if event.subject.recording:
+                self._recording += 1
+                self._twice = line_text(users_place())
         elif kind is WorkEnded and event.kind == "backward" and self._recording:
             self._recording -= 1
 
@@ -189,13 +194,16 @@ class Chain:
 
     # Parameters -------------------------------------------------------------------------
 
-    def findings(self, optimized: set[int], looks: int = LOOKS) -> list[Finding]:
+    def findings(
+        self, optimized: set[int], line: str = "", looks: int = LOOKS
+    ) -> list[Finding]:
         """Return what is wrong after a step in which backward has run.
 
         A model of which nothing is trained is not meant to be: a teacher, a target network.
 
         Args:
             optimized: the ids of all parameters that an optimizer holds.
+            line: of the user's code that ran backward.
             looks: after so many steps without a gradient a parameter is called unused.
         """
         if not self.backward_ran and not self.got:
@@ -215,9 +223,11 @@ class Chain:
                 self._missed[key] = self._missed.get(key, 0) + 1
                 if key not in self._ever and self._missed[key] >= looks:
                     lonely.append((path, parameter, model))
-        found += self._explain(lonely)
+        found += self._explain(lonely, line)
+        found += unregistered(self.names, self.got, optimized, line)
         if self.double:
-            found.append(finding("double-backward", count=self.double, subject="double"))
+            found.append(finding("double-backward", count=self.double, line=self._twice or line,
+                                 subject="double"))  # fmt: skip
         return found
 
     def unreached(self, behind: set[int], given: bool) -> list[Finding]:
@@ -232,9 +242,10 @@ class Chain:
             if given or any(id(each) in behind for _, each in parameters):
                 lonely += [(path, each, model) for path, each in parameters
                            if each.requires_grad and id(each) not in behind]  # fmt: skip
-        return list(self._explain(lonely))
+        found = list(self._explain(lonely, ""))
+        return found + unregistered(self.names, behind, set(), "")
 
-    def _explain(self, lonely: list[tuple[str, Tensor, Any]]) -> Iterable[Finding]:
+    def _explain(self, lonely: list[tuple[str, Tensor, Any]], line: str) -> Iterable[Finding]:
         """Say for each parameter why it gets no gradient; those with the same reason together."""
         groups: dict[tuple[str, str], tuple[list[str], Cut | None]] = {}
         for path, parameter, model in lonely:
@@ -245,7 +256,8 @@ class Chain:
             reason = (
                 ("cut", cut.line) if cut else ("never-called", owner) if never else ("unused", "")
             )
-            groups.setdefault(reason, ([], cut))[0].append(path)
+            _, inside, label = self.names.of(parameter)
+            groups.setdefault(reason, ([], cut))[0].append(f"{inside}.{label}".lstrip("."))
         for (kind, key), (paths, cut) in groups.items():
             names, subject = listed(paths), f"{kind} {key}"
             if cut is not None:
@@ -253,4 +265,4 @@ class Chain:
                               subject=subject)  # fmt: skip
             else:
                 module = f"`{key}`" if key else "the model's forward()"
-                yield finding(kind, names=names, module=module, subject=subject)
+                yield finding(kind, names=names, module=module, line=line, subject=subject)

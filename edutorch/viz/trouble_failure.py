@@ -6,22 +6,22 @@ The exception goes on its way. What stays is plain data: no tensor is kept by a 
 from __future__ import annotations
 
 import sys
+import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from ..core.autograd import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import EdutorchError
 from ..events import WorkEnded, WorkStarted
-from ..lines import read_line
-from .graph import Key, Snapshot, Vertex, arrange
+from .graph import Key, Scope, Snapshot, Vertex, arrange
 from .names import Names, variables
 from .recorder import Recorder
 from .summaries import Stats, summarize
-from .trace import add_leaf, leaf_vertex, op_vertex, sources_of
-from .trouble_words import Finding
+from .trace import add_leaf, leaf_vertex, line_text, op_vertex, sources_of
+from .trouble_words import Finding, finding
 
 FAILED: Key = ("failed",)
 
@@ -55,6 +55,8 @@ class Failing:
     def take(self, event: Any) -> None:
         """Hear an event."""
         if event.__class__ is WorkStarted:
+            if self.op and not self._at_work:
+                self.forget()  # what had failed was caught
             self._at_work.append(event)
         elif self._at_work:
             started = self._at_work.pop()
@@ -120,25 +122,79 @@ class Last:
 
 def explained(error: BaseException, op: str) -> Finding:
     """Say what an exception says, and where in the user's code it came from."""
-    message = getattr(error, "message", "") or str(error) or type(error).__name__
+    message = " ".join((getattr(error, "message", "") or str(error)).split())[:300]
+    if not op and not is_ours(error):
+        end = "" if message.endswith((".", "!", "?")) else "."
+        return finding(
+            "stopped", error=type(error).__name__, line=place_of(error), subject="error",
+            message=message + end if message else "it says nothing more.",
+        )  # fmt: skip
     hint = getattr(error, "hint", None) or "Look at the shapes of what went in, in the picture."
     rows = tuple(f"{name} = {value}" for name, value in getattr(error, "arguments", {}).items())
     name = op or getattr(error, "op", "") or type(error).__name__
-    message = " ".join(message.split())
-    return Finding(
-        "error", f"{name} failed: {message[:300]}", f"{hint[:1].upper()}{hint[1:300]}",
-        place_of(error), rows, subject="error",
+    return finding(
+        "error", op=name, message=message or type(error).__name__,
+        hint=f"{hint[:1].upper()}{hint[1:300]}", line=place_of(error), details=rows,
+        subject="error",
     )  # fmt: skip
+
+
+OPS = ("edutorch.core.", "edutorch.ops.", "edutorch.kernels.", "edutorch.backends.", "edutorch.nn.")
+"""Where ops, and the functions and layers that are made of them, are defined."""
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether edutorch has raised an exception: one of its own, or what NumPy raised in an op."""
+    return isinstance(error, EdutorchError) or is_of_op(error, OPS[:-1])
+
+
+def is_of_op(error: BaseException, where: tuple[str, ...] = OPS) -> bool:
+    """Whether an exception came from such a module, or from a library that it has called."""
+    innermost = ""
+    for frame in frames_of(error):
+        if not is_users(frame) or not is_library(frame):
+            innermost = frame.f_globals.get("__name__", "")
+    return innermost.startswith(where)
+
+
+def is_library(frame: FrameType) -> bool:
+    """Whether a frame belongs to an installed package, or to Python itself."""
+    file = frame.f_code.co_filename
+    return file.startswith((STANDARD, "<frozen")) or "site-packages" in file
+
+
+STANDARD = sysconfig.get_path("stdlib")
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame is outside of edutorch."""
+    return not frame.f_globals.get("__name__", "").startswith("edutorch.")
+
+
+def frames_of(error: BaseException) -> Iterator[FrameType]:
+    """Yield the frames that an exception came through, the innermost last."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+def modules_of(error: BaseException, names: Names) -> list[str]:
+    """Return the paths of the modules whose forward an exception came through."""
+    paths: list[str] = []
+    for frame in frames_of(error):
+        path = names.modules.get(id(frame.f_locals.get("self")), "")
+        if path and paths[-1:] != [path]:
+            paths.append(path)
+    return paths
 
 
 def place_of(error: BaseException) -> str:
     """Return the innermost line of the user's code that an exception came through."""
     found, trace = "", error.__traceback__
     while trace is not None:
-        frame = trace.tb_frame
-        if not frame.f_globals.get("__name__", "").startswith("edutorch."):
-            source = read_line((frame.f_code, trace.tb_lasti))
-            found = f"{Path(source.file).name}:{source.line}  {source.text}".rstrip()
+        if is_users(trace.tb_frame) and not is_library(trace.tb_frame):
+            found = line_text((trace.tb_frame.f_code, trace.tb_lasti))
         trace = trace.tb_next
     return found
 
@@ -152,13 +208,15 @@ def failure_of(
 ) -> Failure:
     """Draw the graph as far as it got (or these `vertices`), and the op that failed."""
     said = explained(error, failing.op)
+    if vertices is None and not recorder.graph.vertices and said.kind == "error":
+        return from_traceback(error, recorder.names, others)  # nobody has listened to this step
     vertices = recorder.graph.by_identity() if vertices is None else vertices
     made = failing.op and not failing.node
     if failing.node in vertices:
         failed = vertices[failing.node]
         failed.kind, failed.label = "failed", f"✗ backward of {failed.label}"
-    elif made or (not vertices and isinstance(error, EdutorchError)):
-        add_failed(vertices, failing, error, said)
+    elif made or (said.kind == "error" and is_of_op(error)):
+        add_failed(vertices, failing, error, said, recorder.names)
     if not vertices:
         snapshot = recorder.snapshot
     else:
@@ -171,7 +229,11 @@ def failure_of(
 
 
 def add_failed(
-    vertices: dict[Key, Vertex], failing: Failing, error: BaseException, said: Finding
+    vertices: dict[Key, Vertex],
+    failing: Failing,
+    error: BaseException,
+    said: Finding,
+    names: Names,
 ) -> None:
     """Add the box of an op that has no result, and those of its operands."""
     sources, shapes = [], []
@@ -191,10 +253,12 @@ def add_failed(
                                    shape=shape_in(value), dtype="")  # fmt: skip
             sources.append((label.partition(" ")[0], key))
             shapes.append(value)
-    module = next((vertices[key].module for _, key in sources if vertices[key].module), "")
+    paths = modules_of(error, names)
+    scopes = tuple(Scope("module", path) for path in paths)
     vertices[FAILED] = Vertex(
-        "failed", f"✗ {failing.op or getattr(error, 'op', None) or 'error'}", module,
+        "failed", f"✗ {failing.op or getattr(error, 'op', None) or 'error'}", "".join(paths[-1:]),
         dtype=" with ".join(shapes), differentiable=False, line=said.line, sources=tuple(sources),
+        scopes=scopes,
     )  # fmt: skip
 
 
@@ -216,13 +280,15 @@ def shape_in(text: str) -> tuple[int, ...]:
     ) else ()  # fmt: skip
 
 
-def from_traceback(error: BaseException) -> Failure:
+def from_traceback(
+    error: BaseException, names: Names | None = None, others: tuple[Finding, ...] = ()
+) -> Failure:
     """Draw what an exception that nobody watched still tells: the op and its operands.
 
     The variables of the function that it came through hold what led there.
     """
-    frame = innermost(error.__traceback__)
-    names = Names(frame=frame)
+    frame = innermost(error)
+    names = names or Names(frame=frame)
     failing, vertices = Failing(names), dict[Key, Vertex]()
     tensors = [value for _, value in variables(frame) if isinstance(value, Tensor)][::-1]
     tensors.sort(key=lambda each: each.is_leaf)  # what was computed, the latest first
@@ -244,16 +310,15 @@ def from_traceback(error: BaseException) -> Failure:
                 else:
                     vertex = vertices[step._order] = op_vertex(step)
                     vertex.sources = sources_of(step)
-    return failure_of(Recorder(names), failing, error, vertices=vertices)
+    return failure_of(Recorder(names), failing, error, others, vertices)
 
 
-def innermost(trace: TracebackType | None) -> FrameType | None:
+def innermost(error: BaseException) -> FrameType | None:
     """Return the innermost frame of the user's code that an exception came through."""
     found = None
-    while trace is not None:
-        if not trace.tb_frame.f_globals.get("__name__", "").startswith("edutorch."):
-            found = trace.tb_frame
-        trace = trace.tb_next
+    for frame in frames_of(error):
+        if is_users(frame) and not is_library(frame):
+            found = frame
     return found
 
 

@@ -2,7 +2,8 @@
 
 Each is called trouble only after it has lasted for some steps. What is done on purpose (gradients
 added up over batches, two optimizers taking turns, a frozen layer) does not last that long, or
-looks different.
+looks different. A step that was only glanced at did the same as the last one that was looked at
+in full: it counts like one.
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from .. import backends
 from ..core.tensor import LEAF, Tensor
-from ..events import GradientAccumulated, OpApplied, Stepped
+from ..events import GradientAccumulated, OpApplied, Stepped, WorkStarted
+from ..lines import Place, users_place
+from ..optim import Optimizer
 from .names import Names, variables
-from .trace import line_of
+from .trace import line_of, line_text
 from .trouble_causes import plain
+from .trouble_clearing import Clearing
 from .trouble_words import Finding, finding, listed
 
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
 """A loss that stays the same for so many steps, so many of them looked at, is trouble."""
-UNCLEARED = 4
-UNKNOWN_TO_OPTIMIZER = 5
+UNKNOWN_TO_OPTIMIZER = 12
+"""A second optimizer may be seen for the first time after some steps of the first one."""
 GROWING, GROWN = 6, 100.0
 """The loss explodes if it has grown at each of so many steps, and so many times in all."""
 
@@ -34,15 +39,12 @@ MOVING = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "fl
 BEHAVES = ("Dropout", "BatchNorm", "InstanceNorm")
 """Names of layers that act differently in a test begin (or go on) with these."""
 
-FEW = 65_536
-"""A gradient is compared by so many of its numbers at most."""
-
 
 class Habits:
     """Hears a training loop, step by step."""
 
-    hears = (OpApplied, GradientAccumulated, Stepped)
-    works = ()
+    hears = (OpApplied, GradientAccumulated, Stepped, WorkStarted)
+    works = ("backward",)
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -54,13 +56,25 @@ class Habits:
         self._got: dict[int, bool] = {}  # in this step: parameter -> gradient is 0
         self._steps_without: dict[int, int] = {}
         self._eval = 0
-        self._witness: tuple[weakref.ref[Tensor], int] | None = None  # a leaf, its version
-        self._uncleared = 0
-        self._first_pass = True
+        self._clearing = Clearing()
+        self._backward: Place | None = None  # where the user's code ran backward last
+        self._update: Place | None = None  # and the optimizer's step
+        self._zero: dict[int, weakref.ref[Tensor]] = {}  # leaves whose gradient was 0
 
     def forget(self) -> None:
         """Begin a new step."""
-        self.now, self._got, self._first_pass = {}, {}, True
+        self.now, self._got, self._zero = {}, {}, {}
+        self._clearing.forget()
+
+    @property
+    def line(self) -> str:
+        """The line of the user's code that ran backward last, as far as is known."""
+        return line_text(self._backward)
+
+    @property
+    def update_line(self) -> str:
+        """The line of the user's code that updated the parameters last."""
+        return line_text(self._update) or self.line
 
     def take(self, event: Any) -> None:
         """Hear an event."""
@@ -71,14 +85,16 @@ class Habits:
             self._received(event)
         elif kind is Stepped:
             self.optimizers.add(event.optimizer)
+            self._update = users_place()
+        elif kind is WorkStarted:
+            self._backward = users_place()
 
     def optimized(self) -> set[int]:
         """Return the ids of all parameters that a known optimizer holds."""
         for _, value in variables(self.names.frame):
-            if hasattr(value, "param_groups") and hasattr(value, "zero_grad"):
+            if isinstance(value, Optimizer):
                 self.optimizers.add(value)
-        groups = (group for each in list(self.optimizers) for group in each.param_groups)
-        return {id(parameter) for group in groups for parameter in group["params"]}
+        return held_by(self.optimizers)
 
     # Ops --------------------------------------------------------------------------------
 
@@ -108,17 +124,9 @@ class Habits:
         leaf, array = event.tensor, plain(getattr(event.gradient, "_array", event.gradient))
         zero = not backends.of(array).xp.any(array).item()
         self._got[id(leaf)] = self._got.get(id(leaf), True) and zero
-        if self._witness is None or self._witness[0]() is None:
-            self._witness, self._uncleared = (weakref.ref(leaf), leaf._version), 0
-        elif self._witness[0]() is leaf and self._first_pass:
-            self._first_pass = False
-            written = leaf._version != self._witness[1]
-            self._witness = self._witness[0], leaf._version
-            if written:  # a step was taken since the last gradient came
-                self._uncleared = self._uncleared + 1 if was_added_to(leaf, array) else 0
-                if self._uncleared >= UNCLEARED:
-                    self._add("no-zero-grad", name=self._called(leaf), steps=self._uncleared,
-                              subject="no-zero-grad")  # fmt: skip
+        if zero:
+            self._zero[id(leaf)] = weakref.ref(leaf)
+        self._clearing.received(leaf, array)
 
     def _called(self, leaf: Tensor) -> str:
         _, module, label = self.names.of(leaf)
@@ -126,16 +134,43 @@ class Habits:
 
     # Steps ------------------------------------------------------------------------------
 
-    def step_ended(self, loss: float | None) -> list[Finding]:
+    def step_ended(self, loss: float | None, step: int) -> list[Finding]:
         """Look back at the end of a step that was looked at."""
         if loss is not None:
             self._losses_came([loss], True)
-        if self._got:
-            optimized = self.optimized()
-            self._gradients_of_zero(loss)
-            self._left_out(optimized)
-            self._eval_mode(optimized)
+        self._habits(loss, step, full=True)
         return list(self.now.values())
+
+    def again(self, loss: float | None, step: int) -> list[Finding]:
+        """Look back at a step that was only glanced at: it did what the last full look saw."""
+        now, self.now = self.now, {}
+        if loss is not None:
+            self._losses_came([loss], True)
+        for key, reference in self._zero.items():
+            leaf = reference()
+            grad = None if leaf is None else leaf._grad
+            if grad is not None and backends.of(grad._array).xp.any(plain(grad._array)).item():
+                self._got[key] = False
+        self._habits(loss, step, full=False)
+        found, self.now = list(self.now.values()), now
+        return found
+
+    def unseen(self, step: int) -> None:
+        """Hear of the end of a step that was not looked at."""
+        self._clearing.note(step)
+
+    def _habits(self, loss: float | None, step: int, full: bool) -> None:
+        if not self._got:
+            return
+        optimized = self.optimized()
+        self._gradients_of_zero(loss)
+        self._left_out(optimized)
+        self._eval_mode(optimized)
+        for witness in self._clearing.step_ended(step, list(self.optimizers), full):
+            leaf = witness.leaf()
+            if leaf is not None:
+                self._add("no-zero-grad", name=self._called(leaf), steps=witness.count + 1,
+                          line=self.line, subject="no-zero-grad")  # fmt: skip
 
     def rested(self, losses: list[float]) -> list[Finding]:
         """Look back at many steps that were not looked at."""
@@ -157,10 +192,11 @@ class Habits:
         known += losses[-GROWING:]
         del known[:-GROWING]
         if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
-            self._add("loss-constant", loss=f"{last:.6g}", steps=self._same + 1, subject="constant")
+            self._add("loss-constant", loss=f"{last:.6g}", steps=self._same + 1,
+                      line=self.update_line, subject="constant")  # fmt: skip
         if len(known) == GROWING and last > GROWN * abs(known[0]) and grows(known):
             self._add("exploding", first=f"{known[0]:.3g}", last=f"{last:.3g}",
-                      steps=GROWING - 1, rate=self._rate(), subject="exploding")  # fmt: skip
+                      steps=GROWING - 1, rate=self._rate(), line=self.update_line, subject="exploding")  # fmt: skip
 
     def _rate(self) -> str:
         rates = {group["lr"] for each in self.optimizers for group in each.param_groups
@@ -171,7 +207,7 @@ class Habits:
         """Count for each parameter how often in a row its gradient was exactly 0."""
         dead, steps = [], 0
         for model in self.names.models:
-            for path, parameter in model.named_parameters():
+            for parameter in model.parameters():
                 if id(parameter) not in self._got:
                     continue
                 zero = self._got[id(parameter)] and loss != 0  # a loss of 0 has nothing to learn
@@ -179,27 +215,44 @@ class Habits:
                     self._zeros.get(id(parameter), 0) + 1 if zero else 0
                 )
                 if count >= ZERO_STEPS:
-                    dead.append(path)
+                    dead.append(self._called(parameter))
                     steps = max(steps, count)
         if dead:
-            self._add("zero-gradient", names=listed(dead), steps=steps, subject="zero-gradient")
+            self._add("zero-gradient", names=listed(dead), steps=steps, line=self.line,
+                      subject="zero-gradient")  # fmt: skip
 
     def _left_out(self, optimized: set[int]) -> None:
-        """Look for parameters with a gradient that no optimizer knows."""
+        """Look for parameters with a gradient that no optimizer knows.
+
+        Of a whole model that nobody trains this is only said where it is in training mode: one in
+        eval mode is there to be differentiated through (a critic, a judge of images).
+        """
         if not self.optimizers:
             return
         forgotten = []
         for model in self.names.models:
-            parameters = dict(model.named_parameters())
-            partly = any(id(each) in optimized for each in parameters.values())
-            for path, parameter in parameters.items():
+            parameters = list(model.parameters())
+            partly = any(id(each) in optimized for each in parameters)
+            for parameter in parameters:
                 key = id(parameter)
-                out = partly and key in self._got and key not in optimized
+                out = key in self._got and key not in optimized and (partly or model.training)
                 self._steps_without[key] = self._steps_without.get(key, 0) + 1 if out else 0
                 if self._steps_without[key] >= UNKNOWN_TO_OPTIMIZER:
-                    forgotten.append(path)
+                    forgotten.append((key, self._called(parameter)))
         if forgotten:
-            self._add("not-optimized", names=listed(forgotten), subject="not-optimized")
+            known = optimized | self._in_objects()
+            left = [path for key, path in forgotten if key not in known]
+            if left:
+                self._add("not-optimized", names=listed(left), line=self.update_line,
+                          subject="not-optimized")  # fmt: skip
+
+    def _in_objects(self) -> set[int]:
+        """Return the parameters of optimizers that are attributes: of a trainer, of `self`."""
+        for _, value in list(variables(self.names.frame)):
+            for each in list(getattr(value, "__dict__", {}).values()):
+                if isinstance(each, Optimizer):
+                    self.optimizers.add(each)
+        return held_by(self.optimizers)
 
     def _eval_mode(self, optimized: set[int]) -> None:
         """Look for a whole model in eval mode whose parameters an optimizer changes."""
@@ -213,7 +266,7 @@ class Habits:
             self._eval += 1
             if self._eval >= 2:
                 self._add("eval-mode", model=type(model).__name__, subject="eval-mode",
-                          layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
+                          line=self.update_line, layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
 
 
 def maker(tensor: Any) -> str | None:
@@ -234,11 +287,7 @@ def grows(losses: list[float]) -> bool:
     return all(math.isfinite(b) and 0 < a < b for a, b in pairs)
 
 
-def was_added_to(leaf: Tensor, gradient: Any) -> bool:
-    """Say whether there was a gradient other than 0 when this one came."""
-    assert leaf._grad is not None
-    held = plain(leaf._grad._array)
-    if held is gradient or held.size == 0:
-        return False
-    a, b = held.ravel()[:FEW], gradient.ravel()[:FEW]
-    return not bool((a == b).all().item())
+def held_by(optimizers: Iterable[Any]) -> set[int]:
+    """Return the ids of all parameters that these optimizers hold."""
+    groups = (group for each in list(optimizers) for group in each.param_groups)
+    return {id(parameter) for group in groups for parameter in group["params"]}

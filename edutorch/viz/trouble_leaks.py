@@ -7,6 +7,7 @@ garbage collector, which looks at every object there is: it is asked when a pers
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 import weakref
 from collections import deque
@@ -47,6 +48,7 @@ class Growth:
         self._crossing: weakref.ref[Node] | None = None
         self._crossed: weakref.ref[Node] | None = None
         self._sizes: list[int] = []
+        self._line = ""  # that made the loss of the last step that was heard
 
     def take(self, event: Any) -> None:
         """Hear an event."""
@@ -62,42 +64,63 @@ class Growth:
                     self._crossing, self._crossed = weakref.ref(node), weakref.ref(edge)
                     return
 
-    def step_ended(self, sampled: bool) -> list[Finding]:
-        """Return what keeps old graphs, after a step that was looked at."""
+    def root(self, node: Any) -> None:
+        """Hear of a node on which backward is about to run, in a step that is glanced at."""
+        if isinstance(node, Node):
+            self._last = weakref.ref(node)
+
+    def step_ended(self, full: bool) -> list[Finding]:
+        """Return what keeps old graphs, after a step that was looked at or glanced at.
+
+        Args:
+            full: its ops were heard.
+        """
         before, self._newest = self._newest, clock()
-        if not sampled or not before:
-            self._crossing = self._crossed = self._last = None
+        if not before:
+            self.unseen()
             return []
-        found = []
-        crossing, crossed = resolved(self._crossing), resolved(self._crossed)
-        if crossing is not None and crossed is not None:
-            size = graph_size(crossed)[0]
-            self._sizes = [*self._sizes[-GROWTH:], size]
-        else:
-            self._sizes = []
-        if len(self._sizes) > GROWTH and all(
-            a < b for a, b in zip(self._sizes, self._sizes[1:], strict=False)
-        ):
-            assert crossing is not None
-            found.append(
-                finding("history", line=line_of(crossing), order=crossing._order,
-                        op=crossing.op.name, count=f"{self._sizes[-1]:,}", subject="history")
-            )  # fmt: skip
+        found = self._grown() if full else []
         if self._last is not None:
             self._roots.append(self._last)
         alive = [each for each in map(resolved, list(self._roots)[:-1]) if each is not None]
         name, listed = fullest_list(self.names.frame, before)
-        if max(len(alive), len(listed)) >= OLD_GRAPHS and not found:
-            found.append(kept(max(alive, listed, key=len), name))
+        if max(len(alive), len(listed)) >= OLD_GRAPHS and not found and not self._grows:
+            found.append(kept(max(alive, listed, key=len), name, self._line))
         self._crossing = self._crossed = self._last = None
         return found
 
+    @property
+    def _grows(self) -> bool:
+        """Whether the graph has just become longer than the time before."""
+        return len(self._sizes) > 1 and self._sizes[-1] > self._sizes[-2]
 
-def kept(alive: list[Node], name: str) -> Finding:
-    """Say how much is kept, and, if it is easily seen, in which variable."""
+    def unseen(self) -> None:
+        """Hear of the end of a step of which nothing is known."""
+        self._newest = clock()
+        self._crossing = self._crossed = self._last = None
+
+    def _grown(self) -> list[Finding]:
+        """See whether the graph reaches into an earlier step, and further than the last time."""
+        last = resolved(self._last)
+        if last is not None:
+            self._line = line_of(last)
+        crossing, crossed = resolved(self._crossing), resolved(self._crossed)
+        if crossing is None or crossed is None:
+            self._sizes = []
+            return []
+        self._sizes = [*self._sizes[-GROWTH:], graph_size(crossed)[0]]
+        pairs = itertools.pairwise(self._sizes)
+        if len(self._sizes) <= GROWTH or not all(a < b for a, b in pairs):
+            return []
+        return [finding("history", line=line_of(crossing), order=crossing._order,
+                        op=crossing.op.name, count=f"{self._sizes[-1]:,}", subject="history")]  # fmt: skip
+
+
+def kept(alive: list[Node], name: str, line: str) -> Finding:
+    """Say how much is kept, and, if it is easily seen, in which variable; `line` made the last."""
     size = size_text([graph_size(each) for each in alive])
     advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
-    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept",
+    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept", line=line,
                    holder=f"`{name}`" if name else "something", advice=advice)  # fmt: skip
 
 

@@ -8,15 +8,17 @@ An infinity that a mask put there on purpose is no trouble, unless a NaN comes o
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.arriving import settled
 from ..core.tensor import LEAF, Tensor
 from ..events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
+from ..lines import users_place
 from .names import Names
-from .trace import input_names, line_of
+from .trace import input_names, line_of, line_text
 from .trouble_causes import (
-    FORWARD,
     bad_count,
     cause_in_backward,
     cause_of,
@@ -26,7 +28,10 @@ from .trouble_causes import (
 )
 from .trouble_words import Finding, finding
 
-ON_PURPOSE = {"masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_fill_"}
+ON_PURPOSE = {
+    "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
+    "index_fill", "copy",
+}  # fmt: skip
 """Ops that put in the numbers that they are told to."""
 
 
@@ -51,12 +56,13 @@ class Births:
         self._origins: dict[int, tuple[weakref.ref[Any], Origin]] = {}
         self._incoming: list[Any] = []  # of the nodes that run backward now, innermost last
         self._blamed = False  # a rule of this backward made the first bad gradient
-        self._loss: Origin | None = None  # of the tensor on which backward runs
+        self._leaves = []
 
     def forget(self) -> None:
         """Begin a new step."""
         self.found, self._origins, self._incoming = {}, {}, []
-        self._blamed, self._loss = False, None
+        self._blamed = False
+        self._leaves: list[weakref.ref[Tensor]] = []  # whose gradients were bad
 
     def found_in_order(self) -> list[Finding]:
         """Return what is trouble in this step: what happened first comes first."""
@@ -77,7 +83,7 @@ class Births:
                 self._went_back(event, g)
         elif kind is WorkStarted and event.kind == "backward":
             self._blamed = False
-        elif kind is GradientAccumulated and not self._blamed and event.gradient is not None:
+        elif kind is GradientAccumulated and self._blamed and event.gradient is not None:
             self.received(event.tensor, event.gradient)
 
     # Forward ----------------------------------------------------------------------------
@@ -96,31 +102,38 @@ class Births:
     def _remember(self, tensor: Tensor, origin: Origin) -> None:
         self._origins[id(tensor)] = weakref.ref(tensor), origin
 
-    def origin(self, tensor: Any) -> Origin | None:
-        """Return where the bad numbers of a tensor came from."""
+    def origin(self, tensor: Any, line: str = "") -> Origin | None:
+        """Return where the bad numbers of a tensor came from.
+
+        Args:
+            line: of the user's code that uses it, in case it came in with them.
+        """
         known = self._origins.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[1]
         if not isinstance(tensor, Tensor) or not bad_count(tensor._array):
             return None
-        origin = self._came_in(tensor)  # it was there before the step
+        origin = self._came_in(tensor, line)  # it was there before the step
         self._remember(tensor, origin)
         return origin
 
-    def _came_in(self, tensor: Tensor) -> Origin:
+    def _came_in(self, tensor: Tensor, line: str = "") -> Origin:
         kind, module, label = self.names.of(tensor)
         name = f"`{module}.{label}`" if module else "The data" if label == "data" else f"`{label}`"
         nan = has_nan(tensor._array)
         number = f"{bad_count(tensor._array):,}"
+        what = "nan-parameter" if kind == "parameter" else "nan-data"
         return Origin(
-            finding("nan-data", name=name, count=number, subject=f"nan-data {name}"),
+            finding(what, name=name, count=number, line=line, subject=f"nan-data {name}"),
             nan,
             masked=not nan and kind != "parameter",
         )
 
     def _inherited(self, event: OpApplied, nan: bool) -> Origin | None:
         """Return the origin of a bad operand, if that explains the result."""
-        origins = [each for each in map(self.origin, event.inputs) if each is not None]
+        line = line_text(users_place())
+        origins = [each for each in (self.origin(given, line) for given in event.inputs)
+                   if each is not None]  # fmt: skip
         if not origins:
             return None
         first = next((each for each in origins if each.nan), origins[0])
@@ -162,23 +175,6 @@ class Births:
         path = f"{module}.{label}" if module else label
         return argument if path in ("data", "leaf") else f"{argument} = {path}"
 
-    def repeated(self, node: Any, operands: dict[str, Any], y: Any) -> Finding | None:
-        """Say why a recorded op made bad numbers, if the operands that it has kept explain it."""
-        why = FORWARD.get(node.op.name)
-        if why is None or (y is not None and not bad_count(y)):
-            return None
-        try:
-            found = why(operands, y)
-        except (KeyError, AttributeError, TypeError, ValueError):
-            return None  # not all of what it would have to look at was kept
-        if found is None:
-            return None
-        rows = tuple(described(name, value) for name, value in operands.items())
-        return finding(
-            "nan", what="NaN or Inf", op=node.op.name, cause=found[0], advice=found[1],
-            line=line_of(node), order=node._order, details=rows, subject=f"nan {node.op.name}",
-        )  # fmt: skip
-
     def reached(self, tensor: Tensor) -> None:
         """Say that a tensor matters: the loss, or a result that is asked about."""
         origin = self.origin(tensor)
@@ -191,33 +187,63 @@ class Births:
         """Look at what left a node; if it is bad and what came in is not, its rule made it."""
         partials = event.result or ()
         node = event.subject
-        gradients = [each for each in map(array_in, partials) if each is not None]
-        worst = next((each for each in gradients if bad_count(each)), None)
-        if worst is None:
+        gradients = (each for each in map(array_in, partials) if each is not None)
+        if not any(map(bad_count, gradients)):
             return
         self._blamed = True
         incoming = array_in(g)
         if incoming is None or bad_count(incoming):
             return  # it was handed in: the loss itself says why
+        self._rule_of(node, incoming, partials, line_of(node))
+
+    def _rule_of(self, node: Any, incoming: Any, partials: Any, line: str) -> None:
+        """Say why the rule of a node made something bad of a good gradient."""
         values = saved_values(node)
         cause, advice = cause_in_backward(node.op.name, values, incoming)
         rows = [described("incoming gradient", incoming)]
         rows += [described("result" if name == "y" else name, value)
                  for name, value in values.items() if name in (*node.op.inputs, "y")]  # fmt: skip
-        bad = [name for name, each in zip(input_names(node), partials, strict=False)
-               if array_in(each) is not None and bad_count(array_in(each))]  # fmt: skip
+        arrays = zip(input_names(node), map(array_in, partials), strict=False)
+        bad = {name: each for name, each in arrays if each is not None and bad_count(each)}
+        nan = any(map(has_nan, bad.values()))
         rows.append(f"bad: the gradient towards {', '.join(bad)}")
         self.found["backward"] = finding(
-            "nan-gradient", what="NaN" if has_nan(worst) else "Inf", op=node.op.name, cause=cause,
-            advice=advice, line=line_of(node), order=node._order, details=tuple(rows),
+            "nan-gradient", what="NaN" if nan else "Inf", op=node.op.name, cause=cause,
+            advice=advice, line=line, order=node._order, details=tuple(rows),
             subject=f"nan-gradient {node.op.name}",
         )  # fmt: skip
 
     def received(self, leaf: Tensor, gradient: Any) -> None:
-        """Look at the gradient of a leaf that no node is to blame for (a hook, an overflow)."""
+        """Note a leaf that a bad gradient has reached."""
         array = array_in(gradient)
-        if array is not None and bad_count(array) and not self.found:
-            self._blamed = True
+        if array is not None and bad_count(array):
+            self._leaves.append(weakref.ref(leaf))
+
+    def does_harm(self) -> bool:
+        """Whether bad gradients of this step are still there, or in the parameters.
+
+        With float16, a `GradScaler` finds them, and leaves the update out: that is its work.
+        """
+        leaves = (reference() for reference in self._leaves)
+        return any(
+            bad_count(leaf._array) or (leaf._grad is not None and bad_count(leaf._grad._array))
+            for leaf in leaves if leaf is not None
+        )  # fmt: skip
+
+    def blame(self, ran: Iterable[tuple[Any, Any, Any]], lines: Callable[[Any], str]) -> None:
+        """Find the first rule that made a bad gradient among nodes that backward ran through.
+
+        Args:
+            ran: each node, the gradient that came in, and what left it.
+            lines: returns the line of an op.
+        """
+        for node, g, partials in ran:
+            partials = [settled(each) for each in partials or ()]
+            if any(bad_count(array) for array in map(array_in, partials) if array is not None):
+                incoming = array_in(settled(g))
+                if incoming is not None and not bad_count(incoming):
+                    self._rule_of(node, incoming, partials, lines(node))
+                return
 
 
 def array_in(gradient: Any) -> Any:

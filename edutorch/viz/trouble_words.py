@@ -19,8 +19,18 @@ WORDS: dict[str, tuple[str, str]] = {
         "Clean the data before training: torch.isfinite(x) finds the rows, "
         "torch.nan_to_num(x) replaces the numbers.",
     ),
+    "nan-parameter": (
+        "{name} holds {count} bad numbers (NaN or Inf): an update has put them there, so the "
+        "gradient was bad before.",
+        "Begin again with fresh parameters, a smaller learning rate or clip_grad_norm_; "
+        "viz.check(model, batch) names the op whose gradient goes bad.",
+    ),
     "nan-gradient": (
         "The first {what} in a gradient is made by the rule of {op}: {cause}.",
+        "{advice}",
+    ),
+    "bad-grad": (
+        "{names} holds {count} bad numbers (NaN or Inf): {cause}.",
         "{advice}",
     ),
     "nan-loss": (
@@ -47,6 +57,11 @@ WORDS: dict[str, tuple[str, str]] = {
         "Use what the layer computes on the way to the loss, or freeze it with "
         "requires_grad_(False).",
     ),
+    "unregistered": (
+        "{names} are no parameters of {model}: {holder} is {thing}, which parameters() does not "
+        "look into, so no optimizer changes them.",
+        "{advice}",
+    ),
     "double-backward": (
         "{count} ops were recorded during backward (create_graph=True): they keep the whole "
         "graph alive until the second gradient is taken.",
@@ -70,7 +85,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "no-zero-grad": (
         "The gradients of earlier steps are still there and are added to: {name}.grad was not "
-        "cleared in the last {steps} looks.",
+        "cleared between the last {steps} steps that were looked at.",
         "Call optimizer.zero_grad() before backward().",
     ),
     "eval-mode": (
@@ -110,6 +125,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "{op} failed: {message}",
         "{hint}",
     ),
+    "stopped": (
+        "{error} was raised by your own code, not by an op: {message}",
+        "Look at the line that raised it; the picture shows what had run until then.",
+    ),
 }
 
 
@@ -118,7 +137,7 @@ class Finding:
     """One trouble: `says` is what is wrong and `do` what to do about it, a sentence each.
 
     `line` is that of the user's code, `details` are rows of text below (the operands), `order`
-    is the number of the node in the recorded graph, 0 where there is none, and `subject` keeps
+    is that of the node in the recorded graph, 0 where there is none, and `subject` keeps
     apart findings of one kind.
     """
 
