@@ -1,15 +1,22 @@
 // What is known about the chosen node: its numbers and its derivative formulas.
-import { formatNumber, formatSize } from "./numbers.js";
+import { formatNumber, formatSize, sizeOf } from "./numbers.js";
 import { formula } from "./formula.js";
 import { write } from "./writing.js";
 
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */
 /** @typedef {import("./numbers.js").NodeNumbers} NodeNumbers */
 
-/** @type {[string, (numbers: NodeNumbers) => string][]} */
+/** @typedef {import("./protocol.js").Thumbnail} Thumbnail */
+
+const NOT_KNOWN = "—";
+
+/** @type {[string, (numbers: NodeNumbers, thumbnail: Thumbnail | undefined) => string][]} */
 const NUMBERS = [
   ["mean", (numbers) => formatNumber(numbers.mean)],
-  ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? "—" : formatSize(numbers.gradient))],
+  ["std", (_, thumbnail) => (thumbnail ? formatSize(thumbnail.std) : NOT_KNOWN)],
+  ["min", (_, thumbnail) => (thumbnail ? formatNumber(thumbnail.low) : NOT_KNOWN)],
+  ["max", (_, thumbnail) => (thumbnail ? formatNumber(thumbnail.high) : NOT_KNOWN)],
+  ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? NOT_KNOWN : formatSize(numbers.gradient))],
 ];
 
 /** The panel below the graph. */
@@ -34,10 +41,14 @@ export class Details {
     const title = child(this.element, "strong", node.variable ? `${node.variable} = ${node.label}` : node.label);
     title.className = "name";
     const shape = node.shape.length > 0 ? node.shape.join("×") : "scalar";
-    child(this.element, "span", [node.kind, node.module, shape, node.dtype].filter(Boolean).join(" · "));
+    const written = node.version ? `version ${node.version + 1}` : "";
+    const grey = node.differentiable ? "" : "no gradient";
+    child(this.element, "span", [node.kind, node.module, shape, node.dtype, written, ...node.marks, grey].filter(Boolean).join(" · "));
+    const many = sizeOf(node) > 1;
     for (const [name] of NUMBERS) {
+      if (name === "gradient norm" ? !node.differentiable : !(many && node.dtype.includes("float"))) continue;
       const field = child(this.element, "label", name);
-      this.fields.set(name, child(field, "output", "—"));
+      this.fields.set(name, child(field, "output", NOT_KNOWN));
     }
     if (node.line) child(this.element, "code", node.line).className = "line";
     if (node.saved.length > 0) {
@@ -52,12 +63,12 @@ export class Details {
     }
   }
 
-  /** @param {NodeNumbers | undefined} numbers */
-  show(numbers) {
+  /** @param {NodeNumbers | undefined} numbers @param {Thumbnail} [thumbnail] what is known beyond these */
+  show(numbers, thumbnail) {
     if (!numbers) return;
     for (const [name, text] of NUMBERS) {
       const field = this.fields.get(name);
-      if (field) write(field, text(numbers));
+      if (field) write(field, text(numbers, thumbnail));
     }
   }
 }

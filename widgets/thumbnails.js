@@ -18,19 +18,18 @@ const STEPS = 7;
 
 /**
  * Draw what a message brings into the boxes. While a loop runs, most bring nothing: then what is
- * there is older than the numbers, and pale.
+ * there is older than the numbers, and pale. Where it stands still, it would be wrong.
  * @param {Graph} graph
  * @param {Patch} patch
  */
-export function showThumbnails(graph, { thumbs = {} }) {
-  const found = Object.entries(thumbs);
-  const old = graph.svg.querySelector(".thumbnail") !== null;
-  graph.svg.classList.toggle("old-thumbnails", found.length === 0 && old);
-  for (const [id, thumbnail] of found) {
-    const node = graph.nodes.get(id);
-    if (!node?.slot) continue;
-    node.group.querySelector(".thumbnail")?.remove();
-    node.group.append(drawThumbnail(thumbnail, node.slot));
+export function showThumbnails(graph, { thumbs = {}, state }) {
+  const running = state === "running";
+  const found = Object.keys(thumbs).length > 0;
+  graph.svg.classList.toggle("old-thumbnails", running && !found);
+  if (running && !found) return;
+  for (const [id, { group, slot }] of graph.nodes) {
+    group.querySelector(".thumbnail")?.remove();
+    if (thumbs[id] && slot) group.append(drawThumbnail(thumbs[id], slot));
   }
 }
 

@@ -254,7 +254,7 @@ def _box(node: GraphNode, numbers: tuple[Stats | None, Stats | None], look: Look
     style = f'{NODE_SHAPES[node.kind]} fillcolor="{paint.fill}" color="{paint.border}" '
     if bad:
         style += f'color="{ALARM}" penwidth=3 '
-    known = look.reserve or (look.drawn and drawn_kind(node, value) is not None)
+    known = look.drawn and (look.reserve or drawn_kind(node, value) is not None)
     label = quoted(lines if look.words else ())
     size = box_size(lines, len(node.marks), slot_height(node) if known else 0.0)
     return f"{node.id} [id={node.id} label={label} {'' if look.bare else style}{size}]"

@@ -92,7 +92,8 @@ class Layouts:
         blank, words = blank_numbers(graph), by_page or not bare
 
         def text_of(arrangement: Arrangement) -> str:
-            return dot_text(blank, arrangement, reserve=True, bare=bare, words=words)
+            # What moves by itself has no small pictures: there, no room is left for them.
+            return dot_text(blank, arrangement, reserve=True, bare=bare, words=words, drawn=bare)
 
         def svg_of(text: str) -> str:
             return render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()

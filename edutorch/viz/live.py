@@ -89,7 +89,9 @@ class View(LookBack):
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
-        self._recorder = Recorder(self._names, self._step_ended, on_graph=self._graph_known)
+        self._recorder = Recorder(
+            self._names, self._step_ended, on_graph=self._graph_known, detailed=True
+        )
         self.parts = self._recorder.parts
         self._hearing = Hearing(self._recorder)
         self._throttle, self._meter = Throttle(), Meter()
@@ -325,7 +327,9 @@ class View(LookBack):
     def _choose(self) -> None:
         # Before a pause the page must get the very step at which the loop stands, and all of it.
         full = self._gate.paused or self.history.wants(self._recorder)
-        self._looks.choose(self._throttle.sample(), full, self._throttle.early)
+        self._looks.choose(
+            self._throttle.sample(), full, self._throttle.early, standing=self._gate.paused
+        )
 
     @contextmanager
     def _standing(self) -> Iterator[None]:

@@ -30,6 +30,9 @@ FULL_SHARE = 0.001
 FULL_AT_LEAST = 1.0
 """Seconds between two full looks then."""
 
+DETAIL_EVERY = 1.0
+"""Seconds between full looks that also take small pictures of the tensors."""
+
 WHOLE_SHARE, WHOLE_AT_LEAST = 0.0025, 0.5
 """The same of glances at everything, where a page has said what is on screen."""
 
@@ -78,7 +81,7 @@ class Looks:
         self._alike = 0  # for how many full looks the graph has been the same
         self._changes = False  # whether it has ever been another one than before
         self._narrow: Plan | None = None
-        self._full_due = 0.0
+        self._full_due = self._detail_due = 0.0
         self._was_bad = False
         self._in_a_row = 0  # full looks at the steps that come next
 
@@ -133,13 +136,16 @@ class Looks:
             self._full_due = 0.0  # find out where it came from
         self._was_bad = found.broken or (self._was_bad and not whole)
 
-    def choose(self, look: bool, full: bool, early: bool = False) -> None:
+    def choose(
+        self, look: bool, full: bool, early: bool = False, standing: bool = False
+    ) -> None:
         """Choose for the step that begins now.
 
         Args:
             look: whether it is to be seen at all.
             full: and everything of it, now.
             early: the loop has just begun: a few full looks first, for what is wrong with it.
+            standing: the loop will stand still behind it, with small pictures of its tensors.
         """
         recorder = self.recorder
         recorder.sampling, recorder.glance = full, None
@@ -154,6 +160,10 @@ class Looks:
             if recorder.glance is None:
                 recorder.sampling = True
                 self._narrow_down()
+        now = time.perf_counter() if recorder.sampling else 0.0
+        recorder.detailed = standing or now > self._detail_due
+        if recorder.detailed:
+            self._detail_due = now + DETAIL_EVERY
 
     def glance_next(self) -> bool:
         """Glance at the step that begins now, if that is enough; say whether it is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,10 @@ from .fold import Plan
 from .graph import Defect, Graph, Snapshot, alarming
 from .messages import few_fit, few_of, is_real
 from .summaries import Stats, whole
+from .thumbnails import Thumbnail
 
-STEP_BYTES = 800
-"""What the Python objects around the numbers take, about."""
+STEP_BYTES, DRAWN_BYTES = 800, 500
+"""What the Python objects around the numbers take, and those around a histogram, about."""
 
 UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
 """The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
@@ -45,7 +46,8 @@ class Packed:
     A row of `numbers` is [size, mean, min, max, norm] in float32 (min and max are NaN where only
     what is on screen was taken, for nobody sees them there); `marks` says what is known;
     `few` holds, row after row, the numbers of tiny tensors; `texts` what floats cannot say;
-    `broken`: there is a NaN or an infinity somewhere.
+    `broken`: there is a NaN or an infinity somewhere; `drawn`: by row, the histogram and the small
+    picture of a value, where they were taken.
     """
 
     numbers: Any
@@ -53,11 +55,14 @@ class Packed:
     few: Any
     texts: dict[int, str]
     broken: bool
+    drawn: dict[int, tuple[tuple[int, ...], Thumbnail | None]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, about."""
         texts = sum(len(text) + 90 for text in self.texts.values())
+        texts += sum(len(pixels.pixels) if pixels else 0 for _, pixels in self.drawn.values())
+        texts += DRAWN_BYTES * len(self.drawn)
         return self.numbers.nbytes + self.marks.nbytes + self.few.nbytes + texts + STEP_BYTES
 
     @property
@@ -114,6 +119,10 @@ def pack(snapshot: Snapshot) -> Packed:
     marks: list[int] = []
     few: list[float] = []
     texts: dict[int, str] = {}
+    drawn = {
+        row: (each.bars, each.thumbnail)
+        for row, each in enumerate(snapshot.values) if each is not None and each.bars
+    }  # fmt: skip
     reals = [is_real(node) for node in snapshot.graph.nodes]
     reals += reals + [True] * len(snapshot.flows)
     stats = (*snapshot.values, *snapshot.grads, *snapshot.flows)
@@ -131,7 +140,7 @@ def pack(snapshot: Snapshot) -> Packed:
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         return Packed(
             np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts,
-            any(each.bad for each in stats if each is not None),
+            any(each.bad for each in stats if each is not None), drawn,
         )  # fmt: skip
 
 
@@ -151,7 +160,8 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
         own = tuple(few[at : at + (mark & FEW)])
         at += len(own)
         text = packed.texts.get(row) or (whole(own, 1 if mark & LISTED else 0) if own else "")
-        stats.append(Stats(int(size), *numbers, bad=bool(mark & BAD), text=text, few=own))
+        bars, pixels = packed.drawn.get(row, ((), None))
+        stats.append(Stats(int(size), *numbers, bool(mark & BAD), text, own, bars, pixels))
     count = len(graph.nodes)
     return Snapshot(
         graph, tuple(stats[:count]), tuple(stats[count : 2 * count]), tuple(stats[2 * count :])

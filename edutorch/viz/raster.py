@@ -13,10 +13,12 @@ import itertools
 import math
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
+
+import numpy as np
 
 from ..errors import missing_extra
 from .svg import SVG
@@ -34,7 +36,7 @@ SMOOTH = 2
 """Painted so many times as large, then averaged: Pillow's lines have hard edges."""
 
 CURVE_PARTS = 12
-COLOURS = 128
+COLOURS = 192
 
 Point = tuple[float, float]
 
@@ -258,13 +260,51 @@ def paint_png(
     painter = Painter(canvas, ImageDraw.Draw(canvas), (left, top), scale * SMOOTH)
     for figure in figures:
         painter.paint(figure)
-    # Each colour of a legend counts, however few pixels it has: so not the median cut.
-    few = canvas.reduce(SMOOTH).quantize(
-        COLOURS, Pillow.Quantize.MAXCOVERAGE, dither=Pillow.Dither.NONE
-    )
     file = io.BytesIO()
-    few.save(file, "png", optimize=True)
+    with_palette(canvas.reduce(SMOOTH), colours_of(figures)).save(file, "png", optimize=True)
     return file.getvalue()
+
+
+def colours_of(figures: Iterable[Figure]) -> list[tuple[int, int, int]]:
+    """Return the colours that figures have, white first: none of them may be lost."""
+    found = {"#ffffff": None}
+    for figure in figures:
+        if isinstance(figure, Shape):
+            fill = _over_white(figure.fill, figure.opacity) if figure.opacity < 1 else figure.fill
+            found |= dict.fromkeys((fill, figure.stroke))
+        elif isinstance(figure, Text):
+            found[figure.fill] = None
+    return [rgb_of(text) for text in found if text.startswith("#")]
+
+
+def rgb_of(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return red, green, blue
+
+
+def with_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
+    """Return an image of few colours: those given, and of all others the most frequent.
+
+    Each pixel gets the nearest one. Pillow's own way is not exact, not even for white.
+    """
+    from PIL import Image as Pillow
+
+    counts = sorted(image.getcolors(image.width * image.height), reverse=True)
+    there = np.array([colour for _, colour in counts], "i4")
+    chosen = list(dict.fromkeys([*colours, *map(tuple, there.tolist())]))[:COLOURS]
+    nearest = np.empty(1 << 24, "u1")
+    for some in np.array_split(there, -(-len(there) // 4096)):
+        apart = ((some[:, None] - np.array(chosen, "i4")) ** 2).sum(-1)
+        nearest[codes_of(some)] = apart.argmin(1)
+    found = Pillow.fromarray(nearest[codes_of(np.asarray(image))], "P")
+    found.putpalette([part for colour in chosen for part in colour])
+    return found
+
+
+def codes_of(pixels: Any) -> Any:
+    """Return each colour as one number."""
+    pixels = pixels.astype("i4")
+    return (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
 
 
 class Painter:
@@ -314,8 +354,7 @@ class Painter:
 
 
 def _over_white(colour: str, opacity: float) -> str:
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (part - 255) * opacity):02x}" for part in parts)
+    return "#" + "".join(f"{round(255 + (part - 255) * opacity):02x}" for part in rgb_of(colour))
 
 
 def dashed(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Point]]:

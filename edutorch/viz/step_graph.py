@@ -281,8 +281,7 @@ class StepGraph:
         array, known = self._flowed  # mostly, as it is, what reaches the next node
         total = self._total(key, "", gradient._array)
         if total is not None:
-            same = total is array and not self.detailed
-            self.vertices[key].grad = known if same else summarize(total, self.detailed)
+            self.vertices[key].grad = known if total is array else summarize(total)
 
     def gradient_flowed(self, event: GradientFlowed) -> None:
         """Take the gradient that left a node along one of its edges."""
@@ -320,7 +319,7 @@ class StepGraph:
         if gradient is not None and known is not None:
             vertex = self.vertices[known.key]
             self.received.add(known.key)
-            vertex.grad = summarize(gradient._array, self.detailed) if vertex.watched else None
+            vertex.grad = summarize(gradient._array) if vertex.watched else None
 
     def gradient_norm(self, leaf: Tensor) -> float | None:
         """Return the norm of the gradient that a leaf received in this step, if it was taken."""

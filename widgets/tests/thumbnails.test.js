@@ -57,12 +57,17 @@ describe("showThumbnails", () => {
   });
   it("is pale as soon as the numbers are newer", () => {
     const graph = tall();
-    showThumbnails(graph, samplePatch());
-    expect(graph.svg.classList.contains("old-thumbnails")).toBe(false);
     showThumbnails(graph, samplePatch({ thumbs: { n0: BARS } }));
     expect(graph.svg.classList.contains("old-thumbnails")).toBe(false);
     showThumbnails(graph, samplePatch());
     expect(graph.svg.classList.contains("old-thumbnails")).toBe(true);
+    expect(graph.svg.querySelector(".thumbnail")).not.toBeNull();
+  });
+  it("is gone where a step is looked at of which it is not known", () => {
+    const graph = tall();
+    showThumbnails(graph, samplePatch({ state: "finished", thumbs: { n0: BARS } }));
+    showThumbnails(graph, samplePatch({ state: "finished" }));
+    expect(graph.svg.querySelector(".thumbnail")).toBeNull();
   });
   it("leaves a box without room alone", () => {
     const graph = new Graph(samplePicture());
