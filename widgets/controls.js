@@ -61,6 +61,7 @@ export class Controls {
     speed.append(word, this.speed, this.told);
     this.element.append(status, buttons, speed);
     this.paused = false;
+    this.gone = false; // nobody hears a button any more
     this.show({ state: "running", step: 0, speed: null });
   }
 
@@ -83,10 +84,11 @@ export class Controls {
 
   /** @param {Pick<Patch, "state" | "step" | "speed">} patch */
   show({ state, step, speed }) {
-    const over = state === "finished" || state === "failed";
-    this.paused = state === "paused";
-    write(this.state, state);
-    setAttribute(this.state, "data-state", state);
+    const lost = this.gone && (state === "running" || state === "paused");
+    const over = lost || state === "finished" || state === "failed";
+    this.paused = state === "paused" && !lost;
+    write(this.state, lost ? "no kernel" : state);
+    setAttribute(this.state, "data-state", lost ? "gone" : state);
     setAttribute(this.state, "data-beat", String(Math.floor(Date.now() / BEAT) % 2)); // no messages, no beat
     setAttribute(this.element, "hidden", state === "still");
     write(this.step, `step ${step}`);

@@ -27,6 +27,28 @@ export function makeFoldable(graph, send) {
 }
 
 /**
+ * The part of the graph in which the inside of an open group lies; null: it is closed, or not there.
+ * @param {Graph} graph
+ * @param {string} key
+ * @returns {Box | null}
+ */
+export function boxOfGroup(graph, key) {
+  if (!key) return null;
+  const inside = new Set([key]);
+  for (const { key: inner, around } of graph.picture.frames) if (inside.has(around)) inside.add(inner); // the outer ones come first
+  const boxes = graph.picture.nodes.flatMap(({ id, frame }) => (inside.has(frame) && graph.nodes.has(id) ? [graph.nodes.get(id)?.box] : []));
+  /** @type {Box | null} */
+  let all = null;
+  for (const box of boxes) {
+    if (!box) continue;
+    all = all
+      ? { left: Math.min(all.left, box.left), top: Math.min(all.top, box.top), right: Math.max(all.right, box.right), bottom: Math.max(all.bottom, box.bottom) }
+      : box;
+  }
+  return all;
+}
+
+/**
  * @param {SVGElement} element
  * @param {boolean} expanded
  * @param {() => void} press

@@ -7,7 +7,9 @@ import { Legend } from "./legend.js";
 import { showThumbnails } from "./thumbnails.js";
 import { Controls } from "./controls.js";
 import { OnScreen, Viewport } from "./viewport.js";
-import { makeFoldable, tween } from "./folds.js";
+import { boxOfGroup, makeFoldable, tween } from "./folds.js";
+import { Toolbar } from "./toolbar.js";
+import { Connection, SENTENCES } from "./connection.js";
 import { Panels } from "./panels.js";
 import { laidOut } from "./layout.js";
 
@@ -23,7 +25,11 @@ import { laidOut } from "./layout.js";
  * @property {(event: string, callback: () => void) => void} off
  * @property {(content: Command) => void} send
  * @property {(graph: Graph) => void} [prepare] instead of letting groups open and close
+ * @property {{kernel?: import("./connection.js").Kernel | null}} [widget_manager]
  */
+
+/** A part of the graph in which nothing lies. */
+const NOTHING = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
 
 class LiveView {
   /** @param {Model} model @param {HTMLElement} element */
@@ -34,6 +40,7 @@ class LiveView {
     this.details = new Details();
     this.legend = new Legend();
     this.draw = () => this.drawSoon();
+    this.send = (/** @type {Command} */ command) => this.say(command);
     this.viewport = new Viewport(this.draw);
     this.onScreen = new OnScreen((command) => model.send(command));
     /** @type {Graph | null} */
@@ -44,6 +51,11 @@ class LiveView {
     this.laying = ""; // the structure that is being laid out in the page
     this.message = document.createElement("p");
     this.message.className = "message";
+    this.gone = document.createElement("p");
+    this.gone.className = "gone";
+    this.gone.setAttribute("role", "status");
+    /** The group that somebody has opened, until its inside is to be seen. */
+    this.opened = "";
     const head = document.createElement("div");
     head.className = "head";
     head.append(this.controls.element, this.curves.element);
@@ -53,17 +65,21 @@ class LiveView {
     element.dataset.lmSuppressShortcuts = "true";
     const foot = document.createElement("div");
     foot.className = "foot";
-    foot.append(this.legend.element, this.viewport.tools);
+    foot.append(this.legend.element);
+    this.toolbar = new Toolbar(this.send, (id) => this.goTo(id), this.viewport.tools);
     this.panels = new Panels({
-      send: (command) => model.send(command),
+      send: this.send,
       graph: () => this.graph,
       focus: (id) => this.graph?.nodes.get(id)?.group.focus(),
     });
     const { viewport, details, panels } = this;
-    element.append(head, this.message, viewport.element, foot, details.element, panels.element);
+    element.append(head, this.gone, this.message, this.toolbar.element, viewport.element, foot, details.element, panels.element);
     this.viewport.scroller.addEventListener("keydown", (event) => this.walk(event));
     this.element = element;
-    this.key = (/** @type {KeyboardEvent} */ event) => panels.key(event);
+    this.key = (/** @type {KeyboardEvent} */ event) => {
+      viewport.key(event);
+      panels.key(event);
+    };
     element.addEventListener("keydown", this.key);
     this.viewport.scroller.addEventListener("focusin", (event) => this.choose(event.target));
     this.viewport.scroller.addEventListener("click", (event) => this.choose(event.target));
@@ -72,12 +88,28 @@ class LiveView {
     model.on("change:picture", this.draw);
     this.heard = () => this.hear();
     model.on("change:patch", this.heard);
+    this.connection = new Connection(model, (state) => this.connected(state));
     model.send({ type: "ready" });
     this.hear();
   }
 
+  /** @param {Command} command */
+  say(command) {
+    if (command.type === "open") this.opened = command.group ?? "";
+    this.model.send(command);
+  }
+
+  /** Say it where nobody sends any more: else the last state would stand there for ever. @param {string} state */
+  connected(state) {
+    this.gone.textContent = SENTENCES[state] ?? "";
+    this.element.classList.toggle("alone", state !== "");
+    this.controls.gone = state !== "";
+    this.draw();
+  }
+
   /** Not each message tells of all that stands beside the graph: so nothing of that may be lost. */
   hear() {
+    this.connection?.heard();
     Object.assign(this.parts, this.model.get("patch")?.parts);
     this.drawSoon();
   }
@@ -105,16 +137,18 @@ class LiveView {
     this.controls.show(patch);
     this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     this.panels.show(patch);
+    this.toolbar.show(patch, this.graph);
     if (patch.parts.history) this.curves.mark(patch.parts.history.at);
     if (!this.graph || patch.structure !== this.graph.picture.structure) return;
     const named = namedNumbers(this.graph.picture, this.model.get("numbers"));
     if (!named) return;
     const box = this.graph === graph ? visible : this.viewport.visible();
-    this.graph.apply(patch, named, box);
+    const far = patch.state === "running" && this.viewport.far;
+    this.graph.apply(patch, named, far ? NOTHING : box);
     showThumbnails(this.graph, patch);
     this.legend.show(this.graph.picture, patch.bad.length > 0);
-    if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id);
-    if (this.details.node) this.details.show(named.nodes.get(this.details.node.id));
+    if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id, far);
+    if (this.details.node) this.details.show(named.nodes.get(this.details.node.id), patch.thumbs?.[this.details.node.id]);
   }
 
   /** @param {Picture} picture */
@@ -142,9 +176,11 @@ class LiveView {
     }
     this.message.textContent = "";
     this.details.choose(null);
-    this.viewport.show(this.graph);
+    this.viewport.show(this.graph, boxOfGroup(this.graph, this.opened));
+    this.opened = "";
+    this.toolbar.graph(this.graph, !this.model.prepare);
     if (this.model.prepare) this.model.prepare(this.graph);
-    else makeFoldable(this.graph, (command) => this.model.send(command));
+    else makeFoldable(this.graph, this.send);
     tween(before, this.graph);
     const [first] = this.graph.nodes.values();
     first?.group.setAttribute("tabindex", "0");
@@ -163,6 +199,15 @@ class LiveView {
       }
     }
     this.draw();
+  }
+
+  /** Choose a box, and bring it into the window; what has the focus keeps it. @param {string} id */
+  goTo(id) {
+    const node = this.graph?.nodes.get(id);
+    if (!node) return;
+    this.choose(node.group);
+    if (!this.viewport.readable) this.viewport.zoom(1.01);
+    this.viewport.reveal(node.box);
   }
 
   /** Arrow keys walk: left to an input, right to a user, up and down in recorded order. @param {KeyboardEvent} event */
@@ -188,6 +233,8 @@ class LiveView {
     this.model.off("change:picture", this.draw);
     this.model.off("change:patch", this.heard);
     this.viewport.dispose();
+    this.toolbar.dispose();
+    this.connection.dispose();
     this.panels.dispose();
     this.element.removeEventListener("keydown", this.key);
   }

@@ -77,6 +77,14 @@ function safeCopy(element, groups) {
   return copy;
 }
 
+/** Where the point (0, 0) of the nodes' coordinates is in the picture. @param {SVGElement} svg */
+function originOf(svg) {
+  const moved = svg.querySelector("g.graph")?.getAttribute("transform") ?? "";
+  const [, x, y] = moved.match(/translate\(([-\d.]+)[ ,]+([-\d.]+)\)/) ?? [];
+  const [left, top] = (svg.getAttribute("viewBox") ?? "").split(/[\s,]+/).map(Number);
+  return { x: Number(x ?? 0) - (left || 0), y: Number(y ?? 0) - (top || 0) };
+}
+
 /** One drawn picture. A new structure needs a new Graph; each step only `apply`. */
 export class Graph {
   /** @param {Picture} picture */
@@ -87,6 +95,7 @@ export class Graph {
     const [, , width, height] = (svg.getAttribute("viewBox") ?? "").split(/[\s,]+/).map(Number);
     this.width = width || 100;
     this.height = height || 100;
+    this.origin = originOf(svg);
     /** @type {Map<string, DrawnNode>} */
     this.nodes = new Map();
     /** @type {Map<string, DrawnEdge>} */

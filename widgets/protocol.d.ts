@@ -113,6 +113,8 @@ export interface Patch {
   speed: number | null;
   /** What else is shown, by the name of its panel (`panels.js`). */
   parts: Parts;
+  /** Which of the picture's tabs is shown; null: the whole graph. Left out where it stays as it is. */
+  tab?: number | null;
   /** Layouts asked for so far (structure changes). */
   layouts: number;
 }
@@ -140,6 +142,15 @@ export interface Parts {
   history?: HistoryData;
   touch?: TouchData;
   toy?: ToyData;
+  search?: SearchData;
+}
+
+/** What has a name that was looked for, in the order of computation; `more` were found besides. */
+export interface SearchData {
+  text: string;
+  /** Its name; the box that it is or lies in; the key of the group to be opened for it, "" if it is to be seen. */
+  hits: [string, string, string][];
+  more: number;
 }
 
 /** Numbers that can be changed by hand (`viz.touch`, and a paused `viz.live`). */
@@ -289,14 +300,20 @@ export type Curves = Record<string, [number, number | null][]>;
 /**
  * "step": let one training step through and pause again. "ready": somebody is looking
  * (sent when a view is drawn, and as the answer to a patch whose state is "paused").
- * "open" and "close": show the inside of a group, or the group as one box. "seen": what is on
+ * "open" and "close": show the inside of a group, or the group as one box. "open_all" and
+ * "close_all" do so with all of them. "tab": show one backward pass, or all. "find": look for a name, and tell
+ * of it in each picture from now on. "seen": what is on
  * screen, now and then while a loop runs; no numbers of others are computed for an update, then.
  */
 export interface Command {
   /** For "speed": steps per second, null for as fast as it can. */
   value?: number | null;
-  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk" | "seen";
+  type: "pause" | "resume" | "step" | "ready" | "open" | "close" | "open_all" | "close_all" | "tab" | "find" | "speed" | "goto" | "compare" | "touch" | "toy" | "walk" | "seen";
   group?: string;
+  /** For "tab": its number. */
+  tab?: number | null;
+  /** For "find". */
+  text?: string;
   /** For "goto" and "compare": the number of a step; without it, no longer. */
   step?: number;
   /** For "seen": which of the widget's views it is; of which picture; the places of its nodes. */

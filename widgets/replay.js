@@ -1,6 +1,7 @@
 // A recording in a page of its own: it answers the view as Python does while a loop runs.
 // edutorch/viz/export.py writes this, the recording and the widget's code into one file.
 import live from "./live.js";
+import { searchVisible } from "./toolbar.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */
@@ -16,6 +17,7 @@ export class Recording {
     /** @type {Map<string, Set<() => void>>} */
     this.callbacks = new Map();
     this.place = run.frames.length - 1;
+    this.search = "";
     /** @type {Map<number, DataView>} */
     this.views = new Map();
   }
@@ -32,7 +34,10 @@ export class Recording {
   /** @param {RecordedFrame} frame */
   patch(frame) {
     const { history } = frame.patch.parts;
-    return history ? { ...frame.patch, parts: { ...frame.patch.parts, history: { ...history, recording: true } } } : frame.patch;
+    const parts = { ...frame.patch.parts };
+    if (history) parts.history = { ...history, recording: true };
+    if (this.search) parts.search = searchVisible(this.run.pictures[frame.picture], this.search);
+    return { ...frame.patch, parts };
   }
 
   numbers() {
@@ -55,8 +60,12 @@ export class Recording {
     this.callbacks.get(event)?.delete(callback);
   }
 
-  /** The only thing that can be asked of a recording is another of its steps. @param {Command} command */
-  send({ type, step, by }) {
+  /** All that can be asked of a recording is another of its steps, and a name. @param {Command} command */
+  send({ type, step, by, text }) {
+    if (type === "find") {
+      this.search = text?.trim() ?? "";
+      this.tell();
+    }
     if (type !== "goto") return;
     const { frames } = this.run;
     const wanted = step ?? Infinity;
@@ -65,6 +74,10 @@ export class Recording {
     const place = Math.min(frames.length - 1, Math.max(0, found + (by ?? 0)));
     if (place === this.place) return;
     this.place = place;
+    this.tell();
+  }
+
+  tell() {
     this.callbacks.get("change:patch")?.forEach((callback) => callback());
   }
 

@@ -18,6 +18,7 @@ from .graph import Graph, Snapshot
 from .layouts import PATIENCE, Layouts, blank_numbers
 from .messages import numbers_of, texts_of, thumbs_of
 from .page_fit import FEWEST, fitting_plan
+from .search import search_data
 
 KEPT_PLANS = 16
 FOLD_FURTHER = 4
@@ -71,6 +72,7 @@ class Stage:
         self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
+        self._search, self._search_due = "", False  # what a page looks for, and not answered yet
         self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
         self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
 
@@ -90,6 +92,8 @@ class Stage:
             if type(tab) is not int or tab < 0:
                 tab = None
             self.choice = self.choice.show_tab(tab)
+        elif kind == "find":
+            self._search, self._search_due = str(content.get("text", "")), True
         elif kind == "seen":
             return self._saw(content)
         else:
@@ -204,7 +208,9 @@ class Stage:
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
-        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
+        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked, "tab": self.choice.tab}
+        if visible is not None and snapshot is not None and (picture or self._search_due):
+            patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
         running = patch["state"] == "running"
         if picture is not None or not running:  # an update of a running loop has to be small
             patch |= thumbs_of(visible)
@@ -214,6 +220,13 @@ class Stage:
             self.shown = picture["structure"]
         if self._late is not None:
             self.layouts.then(self._arrived)
+
+    def _found(self, graph: Graph) -> dict[str, Any]:
+        """Return what a page that searches is told: anew with each picture, for its boxes are new."""
+        self._search_due = False
+        if not self._search.strip():
+            return {}
+        return {"search": search_data(graph, self.plan(graph), self._search, self.choice)}
 
     def _arrived(self) -> None:
         """Send a picture that was not ready in time: the loop's next step may be far."""

@@ -18,11 +18,12 @@ from .turns import Turns, sending_thread
 MODULES = (
     "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
     "curve", "controls", "details",
-    "viewport", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
+    "minimap", "viewport", "toolbar", "connection", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout",
+    "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
 
-STYLES = ("live", "gauges", "history", "trouble", "touch", "walk")
+STYLES = ("live", "toolbar", "gauges", "history", "trouble", "touch", "walk")
 
 
 @functools.cache
