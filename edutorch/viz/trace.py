@@ -121,13 +121,24 @@ def op_vertex(node: Node) -> Vertex:
     """Describe one recorded op, without its sources."""
     return Vertex(
         "op",
-        node.op.name,
+        label_of(node.op),
         shape=tuple(node.shape),
         dtype=dtypes.of(node.dtype).name,
         formulas=node.op.formulas,
         line=line_of(node),
         saved=saved_bytes(node),
     )
+
+
+OWN_NAMES = frozenset(
+    "getitem setitem conv_weight nll_spread avg_spread tap_spread tap_pick winning_tap".split()
+)
+"""Ops that no public function names: `x[0]`, and derivatives that were recorded themselves."""
+
+
+def label_of(op: Any) -> str:
+    """Return the name by which users know an op: that of the function it is a part of."""
+    return op.name if op.name in OWN_NAMES or op.public == (op.name,) else op.title
 
 
 def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
@@ -139,7 +150,7 @@ def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
         return vertex
     return Vertex(
         "op",
-        op.name,
+        label_of(op),
         shape=tuple(output._array.shape),
         dtype=dtypes.of(output._array.dtype).name,
         differentiable=False,

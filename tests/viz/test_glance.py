@@ -159,7 +159,7 @@ def settled(loop, choice=None):
     """Return a view inside its block, after full looks at the same structure."""
     view = live(loop.model)
     view._stage.page = Page()
-    view._stage.choice = choice or Choice(limit=5000)
+    view._stage.choice = choice or Choice(limit=5000, everything=True)
     view.__enter__()
     view._throttle.share = 1.0
     for _ in range(SETTLED + 2):
@@ -244,7 +244,7 @@ def twice():
 @pytest.mark.parametrize("make", [attention, words, twice])
 def test_only_what_is_open_is_taken(make):
     loop = Loop(make)
-    view = settled(loop, Choice(limit=1))
+    view = settled(loop, Choice(limit=6))
     graph = view._recorder.script.snapshot.graph
     plan = view._stage.plan(graph)
     assert len(plan.nodes) < len(graph.nodes)
