@@ -14,12 +14,25 @@ from copy import deepcopy
 from typing import Any
 from xml.etree import ElementTree
 
-from .dot import flow_text, grad_text, value_text
+from .dot import constant_text, flow_text, grad_text, value_text
 from .graph import Graph, Snapshot
 from .history import Moment
+from .legend import draw_legend
 from .stage import Stage
 from .static import polish
-from .style import ACCENT, ALARM, FLOW_COLOURS, INK, NEUTRAL, PALE_INK, line_width, size_class
+from .style import (
+    ACCENT,
+    ALARM,
+    FLOW_COLOURS,
+    INK,
+    NEUTRAL,
+    PAGE,
+    PALE_INK,
+    WORDS,
+    legend_keys,
+    line_width,
+    size_class,
+)
 from .summaries import Stats
 from .svg import MONO, SVG, element
 
@@ -48,13 +61,12 @@ def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
     width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
     height = max(scene.height for scene in scenes)
     root = ElementTree.Element(f"{{{SVG}}}svg", {
-        "viewBox": f"0 0 {width:g} {height + STRIP + 2 * MARGIN:g}", "role": "img",
-        "width": f"{width:g}", "style": "max-width:100%;height:auto",
+        "role": "img", "width": f"{width:g}", "style": "max-width:100%;height:auto",
     })  # fmt: skip
     first, last = moments[0].step, moments[-1].step
     element(root, "title", f"A run from step {first} to step {last}, {len(moments)} frames")
     rules = ElementTree.SubElement(root, f"{{{SVG}}}style")
-    element(root, "rect", width="100%", height="100%", rx=8, fill="#FFFFFF")
+    element(root, "rect", width="100%", height="100%", rx=8, fill=PAGE)
     clock = Clock(len(moments))
     sheet = [EDGES, clock.base()]
     start = 0
@@ -63,8 +75,22 @@ def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
         sheet += scene.draw(root, start, clock, left, top)
         start += len(scene.snapshots)
     Strip(root, moments, width, MARGIN + height).draw(clock)
+    end = draw_legend(root, keys_of(scenes), width, MARGIN + height + STRIP) + MARGIN
+    root.set("viewBox", f"0 0 {width:g} {end:g}")
     rules.text = "\n".join(sheet)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def keys_of(scenes: Sequence[Scene]) -> list[str]:
+    """Return what the legend has to explain: all that is ever to be seen."""
+    found = {
+        key
+        for scene in scenes
+        for key in legend_keys(
+            scene.graph.nodes, scene.graph.edges, any(each.bad for each in scene.snapshots)
+        )
+    }
+    return [key for key in WORDS if key in found]
 
 
 def runs(moments: Sequence[Moment]) -> list[list[Moment]]:
@@ -178,14 +204,15 @@ class Scene:
         changing: list[tuple[Any, list[str]]] = []
         for place, node in enumerate(self.graph.nodes):
             lines = self.groups[node.id].findall(f"{{{SVG}}}text") if node.id in self.groups else []
-            for line, kind in zip(lines[2:], ("values", "grads"), strict=False):
-                write = value_text if kind == "values" else grad_text
+            constant = node.kind == "constant"  # there is only its number
+            kinds = (("values", constant_text if constant else value_text), ("grads", grad_text))
+            for line, (kind, write) in zip(lines[0 if constant else 2 :], kinds, strict=False):
                 texts = [write(getattr(each, kind)[place]) for each in self.snapshots]
                 self._place(self.groups[node.id], line, texts, changing)
         for place, edge in enumerate(self.graph.edges):
             group = self.groups.get(edge.id)
             line = group.find(f"{{{SVG}}}text") if group is not None else None
-            if group is not None and line is not None:
+            if group is not None and line is not None and edge.kind != "cut":
                 texts = [flow_text(each.flows[place]) for each in self.snapshots]
                 self._place(group, line, texts, changing)
         return changing
@@ -242,7 +269,7 @@ class Strip:
             if y is not None
         )
         axis = f"M{self.left:g},{self.bottom:g}H{self.right:g}"
-        element(self.root, "path", d=axis, stroke="#C9CED6", fill="none")
+        element(self.root, "path", d=axis, stroke=NEUTRAL, fill="none")
         if line:
             element(self.root, "path", d=line, stroke=ACCENT, fill="none", stroke_width=1.6,
                     stroke_linejoin="round")  # fmt: skip
@@ -257,7 +284,7 @@ class Strip:
                                fill=PALE_INK, font_size=11)  # fmt: skip
                 text.attrib.update(style)
             element(group, "circle", cx=f"{x:.1f}", cy=f"{self.bottom if y is None else y:.1f}",
-                    r=4, fill=ACCENT, stroke="#FFFFFF", stroke_width=1.5)  # fmt: skip
+                    r=4, fill=ACCENT, stroke=PAGE, stroke_width=1.5)  # fmt: skip
 
     def _point(self, number: int) -> tuple[float, float | None]:
         """Return where a step is: along the axis, and as high as its loss, if that is finite."""

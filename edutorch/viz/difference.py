@@ -20,9 +20,12 @@ from .arrangement import direction_of
 from .dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
 from .fold import folded
 from .graph import Graph, GraphEdge, GraphNode, Snapshot
+from .legend import Footer
+from .raster import pdf_of, png_of
 from .render import LayoutError, render
 from .style import INK, NEUTRAL, PALE_INK
 from .summaries import UNKNOWN, Stats, number, number_size
+from .svg import as_text
 
 What = Literal["value", "gradient", "added", "removed"]
 
@@ -99,14 +102,21 @@ class Comparison:
     def svg(self) -> str:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
-            from .static import polish
+            from .static import add_footer, polished
 
-            self._svg = polish(render(self._dot()).decode(), merged(*self._folded())[0])
+            root = polished(render(self._dot()).decode(), merged(*self._folded())[0])
+            arrows = ("arrow",) if any(self.after.flows) else ()
+            before, after = self.steps
+            add_footer(root, Footer(arrows, f"step {before} → step {after}: {CAPTION}"))
+            self._svg = as_text(root)
         return self._svg
 
     def png(self) -> bytes:
-        """Return the picture as PNG."""
-        return render(self._dot(), "png")
+        """Return the picture as PNG; without Pillow it is Graphviz's own."""
+        try:
+            return png_of(self.svg)
+        except ImportError:
+            return render(self._dot(), "png")
 
     def table(self, limit: int | None = None) -> str:
         """Return what changed as text, the largest relative change first.
@@ -131,14 +141,18 @@ class Comparison:
         return "\n".join([*lines, f"… and {left} more"] if left else lines)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture to `path`, whole or not at all; its ending says .svg or .png.
+        """Write the picture to `path`, whole or not at all; its ending says .svg, .png or .pdf.
 
         Raises: FormatError: the name has another ending.
         """
         from .static import checked_format, write_whole
 
         path = Path(path)
-        contents = {".svg": lambda: self.svg.encode(), ".png": self.png}
+        contents = {
+            ".svg": lambda: self.svg.encode(),
+            ".png": self.png,
+            ".pdf": lambda: pdf_of(self.svg),
+        }
         write_whole(path, checked_format("save", path, contents)())
         return path
 
@@ -146,7 +160,7 @@ class Comparison:
         return folded(self.before), folded(self.after)
 
     def _dot(self) -> str:
-        return difference_dot(*self._folded(), self.steps, self.rankdir)
+        return difference_dot(*self._folded(), self.rankdir)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
@@ -299,16 +313,12 @@ def merged(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], li
 # The picture --------------------------------------------------------------------------------
 
 
-def difference_dot(
-    before: Snapshot, after: Snapshot, steps: tuple[int, int], rankdir: str = "LR"
-) -> str:
+def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> str:
     """Return both steps in one picture, as DOT text."""
     graph, pairs, _ = merged(before, after)
-    caption = f"step {steps[0]} → step {steps[1]}     {CAPTION}"
     lines = [
         "digraph edutorch {",
-        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3",
-        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quoted([caption])}]',
+        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3]",
         f'  node [fontname="Courier" fontsize=10 fontcolor="{INK}" margin="0.1,0.06" shape=box]',
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 fontcolor="{PALE_INK}"]',
     ]

@@ -39,3 +39,8 @@ def text_width(text: str, size: float = 9) -> float:
 def named(root: Any, tag: str) -> Any:
     """Yield all elements of a name."""
     return root.iter(f"{{{SVG}}}{tag}")
+
+
+def as_text(root: Any) -> str:
+    """Return a tree as SVG text."""
+    return ElementTree.tostring(root, encoding="unicode")

@@ -374,7 +374,7 @@ def test_a_comparison_as_table_and_picture(tmp_path):
         assert text in comparison.svg
     assert set(comparison._repr_mimebundle_()) == {"text/plain", "image/svg+xml", "image/png"}
     assert comparison.save(tmp_path / "c.svg").read_text() == comparison.svg
-    with pytest.raises(FormatError, match=r"ends in \.svg or \.png"):
+    with pytest.raises(FormatError, match=r"ends in \.svg, \.png or \.pdf"):
         comparison.save(tmp_path / "c.gif")
     same = Comparison(snapshot(), snapshot(), (1, 2))
     assert "nothing changed" in same.table()
