@@ -7,11 +7,13 @@ step are picked: the cost of a step is that of the boxes on the screen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .graph import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
+from .summaries import Stats
 from .tree import Group, bottom_up, by_call, cut, measure, place_leaves
 
 MOST_NODES = 40
@@ -74,7 +76,7 @@ class Plan:
     """What is to be seen of a graph, and where its numbers come from.
 
     `graph` is the visible one; `nodes` says for each of its nodes which node of the whole
-    graph lends it the numbers, `edges` the same for its edges (-1: several flow together).
+    graph lends it the numbers, `edges` the same for its edges (or see `SEVERAL`, `of_result`).
     `ids` are the boxes in which the whole graph's nodes are, by number.
     """
 
@@ -91,8 +93,28 @@ class Plan:
             self.graph,
             tuple(whole.values[number] for number in self.nodes),
             tuple(whole.grads[number] for number in self.nodes),
-            tuple(whole.flows[number] if number >= 0 else None for number in self.edges),
+            tuple(self._flow(whole, number) for number in self.edges),
         )
+
+
+    def _flow(self, whole: Snapshot, number: int) -> Stats | None:
+        if number == SEVERAL:
+            return None
+        return whole.flows[number] if number >= 0 else whole.grads[result_of(number)]
+
+
+SEVERAL = -1
+"""Stands in `Plan.edges` for an arrow along which several gradients flow together."""
+
+
+def of_result(node: int) -> int:
+    """Return what stands in `Plan.edges` for an arrow that carries a node's whole gradient."""
+    return SEVERAL - 1 - node
+
+
+def result_of(edge: int) -> int:
+    """Return the node of which such an arrow carries the gradient."""
+    return SEVERAL - 1 - edge
 
 
 def folded(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
@@ -108,13 +130,20 @@ def plan_of(graph: Graph, choice: Choice) -> Plan:
         return Plan(
             replace(plan.graph, tabs=graph.tabs),
             tuple(nodes[number] for number in plan.nodes),
-            tuple(edges[number] if number >= 0 else -1 for number in plan.edges),
+            tuple(in_whole(number, nodes, edges) for number in plan.edges),
             {nodes[number]: id for number, id in plan.ids.items()},
         )
     root, by_itself = grouped(graph, choice.limit)
     opened = open_groups(root, by_itself, choice)
     boxes = seen_boxes(root, opened)
     return Visible(graph, boxes, frames_of(root, opened)).plan()
+
+
+def in_whole(number: int, nodes: list[int], edges: list[int]) -> int:
+    """Return an entry of `Plan.edges` for a part of a graph as one for the whole graph."""
+    if number == SEVERAL:
+        return SEVERAL
+    return edges[number] if number >= 0 else of_result(nodes[result_of(number)])
 
 
 def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
@@ -156,6 +185,8 @@ def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
             cut(group, limit, graph)
     measure(root, graph)
     opened = open_by_depth(root, limit, graph)
+    if len(root.members) == 1:  # one box alone tells nothing
+        opened |= {group.key for group in root.groups() if len(group.members) <= limit}
     layers = layers_in(root, opened)
     with_parameters = len(seen_boxes(root, opened | layers))
     if with_parameters <= (min(limit, WITH_PARAMETERS) if large else limit):
@@ -370,26 +401,36 @@ class Visible:
             return node
         return replace(
             node, kind="group", label=box.group.title, module=box.group.path, formulas={},
-            group=box.group.key, inside=box.group.size,
+            group=box.group.key, inside=box.group.size, version=0,
         )  # fmt: skip
 
     def _edges(self) -> tuple[tuple[GraphEdge, ...], tuple[int, ...]]:
-        """Draw one arrow between two groups, however many lead from one to the other."""
+        """Draw one arrow between two groups, however many lead from one to the other.
+
+        If one result goes into a group several times and nowhere else, what flows back along that
+        arrow is the whole gradient of that result.
+        """
         numbers = {node.id: number for number, node in enumerate(self.graph.nodes)}
         closed = {f"n{at}" for at, box in enumerate(self.boxes) if box.group is not None}
         found: dict[object, int] = {}
         edges: list[GraphEdge] = []
         sources: list[int] = []
+        uses = Counter(numbers[edge.source] for edge in self.graph.edges)
+        merged: dict[int, Counter[int]] = {}  # by arrow: how often it stands for which result
         for number, edge in enumerate(self.graph.edges):
-            source, target = self.id[numbers[edge.source]], self.id[numbers[edge.target]]
+            made = numbers[edge.source]
+            source, target = self.id[made], self.id[numbers[edge.target]]
             together = source in closed or target in closed
             if together and source == target:
                 continue
             key = (source, target, edge.kind if together else edge.id)
-            if key in found:
-                sources[found[key]] = -1
+            at = found.setdefault(key, len(edges))
+            merged.setdefault(at, Counter())[made] += 1
+            if at < len(edges):
+                ((result, count), *others) = merged[at].items()
+                whole = not others and count == uses[result]
+                sources[at] = of_result(result) if whole else SEVERAL
                 continue
-            found[key] = len(edges)
             edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
             sources.append(number)
         return tuple(edges), tuple(sources)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.stand_in import slot
 from .dot import FAINT
-from .fold import Plan
+from .fold import SEVERAL, Plan, result_of
 from .graph import Defect, Graph, Snapshot, alarming
 from .messages import few_fit, few_of, is_real
 from .summaries import Stats, whole
@@ -235,12 +235,12 @@ class Wire:
         self.plan = plan
         self._count = count = len(graph.nodes)
         nodes, edges = np.array(plan.nodes, int), np.array(plan.edges, int)
-        flows = np.where(edges >= 0, edges + 2 * count, 0)
+        flows = np.where(edges >= 0, edges + 2 * count, count + result_of(edges))
         values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
         self._places = np.concatenate([values, place(flows, NORM)])
         self._means = place(np.concatenate([nodes + count, flows]), MEAN)  # what has a sign
         # Arrows that stand for several. They are counted from the end: there, arrows come last.
-        self._absent = np.flatnonzero(edges < 0) - len(edges)
+        self._absent = np.flatnonzero(edges == SEVERAL) - len(edges)
         listed = few_fit(plan.graph)
         self._few = [
             (node + shift, few_of(shown))
