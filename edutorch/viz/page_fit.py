@@ -20,8 +20,8 @@ from .arrangement import (
 from .fold import Choice, Plan, plan_of
 from .graph import Graph
 
-TRIES = ((60, 6), (120, 2))
-"""Up to so many boxes, so many arrangements are tried; of more boxes only one."""
+TRIES = ((60, 5), (120, 2))
+"""Up to so many boxes, so many arrangements of each kind are tried; of more boxes only one."""
 
 FOLD_FURTHER = 0.7
 """What does not fit on a page is folded to so much of its boxes."""
@@ -29,7 +29,7 @@ FOLD_FURTHER = 0.7
 FEWEST = 8
 """…but not further than this."""
 
-OUT_OF_ORDER = 0.7
+OUT_OF_ORDER = 0.4
 """A picture whose rows do not follow each other is so much worse to read."""
 
 
@@ -54,8 +54,11 @@ def candidates(
 ) -> list[Arrangement]:
     """Return the arrangements that are worth trying, the best first, without Graphviz."""
     sizes = box_sizes(text_of(Arrangement()))
-    tries = next((tries for boxes, tries in TRIES if len(graph.nodes) <= boxes), 1)
-    return arrangements(graph, sizes, chosen_direction(rankdir))[:tries]
+    found = arrangements(graph, sizes, chosen_direction(rankdir))
+    tries = next((tries for boxes, tries in TRIES if len(graph.nodes) <= boxes), 0)
+    turned = [each for each in found if each.turned][:tries]
+    others = [each for each in found if not each.turned][: (tries + 1) // 2]
+    return [each for each in found if each in turned or each in others] or found[:1]
 
 
 def fit_page(

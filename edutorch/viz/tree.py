@@ -213,14 +213,26 @@ def cut(group: Group, most: int, graph: Graph) -> None:
         ends = [not_behind_leaf(end, members, graph) for end in ends]
         group.members = []
         for number, (start, end) in enumerate(itertools.pairwise(ends), start=1):
-            if end - start == 1:
-                group.members.append(members[start])
-            elif end > start:
-                title = f"part {number} of {count}"
-                group.members.append(
-                    Group(f"{group.key}/{level}.{number}", title, "part", members[start:end],
-                          group.path)
-                )  # fmt: skip
+            part = members[start:end]
+            if len(part) == 1:
+                group.members += part
+            elif part:
+                key = f"{group.key}/{level}.{number}"
+                group.members.append(Group(key, part_title(part, graph), "part", part, group.path))
+
+
+def part_title(members: Sequence[int | Group], graph: Graph) -> str:
+    """Name a part by what is computed first and last in it: `matmul … tanh`."""
+    names = [
+        member.title.partition(" … ")[0] if isinstance(member, Group) else graph.nodes[member].label
+        for member in members
+        if is_computed(member, graph)
+    ]
+    if not names:
+        return f"{len(members)} inputs"
+    if isinstance(last := members[-1], Group):
+        names[-1] = last.title.rpartition(" … ")[2]
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
 
 def not_behind_leaf(end: int, members: Sequence[int | Group], graph: Graph) -> int:

@@ -139,7 +139,8 @@ def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
             assert page.waits_for(step + 1)  # and the loop does nothing
             patch, numbers = page.shown[-1]
             assert patch["step"] == step + 1
-            assert numbers[2] == pytest.approx(getattr(w, op)().mean().item())
+            expected = getattr(np, op)(np.arange(1.0, 6.0)).mean()
+            assert numbers[2] == pytest.approx(expected, rel=1e-6)
     assert view.layouts == len(page.pictures) == 2
     steps = [patch["step"] for patch, _ in page.shown]
     assert steps == sorted(steps)
@@ -167,7 +168,7 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
         w.sin().sum().backward()
         view._stage.page = None
         let_go.set()
-        assert view._stage.layouts.wait(view._stage.plan(view._recorder._arrange().graph).graph)
+        assert view._stage.layouts.wait(view._stage.plan(view._recorder.graph.arranged().graph).graph)
     assert not page.pictures
 
 
@@ -188,7 +189,7 @@ def test_words_are_written_where_graphviz_would_have_put_them(snapshot, engine):
         assert [words for words, _ in texts] == node_lines(node, None, None, reserve=True)
         assert all(low < y < high for _, y in texts)
         for (_, y), (_, by_graphviz) in zip(texts, usual[node.id][1], strict=True):
-            assert abs(y - by_graphviz) < 3
+            assert abs(y - by_graphviz) < 5
 
 
 def boxes(svg):
