@@ -206,7 +206,8 @@ class Engine:
         for index, partial in enumerate(partials):
             if partial.__class__ is Parts:
                 (partial,) = partial.by_output.values()
-            if partial is not None:
+            # A rule for several inputs at once may know a gradient that nobody asked for.
+            if partial is not None and node.edges[index] is not None:
                 emit(GradientFlowed(node, index, conjugated(partial, self.recording)))
 
     def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
