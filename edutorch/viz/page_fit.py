@@ -19,6 +19,7 @@ from .arrangement import (
 )
 from .fold import Choice, Plan, plan_of
 from .graph import Graph
+from .render import LayoutError, LayoutTimeout
 
 TRIES = ((60, 5), (120, 2))
 """Up to so many boxes, so many arrangements of each kind are tried; of more boxes only one."""
@@ -73,17 +74,28 @@ def fit_page(
         rankdir: the direction; None: what suits the graph.
         text_of: writes the graph as DOT text.
         lay_out: has Graphviz make an SVG of it.
+
+    Raises: LayoutError: no arrangement could be drawn.
     """
     boxes = len(graph.nodes)
     best: tuple[bool, float] | None = None
     found = Fitted(Arrangement(), "", False)
+    failed: LayoutError | None = None
     for arrangement in candidates(graph, rankdir, text_of):
-        svg = lay_out(text_of(arrangement))
+        try:
+            svg = lay_out(text_of(arrangement))
+        except LayoutTimeout:  # another one would take as long
+            raise
+        except LayoutError as error:  # Graphviz stumbles over some arrangements of frames
+            failed = error
+            continue
         size = picture_size(svg)
         legible = legibility(size, arrangement) * order_factor(svg, graph, arrangement)
         quality = size.fits(boxes), legible
         if best is None or quality > best:
             best, found = quality, Fitted(arrangement, svg, quality[0])
+    if best is None and failed is not None:
+        raise failed
     return found
 
 
