@@ -13,10 +13,12 @@ const STRIDE = 0.5; // of the window, for each press of an arrow
 export class Minimap {
   /**
    * @param {(x: number, y: number) => void} centre move the window to a point of the picture
+   * @param {() => void} settle called when it has been moved
    * @param {() => void} fit show all of it
    */
-  constructor(centre, fit) {
+  constructor(centre, settle, fit) {
     this.centre = centre;
+    this.settle = settle;
     this.fit = fit;
     this.element = document.createElement("div");
     this.element.className = "edutorch-minimap";
@@ -92,6 +94,7 @@ export class Minimap {
     /** @param {PointerEvent} at */
     const move = (at) => this.go(at);
     const end = () => {
+      this.settle();
       window.removeEventListener("pointermove", move);
       window.removeEventListener("pointerup", end);
       window.removeEventListener("pointercancel", end);
@@ -119,5 +122,6 @@ export class Minimap {
     const { left, right, top, bottom } = this.window;
     const { x, y } = this.graph.origin;
     this.centre((left + right) / 2 + x + across * STRIDE * (right - left), (top + bottom) / 2 + y + down * STRIDE * (bottom - top));
+    this.settle();
   }
 }

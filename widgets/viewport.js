@@ -29,7 +29,7 @@ export class Viewport {
     this.scroller = document.createElement("div");
     this.scroller.className = "scroller";
     this.scroller.style.maxHeight = `${HIGHEST}px`;
-    this.minimap = new Minimap((x, y) => this.centre(x, y), () => this.fit());
+    this.minimap = new Minimap((x, y) => this.centre(x, y), () => this.showSomething(), () => this.fit());
     this.tools = document.createElement("div");
     this.tools.className = "edutorch-zoom";
     const fit = button("fit", "", "Show the whole graph (0)", FIT_ICON);

@@ -17,7 +17,7 @@ from .fold import Choice, Plan
 from .graph import Graph, Snapshot
 from .layouts import PATIENCE, Layouts, blank_numbers
 from .messages import numbers_of, texts_of, thumbs_of
-from .page_fit import FEWEST, fitting_plan
+from .page_fit import FEWEST, fitting_plan, is_automatic
 from .search import search_data
 
 KEPT_PLANS = 16
@@ -208,7 +208,8 @@ class Stage:
                 if picture is None:
                     self.asked, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
-        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked, "tab": self.choice.tab}
+        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
+        patch["tab"] = self.choice.tab
         if visible is not None and snapshot is not None and (picture or self._search_due):
             patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
         running = patch["state"] == "running"
@@ -222,7 +223,7 @@ class Stage:
             self.layouts.then(self._arrived)
 
     def _found(self, graph: Graph) -> dict[str, Any]:
-        """Return what a page that searches is told: anew with each picture, for its boxes are new."""
+        """Return what a page that searches is told: anew with each picture, which has new boxes."""
         self._search_due = False
         if not self._search.strip():
             return {}
@@ -252,8 +253,10 @@ class Stage:
         if svg is None:
             return None
         if graph.structure in self.layouts.slow and self.choice.limit > FEWEST:
-            limit = min(self.choice.limit, len(graph.nodes)) // FOLD_FURTHER
-            self.choice = Choice(limit=max(FEWEST, limit), tab=self.choice.tab)
+            limit = self.choice.limit
+            if is_automatic(self.choice):  # else it is enough to close what was opened
+                limit = max(FEWEST, min(limit, len(graph.nodes)) // FOLD_FURTHER)
+            self.choice = Choice(limit=limit, tab=self.choice.tab)
             self.asked = True
             return None
         return graph.to_picture(svg)

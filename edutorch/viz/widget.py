@@ -18,8 +18,8 @@ from .turns import Turns, sending_thread
 MODULES = (
     "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
     "curve", "controls", "details",
-    "minimap", "viewport", "toolbar", "connection", "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout",
-    "live",
+    "minimap", "viewport", "toolbar", "connection",
+    "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is put together."""
 
