@@ -1,5 +1,5 @@
 // What is known about the chosen node: its numbers and its derivative formulas.
-import { formatNumber, formatSize, sizeOf } from "./numbers.js";
+import { formatNumber, formatSize, formatWhole, sizeOf } from "./numbers.js";
 import { formula } from "./formula.js";
 import { write } from "./writing.js";
 
@@ -12,12 +12,16 @@ const NOT_KNOWN = "—";
 
 /** @type {[string, (numbers: NodeNumbers, thumbnail: Thumbnail | undefined) => string][]} */
 const NUMBERS = [
+  ["value", (numbers) => formatWhole([numbers.mean], true)],
   ["mean", (numbers) => formatNumber(numbers.mean)],
   ["std", (_, thumbnail) => (thumbnail ? formatSize(thumbnail.std) : NOT_KNOWN)],
   ["min", (_, thumbnail) => (thumbnail ? formatNumber(thumbnail.low) : NOT_KNOWN)],
   ["max", (_, thumbnail) => (thumbnail ? formatNumber(thumbnail.high) : NOT_KNOWN)],
   ["gradient norm", (numbers) => (Number.isNaN(numbers.gradient) ? NOT_KNOWN : formatSize(numbers.gradient))],
 ];
+
+// The mean of class labels tells nobody anything: integers stand in the box, the first of them.
+const OF_MANY = ["mean", "std", "min", "max"];
 
 /** The panel below the graph. */
 export class Details {
@@ -44,9 +48,8 @@ export class Details {
     const written = node.version ? `version ${node.version + 1}` : "";
     const grey = node.differentiable ? "" : "no gradient";
     child(this.element, "span", [node.kind, node.module, shape, node.dtype, written, ...node.marks, grey].filter(Boolean).join(" · "));
-    const many = sizeOf(node) > 1;
-    for (const [name] of NUMBERS) {
-      if (name === "gradient norm" ? !node.differentiable : !(many && node.dtype.includes("float"))) continue;
+    const names = node.dtype.includes("float") ? (sizeOf(node) > 1 ? OF_MANY : ["value"]) : [];
+    for (const name of node.differentiable ? [...names, "gradient norm"] : names) {
       const field = child(this.element, "label", name);
       this.fields.set(name, child(field, "output", NOT_KNOWN));
     }

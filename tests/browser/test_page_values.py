@@ -12,6 +12,7 @@ import edutorch
 from edutorch.viz.dot import FAINT
 from edutorch.viz.explore import Explorer
 from edutorch.viz.fold import Choice
+from edutorch.viz.style import size_class
 from edutorch.viz.summaries import TINY
 from edutorch.viz.trace import input_names
 from tests.browser.bench import Bench
@@ -19,7 +20,6 @@ from tests.viz.test_values import (
     GRAPHS,
     grad_by_hand,
     gradient_of_edge,
-    reachable_events,
     watched,
 )
 
@@ -27,14 +27,12 @@ pytestmark = pytest.mark.browser
 
 READ = """() => ({
   nodes: [...document.querySelectorAll("g.node")].map((group) => ({
-    name: group.querySelector(".name").textContent,
     value: group.querySelector(".value").textContent,
     gradient: group.querySelector(".gradient")?.textContent ?? null,
   })),
   edges: [...document.querySelectorAll("g.edge")].map((group) => ({
     text: group.querySelector("text")?.textContent ?? null,
-    quiet: group.classList.contains("quiet"),
-    sign: group.dataset.sign ?? null,
+    size: group.dataset.size ?? null,
   })),
 })"""
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)")
@@ -98,11 +96,16 @@ def check_node(told: dict[str, Any], value: Any, gradient: Any) -> None:
 
 
 def check_edge(told: dict[str, Any], gradient: Any) -> None:
-    """An edge says the norm of what `autograd.grad` gives for it, and the sign of the mean."""
+    """An edge says the norm of what `autograd.grad` gives for it; only a scalar has a sign.
+
+    Its colour says the same.
+    """
     norm, mean = np.sqrt(np.square(gradient, dtype="f8").sum()), gradient.mean(dtype="f8")
-    assert not told["quiet"]
+    assert told["size"] in {str(size_class(norm * (1 - 1e-5))), str(size_class(norm * (1 + 1e-5)))}
     says(told["text"].lstrip("+-"), norm)
-    if abs(mean) > 2 * FAINT:
+    if gradient.size > 1:
+        assert told["text"][0] not in "+-"
+    elif abs(mean) > 2 * FAINT:
         assert told["text"][0] == ("-" if mean < 0 else "+")
 
 
@@ -119,13 +122,13 @@ def test_each_number_in_the_page_is_that_of_the_tensor(page: Any) -> None:
         graph = snapshot.graph
         assert nodes.keys() == {node.id for node in graph.nodes}
         assert edges.keys() == {edge.id for edge in graph.edges}
-        behind = {id(event.output) for event in reachable_events(applied, total)}
-        events = [event for event in applied if id(event.output) in behind]
-        ops = [node.id for node in graph.nodes if node.kind in ("op", "output")]
-        made = dict(zip(ops, events, strict=True))
+        ops = [node.id for node in graph.nodes
+               if node.kind in ("op", "output") and node.differentiable]  # fmt: skip
+        made = dict(zip(ops, applied, strict=True))
         gradients = dict(
-            zip(ops, grad_by_hand(total, [event.output for event in events]), strict=True)
+            zip(ops, grad_by_hand(total, [event.output for event in applied]), strict=True)
         )
+        grey = {node.id for node in graph.nodes if not node.differentiable}
         for box, event in made.items():
             gradient = gradients[box]
             assert nodes[box]["gradient"] is not None
@@ -133,19 +136,23 @@ def test_each_number_in_the_page_is_that_of_the_tensor(page: Any) -> None:
                        None if gradient is None else gradient.numpy())  # fmt: skip
             checked["nodes"] += 1
         for edge in graph.edges:
+            if edge.target in grey:  # computed without a gradient
+                assert edges[edge.id]["size"] in (None, "none")
+                continue
             event = made[edge.target]
             place = input_names(event.node).index(edge.input)
             source = event.inputs[place]
             if not isinstance(source, edutorch.Tensor):
-                assert edges[edge.id]["quiet"]  # a number of the program has no gradient
+                assert edges[edge.id]["size"] == "none"  # a number of the program
+                assert float(nodes[edge.source]["value"]) == pytest.approx(source, rel=1e-3)
                 continue
             if edge.source not in made:
                 leaf = source.grad if source.requires_grad else None
                 check_node(nodes[edge.source], source.detach().numpy(),
                            None if leaf is None else leaf.numpy())  # fmt: skip
                 checked["nodes"] += 1
-            if not source.requires_grad:
-                assert edges[edge.id]["quiet"]
+            if not source.requires_grad or gradients[edge.target] is None:
+                assert edges[edge.id]["size"] == "none"
                 continue
             check_edge(edges[edge.id], gradient_of_edge(event, place, gradients[edge.target]))
             checked["edges"] += 1
