@@ -22,7 +22,31 @@ HEALTHY = (1e-5, 3e-2)
 MANY = 0.5
 """A share of dead or saturated units that is worth a word."""
 
-FINE = "Gradients reach every layer, and the updates have a healthy size."
+GAUGE_WORDS: dict[str, str] = {
+    "lost": "The gradient of {names} is NaN or infinite: a smaller learning rate, or a look at "
+    "where it first appears, helps.",
+    "nowhere": "No gradient arrives anywhere: all are 0.",
+    "vanishing": "Gradients vanish on their way to the first layers: {first:.1e} at {front}, "
+    "{last:.1e} at {back}. ReLU, a better initialisation, normalisation or residual connections "
+    "help.",
+    "exploding": "Gradients explode: up to {largest:.1e} at {names}. A smaller learning rate, "
+    "clip_grad_norm_ or normalisation helps.",
+    "missing": "No gradient arrives at {names}.",
+    "fast": "Each step changes the weights by {share:.0%} (about 0.1% is usual), most of all "
+    "{names}: the learning rate is high.",
+    "slow": "Each step changes the weights by only {share:.0e} of their size (about 1e-03 is "
+    "usual), least of all {names}: either it has arrived, or the learning rate is low.",
+    "relu": "{share:.0%} of the units of {names} are 0 for every example: no gradient passes them. "
+    "A smaller learning rate or a leaky ReLU helps.",
+    "tanh": "{share:.0%} of the results of {names} are close to -1 or 1, where little gradient "
+    "passes. Smaller weights or normalisation help.",
+    "sigmoid": "{share:.0%} of the results of {names} are close to 0 or 1, where little gradient "
+    "passes. Smaller weights or normalisation help.",
+    "fine": "Gradients reach every layer, and the updates have a healthy size.",
+}
+"""All that the gauges may say."""
+
+FINE = GAUGE_WORDS["fine"]
 
 
 def words_of(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str]:
@@ -33,54 +57,45 @@ def words_of(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str
 def gradient_words(rows: Sequence[Row]) -> list[str]:
     lost = [row.name for row in rows if not math.isfinite(row.norm)]
     if lost:
-        return [f"The gradient of {listed(lost)} is NaN or infinite: a smaller learning rate, or "
-                "a look at where it first appears, helps."]  # fmt: skip
-    sizes = [row.norm_median for row in rows if row.norm_median > 0]
-    if not sizes and rows:
-        return ["No gradient arrives anywhere: all are 0."]
+        return [GAUGE_WORDS["lost"].format(names=listed(lost))]
+    reached = [row for row in rows if row.norm_median > 0]
+    sizes = [row.norm_median for row in reached]
     if not sizes:
-        return []
+        return [GAUGE_WORDS["nowhere"]] if rows else []
     third = max(1, len(sizes) // 3)
     first, last = statistics.median(sizes[:third]), statistics.median(sizes[-third:])
     if len(sizes) >= 4 and first * FAR < last:
-        return [f"Gradients vanish on their way to the first layers: {first:.1e} there, {last:.1e} "
-                "at the end. ReLU, a better initialisation, normalisation or residual connections "
-                "help."]  # fmt: skip
-    if max(sizes, default=0.0) > HUGE or (len(sizes) >= 4 and first > last * FAR):
-        return [f"Gradients explode: up to {max(sizes):.1e}. A smaller learning rate, "
-                "clip_grad_norm_ or normalisation helps."]  # fmt: skip
+        ends = {"front": reached[0].name, "back": reached[-1].name}
+        return [GAUGE_WORDS["vanishing"].format(first=first, last=last, **ends)]
+    if max(sizes) > HUGE or (len(sizes) >= 4 and first > last * FAR):
+        largest = max(reached, key=lambda row: row.norm_median)
+        return [
+            GAUGE_WORDS["exploding"].format(largest=largest.norm_median, names=largest.name)
+        ]  # fmt: skip
     none = [row.name for row in rows if row.norm_median == 0]
-    return [f"No gradient arrives at {listed(none)}."] if none else []
+    return [GAUGE_WORDS["missing"].format(names=listed(none))] if none else []
 
 
 def update_words(rows: Sequence[Row]) -> list[str]:
     known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0]
     if not known:
         return []
+    known.sort(key=lambda row: row.ratio_median)
     middle = statistics.median(row.ratio_median for row in known)
     if middle > HEALTHY[1]:
-        return [f"Each step changes the weights by {middle:.0%} (about 0.1% is usual): the "
-                "learning rate is high."]  # fmt: skip
+        return [GAUGE_WORDS["fast"].format(share=middle, names=known[-1].name)]
     if 0 < middle < HEALTHY[0]:
-        return [f"Each step changes the weights by only {middle:.0e} of their size (about 1e-03 is "
-                "usual): either it has arrived, or the learning rate is low."]  # fmt: skip
+        return [GAUGE_WORDS["slow"].format(share=middle, names=known[0].name)]
     return []
 
 
 def activation_words(activations: Sequence[Activation]) -> list[str]:
     found = []
-    for kind, sentence in (
-        ("relu", "of the units of {} are 0 for every example: no gradient passes them. A smaller "
-                 "learning rate or a leaky ReLU helps."),
-        ("tanh", "of the results of {} are close to -1 or 1, where little gradient passes. Smaller "
-                 "weights or normalisation help."),
-        ("sigmoid", "of the results of {} are close to 0 or 1, where little gradient passes. "
-                    "Smaller weights or normalisation help."),
-    ):  # fmt: skip
+    for kind in ("relu", "tanh", "sigmoid"):
         bad = [each for each in activations if each.kind == kind and each.off > MANY]
         if bad:
-            worst = max(bad, key=lambda each: each.off)
-            found.append(f"{worst.off:.0%} " + sentence.format(listed([each.name for each in bad])))
+            worst, names = max(bad, key=lambda each: each.off), [each.name for each in bad]
+            found.append(GAUGE_WORDS[kind].format(share=worst.off, names=listed(names)))
     return found
 
 

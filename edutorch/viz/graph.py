@@ -165,8 +165,8 @@ class Snapshot:
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
         """The ids of the nodes that are framed in red: see `alarming`."""
-        gradients = [grad is not None and grad.bad for grad in self.grads]
-        return alarming(self.graph, [value and defect_of(value) for value in self.values], gradients)
+        values = [None if value is None else defect_of(value) for value in self.values]
+        return alarming(self.graph, values, [grad is not None and grad.bad for grad in self.grads])
 
 
 Defect = Literal["", "Inf", "NaN"]

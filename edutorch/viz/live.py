@@ -267,7 +267,7 @@ class View(LookBack):
             if recorder.sampled:
                 self._throttle.spent(self._cost)
             looked = self._throttle.sample() or self.history.wants(recorder)
-            self._looks.choose(looked, looked)
+            self._looks.choose(looked or self._looks.begins(self.step), looked)
         elif self._awaits:  # `tick` holds it
             self._show(recorder)
         else:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SETTLED, ALL_AGAIN = 3, 10
 """Full looks at one structure before only what is open is looked at; each so many, all is."""
 
+FIRST_STEPS = 30
+"""So many steps are glanced at where nothing is shown: most mistakes of a loop show by then."""
+
 REST, REST_TO_FETCH = 1.0, 0.02
 """Seconds after which a loop asks what to do next, at the end of a step; the same where nobody
 tells it of a click in the page, and it has to look for one."""
@@ -164,6 +167,10 @@ class Looks:
         recorder.detailed = standing or now > self._detail_due
         if recorder.detailed:
             self._detail_due = now + DETAIL_EVERY
+
+    def begins(self, step: int) -> bool:
+        """Return True if a loop that nobody sees shall be glanced at, for what is wrong with it."""
+        return step < FIRST_STEPS and self._settled and self.recorder.script is not None
 
     def glance_next(self) -> bool:
         """Glance at the step that begins now, if that is enough; say whether it is."""

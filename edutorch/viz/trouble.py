@@ -145,14 +145,14 @@ class Trouble(Part):
             found = self.habits.step_ended(recorder.loss, recorder.step)
             found += self.growth.step_ended(full=True)
             found += self._numbers_of_step(recorder)
-            found += self.chain.findings(self.habits.optimized(), self.habits.line)
+            found += self._chain_of_step()
             self._over = self._seen_whole = True
         elif recorder.glimpse is not None and self._seen_whole and self._may_think():
             start = time.perf_counter()
             self._hear_losses()
             found = self.habits.again(recorder.loss, recorder.step)
             found += self.growth.step_ended(full=False)
-            found += self.chain.findings(self.habits.optimized(), self.habits.line)
+            found += self._chain_of_step()
             now = time.perf_counter()
             self._thoughts, self._due = self._thoughts + 1, now + (now - start) / SHARE
         else:
@@ -160,6 +160,10 @@ class Trouble(Part):
             self.habits.unseen(recorder.step)
             self.rested([] if recorder.loss is None else [recorder.loss])
         return found
+
+    def _chain_of_step(self) -> list[Finding]:
+        habits = self.habits
+        return self.chain.findings(habits.stepped(), habits.optimized(), habits.line)
 
     def _may_think(self) -> bool:
         return self._thoughts < AT_FIRST or time.perf_counter() > self._due
@@ -196,6 +200,8 @@ class Trouble(Part):
         """All findings, by subject."""
         if self._unheard:
             self._hear_losses()
+        for each in self.habits.waiting(self.recorder.step):
+            self.add(each, self.recorder)
         return self._found
 
     def _knows_numbers(self) -> bool:
@@ -353,7 +359,7 @@ def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
                              line=cut.line, subject=f"cut {cut.line}"), recorder)  # fmt: skip
     snapshot = recorder.snapshot = recorder.arrange() if recorder.vertices else None
     found = [*part.habits.now.values(), *part.births.found_in_order()]
-    found += part.chain.findings(set(), part.habits.line, looks=1) if outputs else []
+    found += part.chain.findings(set(), set(), part.habits.line, looks=1) if outputs else []
     for each in found:
         part.add(each, recorder if snapshot is not None else None)
 

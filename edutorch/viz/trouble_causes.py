@@ -20,6 +20,18 @@ Cause = tuple[str, str]
 NAMES = ("input", "other")
 
 
+ON_PURPOSE = {
+    "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
+    "index_fill", "copy",
+}  # fmt: skip
+"""Ops that put in the numbers that they are told to."""
+
+PUT_THERE: Cause = (
+    "it was told to put it there, and the loss depends on it",
+    "softmax makes 0 of -Inf, but a sum, a mean or a norm does not",
+)
+
+
 def plain(array: Any) -> Any:
     """Return the array itself: inside of `vmap` all examples, of a NumPy scalar an array."""
     array = getattr(array, "all_examples", array)
@@ -124,13 +136,15 @@ def division(values: Mapping[str, Any], y: Any) -> Cause | None:
 
 
 def exponential(values: Mapping[str, Any], y: Any) -> Cause | None:
-    x = values["input"]
-    if not hasattr(x, "max") or y.dtype.kind != "f":
+    x = values.get("input")
+    if y.dtype.kind != "f" or (x is not None and not hasattr(x, "max")):
         return None
     edge = math.log(float(np.finfo(y.dtype).max)) if y.dtype.itemsize > 1 else 0
+    given = f"more than {edge:.1f}, where"
+    if x is not None:
+        given = f"{float(x.max().item()):.4g}, and above {edge:.1f}"
     return (
-        f"exp of {float(x.max().item()):.4g}, and above {edge:.1f} the result leaves the range "
-        f"of {y.dtype}",
+        f"exp of {given} the result leaves the range of {y.dtype}",
         "subtract the largest number first, or use softmax, logsumexp or softplus, which do",
     )
 
@@ -216,6 +230,8 @@ def cause_of(name: str, values: Mapping[str, Any], y: Any) -> Cause:
             found = FORWARD[name](values, y)
         except (KeyError, TypeError, ValueError, AttributeError):
             found = None  # called in a way that the table does not know
+    if found is None and name in ON_PURPOSE:
+        return PUT_THERE
     return found or combined(values, y) or ("its operands were good", "look at its operands")
 
 

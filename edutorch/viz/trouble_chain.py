@@ -17,8 +17,15 @@ import numpy as np
 from .. import dtypes
 from ..backends.shared import Shared
 from ..core.tensor import LEAF, Tensor
-from ..events import GradientAccumulated, ModuleEntered, OpApplied, WorkEnded, WorkStarted
-from ..lines import Place, read_line, users_place
+from ..events import (
+    GradientAccumulated,
+    ModuleEntered,
+    OpApplied,
+    TensorAliased,
+    WorkEnded,
+    WorkStarted,
+)
+from ..lines import Place, users_place
 from ..modes import current
 from .names import Names
 from .trace import line_text
@@ -48,8 +55,10 @@ class Cut:
 class Chain:
     """Hears the ops of a step and who got a gradient."""
 
-    hears = (OpApplied, GradientAccumulated, ModuleEntered, WorkStarted, WorkEnded)
-    works = ("backward",)
+    hears = (
+        OpApplied, GradientAccumulated, ModuleEntered, TensorAliased, WorkStarted, WorkEnded,
+    )  # fmt: skip
+    works = ("backward", "node")
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -62,11 +71,13 @@ class Chain:
     def forget(self) -> None:
         """Begin a new step."""
         self.got: set[int] = set()  # leaves that have a gradient
-        self.double = 0  # ops recorded while backward ran
+        self._double: set[int] = set()  # ops recorded while backward ran, by order
+        self._second = False  # backward has run through one of them: they were wanted
         self.backward_ran = False
         self.cuts: list[Cut] = []
         self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> number of the node
         self._behind: dict[int, tuple[list[int], list[int]]] = {}  # nodes and leaves, by node
+        self._detached: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where detach() was
         self._recording = self._walks = 0
         self._twice = ""  # the line that ran backward with create_graph
 
@@ -79,6 +90,11 @@ class Chain:
             self.received(event.tensor)
         elif kind is ModuleEntered:
             self._ran.add(id(event.module))
+        elif kind is TensorAliased:
+            if event.detached:
+                self._detached[id(event.alias)] = weakref.ref(event.alias), users_place()
+        elif kind is WorkStarted and event.kind == "node":
+            self._second |= event.subject._order in self._double
         elif kind is WorkStarted and event.kind == "backward":
             self.backward_ran = True
             if event.subject.recording:
@@ -97,7 +113,7 @@ class Chain:
         outputs = event.output if isinstance(event.output, tuple) else (event.output,)
         if event.node is not None:
             if self._recording and current().grad:
-                self.double += 1
+                self._double.add(event.node._order)
             edges = [edge for edge in event.node.edges if edge is not None]
             self._behind[event.node._order] = (
                 [edge._order for edge in edges if edge._order],
@@ -139,7 +155,9 @@ class Chain:
         if node:
             how = "detach(), .data or numpy() in front of {op}"
             advice = "Leave detach() out, and compute with tensors instead of NumPy arrays."
-            self._cut_at(node, how, advice, event)
+            known = self._detached.get(id(tensor))
+            place = known[1] if known is not None and known[0]() is tensor else users_place()
+            self._cut_at(node, how, advice, event, place)
 
     def _maker_of(self, array: Any) -> int:
         """Return the number of the node whose result an array shows, 0 if there is none."""
@@ -158,18 +176,17 @@ class Chain:
 
     def _cut(self, given: Tensor, how: str, advice: str, event: OpApplied) -> None:
         leaf = given._node is LEAF
-        cut = self._cut_at(0 if leaf else given._node._order, how, advice, event)
+        node = 0 if leaf else given._node._order
+        cut = self._cut_at(node, how, advice, event, users_place())
         if leaf:
             cut.leaves.add(id(given))
 
-    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied) -> Cut:
-        """Note a cut behind a node, and which leaves it stops."""
-        place: Place = users_place()
+    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied, place: Place) -> Cut:
+        """Note a cut behind a node at a place of the user's code, and which leaves it stops."""
         known = self._known.get(place)
         if known is None:
-            source = read_line(place)
-            line = f"{source.file.rpartition('/')[2]}:{source.line}  {source.text}".rstrip()
-            known = self._known[place] = Cut(how.format(op=event.op.name), advice, line)
+            how = how.format(op=event.op.name)
+            known = self._known[place] = Cut(how, advice, line_text(place))
             if len(self._known) > 1000:
                 self._known.clear()
         if node and self._walks < MOST_CUTS:
@@ -195,14 +212,16 @@ class Chain:
     # Parameters -------------------------------------------------------------------------
 
     def findings(
-        self, optimized: set[int], line: str = "", looks: int = LOOKS
+        self, optimized: set[int], held: set[int], line: str = "", looks: int = LOOKS
     ) -> list[Finding]:
         """Return what is wrong after a step in which backward has run.
 
         A model of which nothing is trained is not meant to be: a teacher, a target network.
 
         Args:
-            optimized: the ids of all parameters that an optimizer holds.
+            optimized: the ids of the parameters of the optimizers that ended the step. Those of
+                another one may be waiting for their turn.
+            held: of those of all optimizers.
             line: of the user's code that ran backward.
             looks: after so many steps without a gradient a parameter is called unused.
         """
@@ -224,10 +243,10 @@ class Chain:
                 if key not in self._ever and self._missed[key] >= looks:
                     lonely.append((path, parameter, model))
         found += self._explain(lonely, line)
-        found += unregistered(self.names, self.got, optimized, line)
-        if self.double:
-            found.append(finding("double-backward", count=self.double, line=self._twice or line,
-                                 subject="double"))  # fmt: skip
+        found += unregistered(self.names, self.got, held, line)
+        if self._double and not self._second:
+            found.append(finding("double-backward", count=len(self._double), subject="double",
+                                 line=self._twice or line))  # fmt: skip
         return found
 
     def unreached(self, behind: set[int], given: bool) -> list[Finding]:

@@ -9,7 +9,6 @@ optimizer.
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -134,22 +133,18 @@ class Clearing:
 
     def _choose(self, optimizers: Iterable[Any], step: int) -> None:
         """Let the first parameter of each optimizer that got a gradient be a witness."""
-        if len(self._witnesses) >= MOST_WITNESSES:
-            return
-        owners = Counter[int]()
-        owner = {id(parameter): id(each) for each in optimizers
-                 for group in each.param_groups for parameter in group["params"]}  # fmt: skip
-        for key in self._witnesses:
-            owners[owner.get(key, 0)] += 1
-        for reference in self._received:
-            leaf = reference()
-            if leaf is None or (owner and id(leaf) not in owner):
-                continue
-            whose = owner.get(id(leaf), 0)
-            if not owners[whose] and len(self._witnesses) < MOST_WITNESSES:
-                owners[whose] += 1
-                witness = self._witnesses[id(leaf)] = Witness(leaf)
-                witness.note(leaf, step)
+        watched = set(self._witnesses)
+        received = {
+            id(leaf): leaf for leaf in (each() for each in self._received) if leaf is not None
+        }
+        groups = [[id(parameter) for group in each.param_groups for parameter in group["params"]]
+                  for each in optimizers]  # fmt: skip
+        for keys in groups or [list(received)]:
+            if watched.isdisjoint(keys) and len(self._witnesses) < MOST_WITNESSES:
+                first = next((received[key] for key in keys if key in received), None)
+                if first is not None:
+                    witness = self._witnesses[id(first)] = Witness(first)
+                    witness.note(first, step)
 
 
 def was_added_to(leaf: Tensor, gradient: Any) -> bool:

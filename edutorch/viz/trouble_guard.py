@@ -62,10 +62,10 @@ class Guard(hearing_backward):
     def _look_into(self, loss: Tensor) -> None:
         """Find out why a loss is bad: what the ops behind it have kept is still there."""
         self.recorder.rest.until = 0.0  # the end of this step is to be heard
-        if self._suspect is not None or self._known or loss._node in (None, LEAF):
+        if self._suspect is not None or self._known or loss._node is None:
             return
         try:
-            found = bad_numbers(loss, self.names, self._lines(loss._node))
+            found = bad_numbers(loss, self.names, self._lines(loss))
         except Exception as error:  # noqa: BLE001  (it may not break the loop)
             self._known = True
             warn(f"viz: nobody knows why the loss is bad, after {type(error).__name__}: {error}")
@@ -81,10 +81,13 @@ class Guard(hearing_backward):
         ran = list(ran)
         if self._suspect is None and not self._known and ran:
             births = Births(self.names)
-            births.blame(ran, self._lines(ran[0][0]))
+            births.blame(ran, self._lines_behind(ran[0][0]))
             self._suspect = births.found.get("backward")
 
-    def _lines(self, root: Any) -> Callable[[Any], str]:
+    def _lines(self, loss: Tensor) -> Callable[[Any], str]:
+        return self._lines_behind(None if loss._node is LEAF else loss._node)
+
+    def _lines_behind(self, root: Any) -> Callable[[Any], str]:
         """Return what tells the line of an op that nobody has heard.
 
         It is that of the same op in the last picture: the first of its name for the first, and so

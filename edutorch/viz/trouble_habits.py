@@ -12,7 +12,7 @@ import itertools
 import math
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import backends
 from ..core.tensor import LEAF, Tensor
@@ -28,8 +28,9 @@ from .trouble_words import Finding, finding, listed
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
 """A loss that stays the same for so many steps, so many of them looked at, is trouble."""
-UNKNOWN_TO_OPTIMIZER = 12
-"""A second optimizer may be seen for the first time after some steps of the first one."""
+STEPS_WITHOUT, LOOKS_WITHOUT = 24, 3
+"""A parameter that gets gradients and has not changed for so many steps, so many of them looked at,
+is forgotten: a second optimizer may take its first step after some of the first one."""
 GROWING, GROWN = 6, 100.0
 """The loss explodes if it has grown at each of so many steps, and so many times in all."""
 
@@ -38,6 +39,15 @@ SECOND = {"log_softmax": ("softmax", "cross_entropy"), "logits_loss": (
 MOVING = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "clone"}
 BEHAVES = ("Dropout", "BatchNorm", "InstanceNorm")
 """Names of layers that act differently in a test begin (or go on) with these."""
+
+
+class Unchanged(NamedTuple):
+    """A parameter that gets gradients, its version, since which step, and how often it was seen."""
+
+    parameter: weakref.ref[Tensor]
+    version: int
+    step: int
+    looks: int
 
 
 class Habits:
@@ -54,16 +64,18 @@ class Habits:
         self._same = self._same_seen = 0
         self._zeros: dict[int, int] = {}  # parameter -> steps with a gradient of 0
         self._got: dict[int, bool] = {}  # in this step: parameter -> gradient is 0
-        self._steps_without: dict[int, int] = {}
+        self._without: dict[int, Unchanged] = {}  # parameters that no known optimizer holds
         self._eval = 0
         self._clearing = Clearing()
         self._backward: Place | None = None  # where the user's code ran backward last
         self._update: Place | None = None  # and the optimizer's step
         self._zero: dict[int, weakref.ref[Tensor]] = {}  # leaves whose gradient was 0
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers, in this step
 
     def forget(self) -> None:
         """Begin a new step."""
         self.now, self._got, self._zero = {}, {}, {}
+        self._stepped.clear()
         self._clearing.forget()
 
     @property
@@ -85,6 +97,7 @@ class Habits:
             self._received(event)
         elif kind is Stepped:
             self.optimizers.add(event.optimizer)
+            self._stepped.add(event.optimizer)
             self._update = users_place()
         elif kind is WorkStarted:
             self._backward = users_place()
@@ -95,6 +108,10 @@ class Habits:
             if isinstance(value, Optimizer):
                 self.optimizers.add(value)
         return held_by(self.optimizers)
+
+    def stepped(self) -> set[int]:
+        """Return the ids of the parameters of the optimizers that ended this step."""
+        return held_by(self._stepped)
 
     # Ops --------------------------------------------------------------------------------
 
@@ -164,7 +181,7 @@ class Habits:
             return
         optimized = self.optimized()
         self._gradients_of_zero(loss)
-        self._left_out(optimized)
+        self._left_out(optimized, step)
         self._eval_mode(optimized)
         for witness in self._clearing.step_ended(step, list(self.optimizers), full):
             leaf = witness.leaf()
@@ -196,7 +213,8 @@ class Habits:
                       line=self.update_line, subject="constant")  # fmt: skip
         if len(known) == GROWING and last > GROWN * abs(known[0]) and grows(known):
             self._add("exploding", first=f"{known[0]:.3g}", last=f"{last:.3g}",
-                      steps=GROWING - 1, rate=self._rate(), line=self.update_line, subject="exploding")  # fmt: skip
+                      steps=GROWING - 1, rate=self._rate(), line=self.update_line,
+                      subject="exploding")  # fmt: skip
 
     def _rate(self) -> str:
         rates = {group["lr"] for each in self.optimizers for group in each.param_groups
@@ -204,8 +222,12 @@ class Habits:
         return f" ({float(rates.pop()):g})" if len(rates) == 1 else ""
 
     def _gradients_of_zero(self, loss: float | None) -> None:
-        """Count for each parameter how often in a row its gradient was exactly 0."""
-        dead, steps = [], 0
+        """Count for each parameter how often in a row its gradient was exactly 0.
+
+        A bias may have none by arithmetic, as the last one of a critic of which a difference is
+        taken. So there is trouble where the weights of a layer have none.
+        """
+        dead, steps, weights = [], 0, False
         for model in self.names.models:
             for parameter in model.parameters():
                 if id(parameter) not in self._got:
@@ -217,34 +239,45 @@ class Habits:
                 if count >= ZERO_STEPS:
                     dead.append(self._called(parameter))
                     steps = max(steps, count)
-        if dead:
+                    weights |= parameter.ndim > 1
+        if weights:
             self._add("zero-gradient", names=listed(dead), steps=steps, line=self.line,
                       subject="zero-gradient")  # fmt: skip
 
-    def _left_out(self, optimized: set[int]) -> None:
+    def _left_out(self, optimized: set[int], step: int) -> None:
         """Look for parameters with a gradient that no optimizer knows.
 
         Of a whole model that nobody trains this is only said where it is in training mode: one in
         eval mode is there to be differentiated through (a critic, a judge of images).
         """
-        if not self.optimizers:
-            return
-        forgotten = []
-        for model in self.names.models:
+        for model in self.names.models if self.optimizers else ():
             parameters = list(model.parameters())
             partly = any(id(each) in optimized for each in parameters)
             for parameter in parameters:
                 key = id(parameter)
                 out = key in self._got and key not in optimized and (partly or model.training)
-                self._steps_without[key] = self._steps_without.get(key, 0) + 1 if out else 0
-                if self._steps_without[key] >= UNKNOWN_TO_OPTIMIZER:
-                    forgotten.append((key, self._called(parameter)))
-        if forgotten:
-            known = optimized | self._in_objects()
-            left = [path for key, path in forgotten if key not in known]
-            if left:
-                self._add("not-optimized", names=listed(left), line=self.update_line,
-                          subject="not-optimized")  # fmt: skip
+                known = self._without.get(key)
+                if out and known is not None and known.version == parameter._version:
+                    self._without[key] = known._replace(looks=known.looks + 1)
+                elif out:
+                    self._without[key] = Unchanged(
+                        weakref.ref(parameter), parameter._version, step, 1
+                    )
+                elif key in self._got:
+                    self._without.pop(key, None)
+
+    def waiting(self, step: int) -> list[Finding]:
+        """Return what is trouble now that so many steps have ended, seen or not."""
+        late = [parameter for each in self._without.values()
+                if each.looks >= LOOKS_WITHOUT and step - each.step >= STEPS_WITHOUT
+                and (parameter := each.parameter()) is not None
+                and parameter._version == each.version]  # fmt: skip
+        if not late:
+            return []
+        known = self.optimized() | self._in_objects()
+        left = [self._called(each) for each in late if id(each) not in known]
+        return [finding("not-optimized", names=listed(left), line=self.update_line,
+                        subject="not-optimized")] if left else []  # fmt: skip
 
     def _in_objects(self) -> set[int]:
         """Return the parameters of optimizers that are attributes: of a trainer, of `self`."""
@@ -266,7 +299,8 @@ class Habits:
             self._eval += 1
             if self._eval >= 2:
                 self._add("eval-mode", model=type(model).__name__, subject="eval-mode",
-                          line=self.update_line, layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
+                          line=self.update_line,
+                          layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
 
 
 def maker(tensor: Any) -> str | None:

@@ -25,7 +25,7 @@ from .trouble_words import Finding, finding
 OLD_GRAPHS = 8
 """So many losses of earlier steps may be alive without anybody being told."""
 
-GROWTH = 3
+GROWTH = 2
 """So many times in a row the graph must have become longer."""
 
 MOST_WALKED = 20_000
@@ -113,15 +113,17 @@ class Growth:
         if len(self._sizes) <= GROWTH or not all(a < b for a, b in pairs):
             return []
         return [finding("history", line=line_of(crossing), order=crossing._order,
-                        op=crossing.op.name, count=f"{self._sizes[-1]:,}", subject="history")]  # fmt: skip
+                        op=crossing.op.name, count=f"{self._sizes[-1]:,}",
+                        subject="history")]  # fmt: skip
 
 
 def kept(alive: list[Node], name: str, line: str) -> Finding:
     """Say how much is kept, and, if it is easily seen, in which variable; `line` made the last."""
     size = size_text([graph_size(each) for each in alive])
     advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
-    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept", line=line,
-                   holder=f"`{name}`" if name else "something", advice=advice)  # fmt: skip
+    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept",
+                   holder=f"`{name}`" if name else "something", advice=advice,
+                   line=line)  # fmt: skip
 
 
 def size_text(sizes: list[tuple[int, int]], more: int = 0) -> str:

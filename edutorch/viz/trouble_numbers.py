@@ -19,6 +19,7 @@ from ..lines import users_place
 from .names import Names
 from .trace import input_names, line_of, line_text
 from .trouble_causes import (
+    ON_PURPOSE,
     bad_count,
     cause_in_backward,
     cause_of,
@@ -27,12 +28,6 @@ from .trouble_causes import (
     plain,
 )
 from .trouble_words import Finding, finding
-
-ON_PURPOSE = {
-    "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
-    "index_fill", "copy",
-}  # fmt: skip
-"""Ops that put in the numbers that they are told to."""
 
 
 @dataclass
@@ -178,7 +173,8 @@ class Births:
     def reached(self, tensor: Tensor) -> None:
         """Say that a tensor matters: the loss, or a result that is asked about."""
         origin = self.origin(tensor)
-        if origin is not None and not origin.masked:
+        lost = tensor._array.size == 1 and bad_count(tensor._array)  # a loss, behind all masks
+        if origin is not None and (not origin.masked or lost):
             self.found.setdefault("forward", origin.finding)
 
     # Backward ---------------------------------------------------------------------------

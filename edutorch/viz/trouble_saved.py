@@ -1,4 +1,4 @@
-"""Reads from a finished graph what its ops have kept for backward: where a NaN began, what is stale.
+"""Reads from a graph what its ops have kept for backward: where a NaN began, what is stale.
 
 Nobody has listened while it was computed. But most ops keep an operand or their result, so the
 first bad one is mostly to be seen, as long as backward has not run: then the graph is empty.
@@ -17,8 +17,18 @@ from ..modes import changed
 from ..ops import ones_like
 from .names import Names, variables
 from .trace import input_names, line_of
-from .trouble_causes import FORWARD, STEEP, Cause, bad_count, cause_of, described, has_nan
-from .trouble_numbers import ON_PURPOSE, Births, saved_values
+from .trouble_causes import (
+    FORWARD,
+    ON_PURPOSE,
+    PUT_THERE,
+    STEEP,
+    Cause,
+    bad_count,
+    cause_of,
+    described,
+    has_nan,
+)
+from .trouble_numbers import Births, saved_values
 from .trouble_words import Finding, finding, listed
 
 LineOf = Callable[[Node], str]
@@ -59,7 +69,7 @@ class Kept:
 
     def first_bad(self) -> Finding | None:
         """Return where the first bad number came from; None if it is not to be seen."""
-        masks: set[Any] = set()  # ops that wrote infinities where they were told to
+        masks: dict[Any, Any] = {}  # ops that wrote infinities where they were told to, and which
         for node in self.steps:
             y = self._results.get(node)
             if isinstance(node, Tensor):
@@ -77,19 +87,23 @@ class Kept:
                 continue
             if y is not None and bad_count(y):
                 if not nan and (masked or node.op.name in ON_PURPOSE):
-                    masks.add(node)
+                    masks[node] = y
                     continue
-                return self._made(node, operands, y, cause_of(node.op.name, operands, y))
-            cause = self._foreseen(node, operands) if y is None else None
+                why = cause_of(node.op.name, operands, y) if operands else None
+                why = why or self._foreseen(node, operands, y)
+                return why and self._made(node, operands, y, why)  # else nobody knows
+            cause = self._foreseen(node, operands, None) if y is None else None
             if cause is not None:
                 return self._made(node, operands, y, cause)
+        for node, y in masks.items():  # and it has reached the loss
+            return self._made(node, self.operands(node), y, PUT_THERE)
         return None
 
-    def _foreseen(self, node: Any, operands: Mapping[str, Any]) -> Cause | None:
-        """Say why an op has made bad numbers, where its result is not known but its operands are."""
+    def _foreseen(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
+        """Say why an op has made bad numbers, where not all that it has to do with is known."""
         why = FORWARD.get(node.op.name)
         try:
-            return None if why is None else why(operands, None)
+            return None if why is None else why(operands, y)
         except (KeyError, AttributeError, TypeError, ValueError):
             return None  # not all of what it would have to look at was kept
 
@@ -105,19 +119,20 @@ class Kept:
         return None
 
     def _made(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
-        cause, advice = why
+        what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
         rows = tuple(described(name, value) for name, value in operands.items())
         return finding(
-            "nan", what="NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf", op=node.op.name, cause=cause,
-            advice=advice, line=self.lines(node), order=node._order, details=rows,
-            subject=f"nan {node.op.name}",
+            "nan", what=what, op=node.op.name, cause=why[0], advice=why[1], line=self.lines(node),
+            order=node._order, details=rows, subject=f"nan {node.op.name}",
         )  # fmt: skip
 
 
 def bad_numbers(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Finding]:
     """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
-    if loss._node is LEAF or not bad_count(loss._array):
+    if not bad_count(loss._array):
         return []
+    if loss._node is LEAF:
+        return [Births(names)._came_in(loss).finding]
     made = Kept(loss, names, lines).first_bad()
     if made is not None:
         return [made]
@@ -142,9 +157,7 @@ def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
                     advice=advice, line=line, subject="bad-grad")]  # fmt: skip
 
 
-def went_back(
-    loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names
-) -> Finding | None:
+def went_back(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
     """Run backward once more, where the graph still allows it, and watch the rules of its ops."""
     if any(each.hooks if isinstance(each, Node) else each._hooks for each in steps):
         return None  # these are the user's, and would hear of it
@@ -176,7 +189,7 @@ def stale(loss: Tensor) -> list[Finding]:
         if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):
             continue
         for name, saved in zip(node.op.saved, node.saved, strict=False):
-            writes = getattr(saved, "_writes", None)
+            writes = node.writes if name == "y" else getattr(saved, "_writes", None)
             if writes is not None and writes.time > node._order:
                 return [finding("stale", op=node.op.name, name=name, line=line_of(node),
                                 order=node._order, subject="stale")]  # fmt: skip

@@ -34,9 +34,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "{advice}",
     ),
     "nan-loss": (
-        "The loss became {loss} in a step that was not looked at in detail.",
-        "Run viz.check(model, batch) on this batch, or look at the step before with a smaller "
-        "learning rate.",
+        "The loss became {loss}, and the ops behind it have kept nothing that says why.",
+        "Run viz.check(model, batch) on this batch: it watches each op.",
     ),
     # The chain from the loss to the parameters
     "no-graph": (
