@@ -267,7 +267,7 @@ def test_each_node_is_reached_and_read_by_keys(page: Any, view: str) -> None:
         told = page.locator(".edutorch-details").inner_text()
         assert name.split(" = ")[0].strip(" …") in told
         assert "mean" in told or "value" in told  # with the numbers
-    assert "gradient norm" in told or "no gradient" in told
+        assert "gradient norm" in told or "no gradient" in told
         page.keyboard.press("ArrowDown")
     labels = page.evaluate(
         "() => [...document.querySelectorAll('g.node')].map((each) => each.ariaLabel)"
