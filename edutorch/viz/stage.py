@@ -143,7 +143,11 @@ class Stage:
         def text_of(plan: Plan, arrangement: Arrangement) -> str:
             return dot_text(blank_numbers(plan.graph), arrangement, reserve=True, words=False)
 
-        return fitting_plan(graph, self.layouts.rankdir, choice, text_of)[0]
+        plan, fitting = fitting_plan(graph, self.layouts.rankdir, choice, text_of)
+        if fitting is not choice and self.choice is choice:
+            self.choice = fitting  # whose groups have the keys that the page will ask for
+            self._plans[graph.structure, fitting] = plan
+        return plan
 
     def prepare(self, graph: Graph, patch: dict[str, Any]) -> float:
         """Have the picture of a graph laid out and sent, before its numbers are there.

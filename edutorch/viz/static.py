@@ -82,7 +82,8 @@ class Drawing:
         self.whole, self.rankdir = whole, rankdir
         self.curves, self.caption = dict(curves or {}), caption
         self.choice = choice or Choice()
-        self._show(fitting_plan(whole.graph, rankdir, self.choice, self._boxes)[0])
+        plan, self.choice = fitting_plan(whole.graph, rankdir, self.choice, self._boxes)
+        self._show(plan)
 
     def _show(self, plan: Plan) -> None:
         """Show this much of the whole graph."""
@@ -100,12 +101,12 @@ class Drawing:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
             self._svg = self._lay_out()
-            choice: Choice | None = self.choice
             while len(self._svg) > MOST_BYTES and is_automatic(self.choice):
-                choice = folded_further(choice, len(self.snapshot.graph.nodes))
-                if choice is None:
+                further = folded_further(self.choice, len(self.snapshot.graph.nodes))
+                if further is None:
                     break
-                self._show(plan_of(self.whole.graph, choice))
+                self.choice = further
+                self._show(plan_of(self.whole.graph, further))
                 self._svg = self._lay_out()
         return self._svg
 

@@ -313,7 +313,8 @@ def is_each_time(groups: list[Group], with_data: set[str]) -> bool:
 
 def is_own(node: GraphNode, group: Group) -> bool:
     """Return True if a tensor was made by the library inside a group that is called a word."""
-    return not node.variable and group.is_word and OWN_LEAVES.search(group.type) is not None
+    unnamed = node.label in ("data", "leaf")  # what a user holds has the variable's name
+    return unnamed and group.is_word and OWN_LEAVES.search(group.type) is not None
 
 
 def seated(members: list[int | Group], comers: dict[int, list[int]]) -> list[int | Group]:
