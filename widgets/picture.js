@@ -170,7 +170,7 @@ function drawnNode(group, node) {
   group.setAttribute("aria-label", `${node.kind} ${node.label}${where}${inside}, shape ${node.shape.join(" by ") || "scalar"}${marks}${written}`);
   const lines = /** @type {SVGElement[]} */ ([...group.children].filter((child) => child.localName === "text"));
   if (node.kind === "constant") {
-    lines[0]?.classList.add("value");
+    lines[0]?.classList.add("name", "value");
     return { group, told: node, value: lines[0] ?? null, gradient: null, box, slot: null };
   }
   lines.forEach((line, index) => line.classList.add(LINES[index] ?? "more"));
