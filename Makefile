@@ -3,7 +3,9 @@
 #   make lab                                  install, open the tour in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                                 install, run all tests but the slow ones
-#   make test-slow                            those: rates in a browser, killed processes, more derivatives
+#   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
+#   make test-slow                            rates in a browser, killed processes, more derivatives
+#   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
 #
 # PYTHON chooses the interpreter for a new .venv: make lab PYTHON=python3.13
@@ -26,7 +28,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-slow lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-programs test-slow test-long lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -36,10 +38,22 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not programs" $(ARGS)
+
+# The programs first, on all cores; then those in a browser, one after the other in one JupyterLab.
+test-programs: .venv/.test-stamp
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "programs and not browser" $(ARGS)
+	@$(BIN)/python -m pytest -s -m "programs and browser" $(ARGS)
 
 test-slow: .venv/.test-stamp
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+# Each part is run by hand once per issue; what it printed goes into docs/verified.md.
+test-long: .venv/.test-stamp
+	@case "$(PART)" in \
+	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
+	  *) echo "make test-long PART=programs"; exit 2 ;; \
+	esac
 
 lint: .venv/.dev-stamp
 	$(BIN)/python -m ruff check
