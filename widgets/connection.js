@@ -22,6 +22,8 @@ export const SENTENCES = {
   closed: "Python has closed this view: this is its last picture.",
   unreachable: "The kernel cannot be reached: this is the last picture that came from it.",
 };
+/** @param {number} step */
+export const interruptedIn = (step) => `The loop was interrupted after step ${step}: this is how far it came.`;
 const RESTARTS = new Set(["restarting", "autorestarting"]);
 
 /** Tells of the end of a model's kernel, once, in a word of `SENTENCES`; "" when it can be reached again. */

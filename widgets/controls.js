@@ -85,7 +85,7 @@ export class Controls {
   /** @param {Pick<Patch, "state" | "step" | "speed">} patch */
   show({ state, step, speed }) {
     const lost = this.gone && (state === "running" || state === "paused");
-    const over = lost || state === "finished" || state === "failed";
+    const over = lost || state === "finished" || state === "failed" || state === "interrupted";
     this.paused = state === "paused" && !lost;
     write(this.state, lost ? "no kernel" : state);
     setAttribute(this.state, "data-state", lost ? "gone" : state);

@@ -9,8 +9,9 @@ import { Controls } from "./controls.js";
 import { OnScreen, Viewport } from "./viewport.js";
 import { boxOfGroup, makeFoldable, tween } from "./folds.js";
 import { Toolbar } from "./toolbar.js";
-import { Connection, SENTENCES } from "./connection.js";
+import { Connection, SENTENCES, interruptedIn } from "./connection.js";
 import { Panels } from "./panels.js";
+import { write } from "./writing.js";
 import { laidOut } from "./layout.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
@@ -48,12 +49,15 @@ class LiveView {
     this.frame = 0;
     /** What stands beside the graph, of the messages since the last frame. @type {Patch["parts"]} */
     this.parts = {};
+    /** The same of small pictures. @type {Pick<Patch, "structure" | "thumbs"> | null} */
+    this.thumbs = null;
     this.laying = ""; // the structure that is being laid out in the page
     this.message = document.createElement("p");
     this.message.className = "message";
     this.gone = document.createElement("p");
     this.gone.className = "gone";
     this.gone.setAttribute("role", "status");
+    this.lost = ""; // the sentence about a kernel that is gone
     /** The group that somebody has opened, until its inside is to be seen. */
     this.opened = "";
     const head = document.createElement("div");
@@ -61,6 +65,7 @@ class LiveView {
     head.append(this.controls.element, this.curves.element);
     this.controls.keysIn(element);
     element.classList.add("edutorch-live");
+    element.dataset.view = model.get("key") ?? "";
     // Inside, Enter presses a button and arrows walk; JupyterLab would edit and leave the cell.
     element.dataset.lmSuppressShortcuts = "true";
     const foot = document.createElement("div");
@@ -101,7 +106,7 @@ class LiveView {
 
   /** Say it where nobody sends any more: else the last state would stand there for ever. @param {string} state */
   connected(state) {
-    this.gone.textContent = SENTENCES[state] ?? "";
+    this.lost = SENTENCES[state] ?? "";
     this.element.classList.toggle("alone", state !== "");
     this.controls.gone = state !== "";
     this.draw();
@@ -110,7 +115,9 @@ class LiveView {
   /** Not each message tells of all that stands beside the graph: so nothing of that may be lost. */
   hear() {
     this.connection?.heard();
-    Object.assign(this.parts, this.model.get("patch")?.parts);
+    const { parts, thumbs, structure } = this.model.get("patch") ?? {};
+    Object.assign(this.parts, parts);
+    if (thumbs && Object.keys(thumbs).length > 0) this.thumbs = { structure, thumbs };
     this.drawSoon();
   }
 
@@ -133,8 +140,9 @@ class LiveView {
     if (!patch.state) return;
     this.parts = {};
     // Python waits for somebody who can press Resume, but not for an empty room.
-    if (patch.state === "paused" && !this.controls.paused) this.model.send({ type: "ready" });
+    if (patch.state === "paused" && !this.controls.paused && !this.lost) this.model.send({ type: "ready" });
     this.controls.show(patch);
+    write(this.gone, this.lost || (patch.state === "interrupted" ? interruptedIn(patch.step) : ""));
     this.curves.show(this.model.get("curves") ?? {}, patch.latest);
     this.panels.show(patch);
     this.toolbar.show(patch, this.graph);
@@ -145,7 +153,10 @@ class LiveView {
     const box = this.graph === graph ? visible : this.viewport.visible();
     const far = patch.state === "running" && this.viewport.far;
     this.graph.apply(patch, named, far ? NOTHING : box);
-    showThumbnails(this.graph, patch);
+    // The message that brought them may have been followed by others since.
+    const brought = this.thumbs?.structure === patch.structure && patch.state === "running" ? this.thumbs?.thumbs : undefined;
+    showThumbnails(this.graph, brought ? { ...patch, thumbs: brought } : patch);
+    this.thumbs = null;
     this.legend.show(this.graph.picture, patch.bad.length > 0);
     if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id, far);
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id), patch.thumbs?.[this.details.node.id]);

@@ -108,7 +108,7 @@ export interface Patch {
   /** The last point of each curve; null: NaN or Inf. Whole curves come in `curves`, now and then. */
   latest: Record<string, [number, number | null]>;
   /** "still": nothing runs, a graph is looked at. */
-  state: "running" | "paused" | "finished" | "failed" | "still";
+  state: "running" | "paused" | "finished" | "interrupted" | "failed" | "still";
   /** Steps per second that the loop is held to; null: as fast as it can. */
   speed: number | null;
   /** What else is shown, by the name of its panel (`panels.js`). */

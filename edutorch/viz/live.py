@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import EdutorchError, missing_extra, warn
+from .cells import display_in_cell
 from .gauges import Gauges
 from .hand import BetweenSteps
 from .hearing import Hearing
@@ -26,6 +27,7 @@ from .pace import UNSEEN_SHARE, Gate, Throttle, checked_pace
 from .recorder import Recorder
 from .render import engines, warm_up
 from .stage import Stage
+from .still import Still
 from .static import Drawing
 from .trouble import Trouble
 
@@ -115,6 +117,7 @@ class View(LookBack):
         self.parts.append(BetweenSteps(self._names, lambda: self._gate.paused))
         self._state: State = "running"
         self._display: Any = None
+        self._still: Still | None = None
 
     # What a user calls ------------------------------------------------------------------
 
@@ -200,7 +203,8 @@ class View(LookBack):
         if failed is not None:
             self._looks.show(failed)
         self._names.frame = None
-        self._state = "finished" if kind is None else "failed"
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self._state = "interrupted" if interrupted else "finished" if kind is None else "failed"
         self._send(patience=LIMIT)
         self._leave_picture()
 
@@ -224,25 +228,31 @@ class View(LookBack):
             from .widget import LiveWidget
         except ImportError as error:
             raise missing_extra("lab", "viz.live", f"{error.name} is not installed") from error
-        from IPython.display import display
-
         warm_up()
         self._stage.page = widget = LiveWidget(self._command)
         self._gate.fetch = mailbox_of(widget)
-        self._display = display(self._stage.page, display_id=True)
+        self._display = display_in_cell(widget, display_id=True)
+        self._still = Still(widget.key)
 
     def _leave_picture(self) -> None:
         """Put the static picture where the widget was (or below it, with `keep`)."""
+        if self._still is not None:
+            self._still.clear()
         if self._display is None or self._recorder.snapshot is None:
             return
         bundle = self.drawing()._repr_mimebundle_()
         bundle["text/plain"] = f"{self._summary()}\n\n{self.trouble.text()}{bundle['text/plain']}"
         if self._keep:
-            from IPython.display import display
-
-            display(bundle, raw=True)
+            display_in_cell(bundle, raw=True)
         else:
             self._display.update(bundle, raw=True)
+
+    def _leave_still(self) -> None:
+        """Have the step that was looked at drawn for pages that will not find this view."""
+        snapshot, step = self._looks.latest_whole()
+        if self._still is not None and snapshot is not None:
+            choice = self._stage.choice
+            self._still.offer(lambda: Drawing(snapshot, self._stage.layouts.rankdir, choice), step)
 
     def _summary(self) -> str:
         loss = "" if self.loss is None else f", loss {self.loss:.4g}"
@@ -354,7 +364,7 @@ class View(LookBack):
         if any(part.command(content) for part in self.parts):
             self._stage.asked = True
         self._stage.command(content)
-        if self._stage.asked and self._state in ("finished", "failed"):
+        if self._stage.asked and self._state in ("finished", "failed", "interrupted"):
             self._send(patience=LIMIT, again=True)
         elif content.get("type") in ("goto", "compare"):
             self._send_past()
@@ -395,6 +405,8 @@ class View(LookBack):
             if again:
                 snapshot, patch["step"] = self._looks.latest_whole()
             waited = self._stage.show(self._seen(snapshot), patch, curves, patience)
+        if self._still is not None and time.monotonic() > self._still.due:
+            self._leave_still()
         cost = self._meter.sent() + time.perf_counter() - (since or now) - waited
         self.spent += self._cost + cost
         self._throttle.spent(self._charged + cost)

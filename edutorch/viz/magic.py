@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ..errors import EdutorchError
+from .cells import watch_cells
 from .live import View
 from .names import NotAModelError
 
@@ -89,3 +90,4 @@ def register() -> None:
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
         load_ipython_extension(shell)
+        watch_cells(shell)

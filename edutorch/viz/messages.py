@@ -14,7 +14,7 @@ from .part import Part
 from .summaries import TINY, Stats
 from .thumbnails import page_thumbnail
 
-State = Literal["running", "paused", "finished", "failed", "still"]
+State = Literal["running", "paused", "finished", "interrupted", "failed", "still"]
 
 MOST_POINTS = 120
 
@@ -101,7 +101,8 @@ def thumbs_of(snapshot: Snapshot | None) -> dict[str, Any]:
     if snapshot is None:
         return {"thumbs": {}}
     rows = zip(snapshot.graph.nodes, snapshot.values, strict=True)
-    found = ((node.id, page_thumbnail(node, stats)) for node, stats in rows)
+    found = ((node.id, page_thumbnail(node, stats)) for node, stats in rows
+             if stats is not None and stats.bars)  # fmt: skip
     return {"thumbs": {id: thumbnail for id, thumbnail in found if thumbnail is not None}}
 
 

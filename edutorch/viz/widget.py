@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -61,10 +62,11 @@ class LiveWidget(anywidget.AnyWidget):
     patch = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
     curves = traitlets.Dict().tag(sync=True)
+    key = traitlets.Unicode().tag(sync=True)  # by which the page's element is known: `data-view`
 
     def __init__(self, on_command: Callable[[dict[str, Any]], None]) -> None:
         self._esm, self._css = own_graphviz() + script(), style()
-        super().__init__()
+        super().__init__(key=secrets.token_hex(6))
         comm: Any = self.comm
         if hasattr(comm, "_reply_subshell_for"):
             # ipykernel 7.4 sends a page's message to the thread that last wrote on the
