@@ -24,6 +24,9 @@ KEPT_PLANS = 16
 FOLD_FURTHER = 4
 """A graph whose layout takes too long is folded to a quarter of its boxes."""
 
+THUMBS_EVERY = 1.0
+"""Seconds between small pictures of tensors that a page is sent of a running loop."""
+
 MOST_VIEWS = 4
 """Of so many views of one widget is known what they have on screen."""
 
@@ -73,6 +76,7 @@ class Stage:
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
         self._search, self._search_due = "", False  # what a page looks for, and not answered yet
+        self._thumbs_due = 0.0
         self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
         self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
 
@@ -217,8 +221,11 @@ class Stage:
         if visible is not None and snapshot is not None and (picture or self._search_due):
             patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
         running = patch["state"] == "running"
-        if picture is not None or not running:  # an update of a running loop has to be small
+        now = time.monotonic()  # an update of a running loop has to be small
+        if picture is not None or not running or now > self._thumbs_due:
             patch |= thumbs_of(visible)
+            if patch["thumbs"]:
+                self._thumbs_due = now + THUMBS_EVERY
         numbers = numbers_of(visible, running=running)
         self.page.show(picture, patch, numbers, curves)
         if picture is not None:

@@ -229,7 +229,7 @@ def test_caption_and_curves_stand_below_the_graph():
     _, top, _, height = map(float, root.get("viewBox").split())
     for text in root.findall(f"{SVG}g/{SVG}text"):
         assert float(text.get("y")) < top + height
-    opened = drawing.open("nothing")
+    opened = drawing.open()
     assert (opened.curves, opened.caption) == (drawing.curves, drawing.caption)
 
 
