@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 from ..core.engine import Parts
@@ -204,6 +205,72 @@ def sum_latex(paths: Sequence[Path], total: Amount) -> str:
     terms = [amount.latex for _, amount in paths]
     terms[1:] = [f"({term})" if term.startswith("-") else term for term in terms[1:]]
     return f"{' + '.join(terms)} = {total.latex}"
+
+
+# As a table ----------------------------------------------------------------------------------
+
+TABLE_WIDTH = 96
+"""Characters in a line of a table: an output of JupyterLab at 1,280 pixels holds 100."""
+TABLE_NAME = 18
+TABLE_ROOM = (TABLE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
+TABLE_TITLES = ("step", "node", "incoming gradient", "outgoing gradients")
+
+
+def table_of(stations: Sequence[Station]) -> str:
+    """Return stations as a table. Cells that are too wide go on in the next line."""
+    rows = [[[title] for title in TABLE_TITLES], *map(cells_of, stations)]
+    widths = [max(len(line) for cell in column for line in cell)
+              for column in zip(*rows, strict=True)]  # fmt: skip
+    lines = []
+    for row in rows:
+        for cells in zip_longest(*row, fillvalue=""):
+            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def cells_of(station: Station) -> list[list[str]]:
+    """Return the lines of the four cells of a station."""
+    name, after = station.name, station.after
+    sent = [line for flow in station.flows for line in wrapped(f"{flow.to}: ", flow.gradient.text)]
+    if after is not None:
+        addition = station.added()[1]
+        fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
+        text = addition if fits else after.text
+        name, sent = f"{name}.grad", wrapped("= ", text)
+    incoming = wrapped("", station.incoming.text)
+    return [[str(station.number)], [ending(name, TABLE_NAME)], incoming, sent]
+
+
+def ending(name: str, room: int) -> str:
+    """Cut a name at its beginning: the end of a path tells more."""
+    return name if len(name) <= room else f"…{name[1 - room :]}"
+
+
+def wrapped(start: str, text: str) -> list[str]:
+    """Return `start + text` in lines of at most `TABLE_ROOM` characters.
+
+    A matrix gets a line for each row, so that its columns can be read; anything else is
+    broken at its commas. Where a long name leaves no room, the text begins in the next line.
+    """
+    if len(start) + len(text) <= TABLE_ROOM:
+        return [start + text]
+    is_matrix = text.startswith("[") and "; " in text and ", " in text
+    separator = "; " if "; " in text else ", "
+    pieces = text.split(separator)
+    pieces[:-1] = [piece + separator.rstrip() for piece in pieces[:-1]]
+    widest = max(map(len, pieces)) if text.startswith("[") else len(pieces[0])
+    if len(start) + widest < TABLE_ROOM:
+        lines = [start + pieces[0]]
+    else:
+        lines = [ending(start.rstrip(), TABLE_ROOM), f"  {pieces[0]}"]
+    left = lines[-1].index("[") + 1 if text.startswith("[") else 2
+    for piece in pieces[1:]:
+        if is_matrix or len(lines[-1]) + 1 + len(piece) > TABLE_ROOM:
+            lines.append(" " * left + piece)
+        else:
+            lines[-1] += f" {piece}"
+    return lines
 
 
 # For the page --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from .graph import Snapshot, arrange, enclosing
 from .live import in_notebook
 from .names import variables
 from .static import Drawing
-from .stations import Amount, Station
+from .stations import Amount, Station, table_of
 from .stepping import Chart, Reporter, Stepper, key_of
 from .summaries import summarize
 from .trace import gathered, leaf_key, root_key
@@ -323,18 +323,8 @@ class Walk:
         return Drawing(self.snapshot, self._view.stage.layouts.rankdir, self._view.stage.choice)
 
     def table(self) -> str:
-        """Return all stations so far as a table, one line each."""
-        rows = [("step", "node", "gradient that came in", "gradients that went out")]
-        for station in self._stepper.stations:
-            sent = ",  ".join(f"{flow.to}: {flow.gradient.text}" for flow in station.flows)
-            name, after = station.name, station.after
-            if after is not None:
-                name, sent = f"{name}.grad", f"= {station.added()[1]}"
-            rows.append((str(station.number), name, station.incoming.text, sent))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-                 for row in rows)  # fmt: skip
-        return "\n".join(line.rstrip() for line in lines)
+        """Return all stations so far as a table, at most 96 characters wide."""
+        return table_of(self._stepper.stations)
 
     def __repr__(self) -> str:
         station, upcoming = self.station, self.upcoming
