@@ -141,6 +141,15 @@ def arrangements(
     return sorted(found, key=badness)
 
 
+def better_direction(graph: Graph, sizes: Mapping[str, Size]) -> Direction:
+    """Return the direction that suits a graph which is not broken into rows."""
+    sketch, boxes = Sketch(graph, sizes), len(graph.nodes)
+    both = Arrangement("LR"), Arrangement("TB")
+    found = [(arrangement, sketch.size(arrangement)) for arrangement in both]
+    best = max(found, key=lambda pair: (pair[1].fits(boxes), legibility(pair[1], pair[0])))
+    return best[0].rankdir
+
+
 def legibility(size: Size, arrangement: Arrangement) -> float:
     """Return how large a picture is in the window, less for what makes rows harder to read."""
     scale = min(WINDOW[0] / max(1.0, size.width), WINDOW[1] / max(1.0, size.height), 1.0)
@@ -257,10 +266,15 @@ class Sketch:
 
     def better_end(self, start: int, end: int) -> int:
         """Break a little earlier, at the edge of a frame, and never between leaf and user."""
-        for earlier in range(end, start + (end - start) * 2 // 3, -1):
-            outer = [self.frames[number][:1] for number in (earlier - 1, earlier)]
-            if outer[0] != outer[1] and not self.is_leaf(earlier - 1):
-                return earlier
+        edges = [
+            earlier
+            for earlier in range(end, start + (end - start) * 2 // 3, -1)
+            if self.frames[earlier - 1][:1] != self.frames[earlier][:1]
+            and not self.is_leaf(earlier - 1)
+        ]
+        layers = [earlier for earlier in edges if self.is_leaf(earlier)]
+        if edges:  # best before a layer with its parameters: its activation is in the same row
+            return (layers or edges)[0]
         while end - 1 > start and self.is_leaf(end - 1):
             end -= 1
         return end

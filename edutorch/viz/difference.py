@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import MissingExtraError
-from .arrangement import direction_of
+from .arrangement import better_direction, box_sizes
 from .dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
 from .fold import folded
 from .graph import Graph, GraphEdge, GraphNode, Snapshot
 from .legend import Footer
+from .page_fit import chosen_direction
 from .raster import pdf_of, png_of
 from .render import LayoutError, render
 from .style import INK, NEUTRAL, PALE_INK
@@ -94,7 +95,7 @@ class Comparison:
         rankdir: str | None = None,
     ) -> None:
         self.before, self.after, self.steps = before, after, steps
-        self.rankdir = direction_of(rankdir)
+        self.rankdir = chosen_direction(rankdir)
         self.changes = changes(before, after)
         self._svg: str | None = None
 
@@ -160,7 +161,12 @@ class Comparison:
         return folded(self.before), folded(self.after)
 
     def _dot(self) -> str:
-        return difference_dot(*self._folded(), self.rankdir)
+        before, after = self._folded()
+        direction = self.rankdir
+        if direction is None:
+            sizes = box_sizes(difference_dot(before, after))
+            direction = better_direction(merged(before, after)[0], sizes)
+        return difference_dot(before, after, direction)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
@@ -332,7 +338,8 @@ def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> st
             lines.append(changed_box(node, before, after, pairs[place], place))
     known = {edge.id: flow for edge, flow in zip(after.graph.edges, after.flows, strict=True)}
     few = len(graph.edges) <= LABELLED_EDGES
-    lines += [arrow(edge, known.get(edge.id), few) for edge in graph.edges]
+    computed = {edge.target for edge in graph.edges}
+    lines += [arrow(edge, known.get(edge.id), few, edge.source in computed) for edge in graph.edges]
     return "\n".join([*lines, "}", ""])
 
 
@@ -362,11 +369,12 @@ def box(node: GraphNode, lines: list[str], color: str, more: str = "") -> str:
             f'style="{style}" fillcolor="{color}" color="{NEUTRAL}"]')  # fmt: skip
 
 
-def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool) -> str:
+def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool, straight: bool) -> str:
     if edge.id.startswith("x"):
         return f'  {edge.source} -> {edge.target} [id={edge.id} style=dashed color="{NEUTRAL}"]'
     label = f" label={quoted([f' {number_size(flow.norm)} '])}" if flow and labelled else ""
-    return f"  {edge.source} -> {edge.target} [id={edge.id}{label} {flow_style(flow)}]"
+    weight = " weight=8" if straight else ""  # the main path runs straight, not like a staircase
+    return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
 
 
 __all__ = ["Change", "Comparison", "changes", "difference_dot", "merged", "paired", "shown"]

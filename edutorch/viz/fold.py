@@ -7,10 +7,12 @@ step are picked: the cost of a step is that of the boxes on the screen.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..errors import EdutorchError
 from .graph import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
 from .summaries import Stats
@@ -95,7 +97,6 @@ class Plan:
             tuple(whole.grads[number] for number in self.nodes),
             tuple(self._flow(whole, number) for number in self.edges),
         )
-
 
     def _flow(self, whole: Snapshot, number: int) -> Stats | None:
         if number == SEVERAL:
@@ -227,6 +228,10 @@ def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
                 room -= cost
                 opened |= {group.key for group in batch}
                 level += batch
+    for group in bottom_up(root)[:-1]:  # around one closed box, a frame would hide its own name
+        inner = group.members[0] if len(group.members) == 1 else None
+        if isinstance(inner, Group) and inner.key not in opened and not inner.is_layer:
+            opened.discard(group.key)
     return opened
 
 
@@ -434,3 +439,33 @@ class Visible:
             edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
             sources.append(number)
         return tuple(edges), tuple(sources)
+
+
+# Names of groups ------------------------------------------------------------------------------
+
+
+class UnknownGroupError(EdutorchError, ValueError):
+    """A group was to be opened or closed that there is not."""
+
+
+def keys_named(graph: Graph, name: str, choice: Choice) -> list[str]:
+    """Return the keys of the groups that somebody means by a name.
+
+    That is a key, or a module's path: as it is, or the end of it, where the picture shows several
+    models. Of a module that was called several times, all calls are meant.
+
+    Raises: UnknownGroupError: there is none.
+    """
+    groups = list(bottom_up(grouped(graph, choice.limit)[0]))[:-1]
+    exact = [group.key for group in groups if group.key == name]
+    by_path = [group.key for group in groups if group.kind == "module" and group.path == name]
+    by_end = [group.key for group in groups
+              if group.kind == "module" and group.path.endswith(f".{name}")]  # fmt: skip
+    by_title = [group.key for group in groups if name in (group.title, group.type)]
+    for found in (by_path, exact, by_end, by_title):
+        if found:
+            return found
+    known = list(dict.fromkeys(group.path or group.key for group in groups))
+    near = difflib.get_close_matches(name, known, 5, 0.3) or known[:5]
+    hint = f"use one of {', '.join(map(repr, near))}" if near else "this picture has no groups"
+    raise UnknownGroupError("viz.draw", f"there is no group called {name!r}", hint=hint)

@@ -21,8 +21,9 @@ from .fold import Choice, Plan, plan_of
 from .graph import Graph
 from .render import LayoutError, LayoutTimeout
 
-TRIES = ((60, 5), (120, 2))
-"""Up to so many boxes, so many arrangements of each kind are tried; of more boxes only one."""
+TRIES = ((60, 6, 20), (120, 2, 4))
+"""Up to so many boxes, so many arrangements are tried, and more if their rows are not in order; of
+more boxes only one."""
 
 FOLD_FURTHER = 0.7
 """What does not fit on a page is folded to so much of its boxes."""
@@ -56,10 +57,12 @@ def candidates(
     """Return the arrangements that are worth trying, the best first, without Graphviz."""
     sizes = box_sizes(text_of(Arrangement()))
     found = arrangements(graph, sizes, chosen_direction(rankdir))
-    tries = next((tries for boxes, tries in TRIES if len(graph.nodes) <= boxes), 0)
-    turned = [each for each in found if each.turned][:tries]
-    others = [each for each in found if not each.turned][: (tries + 1) // 2]
-    return [each for each in found if each in turned or each in others] or found[:1]
+    return found[: tries_for(graph)[1]]
+
+
+def tries_for(graph: Graph) -> tuple[int, int]:
+    """Return how many arrangements are tried at least, and at most."""
+    return next((tuple(tries) for boxes, *tries in TRIES if len(graph.nodes) <= boxes), (1, 1))
 
 
 def fit_page(
@@ -81,7 +84,10 @@ def fit_page(
     best: tuple[bool, float] | None = None
     found = Fitted(Arrangement(), "", False)
     failed: LayoutError | None = None
-    for arrangement in candidates(graph, rankdir, text_of):
+    in_order = False
+    for number, arrangement in enumerate(candidates(graph, rankdir, text_of)):
+        if number >= tries_for(graph)[0] and in_order:
+            break
         try:
             svg = lay_out(text_of(arrangement))
         except LayoutTimeout:  # another one would take as long
@@ -90,8 +96,9 @@ def fit_page(
             failed = error
             continue
         size = picture_size(svg)
-        legible = legibility(size, arrangement) * order_factor(svg, graph, arrangement)
-        quality = size.fits(boxes), legible
+        order = order_factor(svg, graph, arrangement)
+        quality = size.fits(boxes), legibility(size, arrangement) * order
+        in_order |= size.fits(boxes) and order == 1
         if best is None or quality > best:
             best, found = quality, Fitted(arrangement, svg, quality[0])
     if best is None and failed is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from .arrangement import Arrangement
@@ -24,14 +25,16 @@ KEPT_PLANS = 16
 FOLD_FURTHER = 4
 """A graph whose layout takes too long is folded to a quarter of its boxes."""
 
-THUMBS_EVERY = 1.0
-"""Seconds between small pictures of tensors that a page is sent of a running loop."""
-
 MOST_VIEWS = 4
 """Of so many views of one widget is known what they have on screen."""
 
 SOON_THERE = 300
 """The picture of more nodes takes longer than a loop would wait for it: it is not waited for."""
+
+
+def has_pictures(snapshot: Snapshot) -> bool:
+    """Say whether small pictures of its tensors were taken."""
+    return any(value is not None and value.bars for value in snapshot.values)
 
 
 class Page(Protocol):
@@ -76,7 +79,8 @@ class Stage:
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
         self.sent_late = sent_late
         self._search, self._search_due = "", False  # what a page looks for, and not answered yet
-        self._thumbs_due = 0.0
+        self._drawn: tuple[Snapshot, int] | None = None  # the last step with small pictures
+        self._thumbs_step = 0  # and that whose pictures the page has
         self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
         self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
 
@@ -221,11 +225,7 @@ class Stage:
         if visible is not None and snapshot is not None and (picture or self._search_due):
             patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
         running = patch["state"] == "running"
-        now = time.monotonic()  # an update of a running loop has to be small
-        if picture is not None or not running or now > self._thumbs_due:
-            patch |= thumbs_of(visible)
-            if patch["thumbs"]:
-                self._thumbs_due = now + THUMBS_EVERY
+        patch |= self._thumbs(snapshot if visible else None, patch, picture is not None)
         numbers = numbers_of(visible, running=running)
         self.page.show(picture, patch, numbers, curves)
         if picture is not None:
@@ -250,12 +250,56 @@ class Stage:
             self._show(snapshot, {**patch, "latest": {}}, None)
             self.sent_late(time.perf_counter() - start)
 
+    def illustrate(self, snapshot: Snapshot, step: int) -> None:
+        """Keep the small pictures of a step, for messages and files about later ones."""
+        self._drawn = snapshot, step
+
+    def illustrated(self, snapshot: Snapshot) -> tuple[Snapshot, int | None]:
+        """Return a snapshot with small pictures, and the number of the step that they are of.
+
+        None: they are its own, or there are none.
+        """
+        if self._drawn is None or has_pictures(snapshot):
+            return snapshot, None
+        drawn, step = self._drawn
+        if drawn.graph.structure != snapshot.graph.structure:
+            return snapshot, None
+        values = tuple(
+            value._replace(bars=old.bars, thumbnail=old.thumbnail) if value and old else value
+            for value, old in zip(snapshot.values, drawn.values, strict=True)
+        )
+        return replace(snapshot, values=values), step
+
+    def _thumbs(
+        self, snapshot: Snapshot | None, patch: dict[str, Any], anew: bool
+    ) -> dict[str, Any]:
+        """Return small pictures for a message. A page is sent those of a running loop once.
+
+        Args:
+            snapshot: what is shown; None: a later step of the graph that the page has.
+            anew: the page has no picture yet.
+        """
+        looks_back = patch.get("parts", {}).get("history", {}).get("at") is not None
+        drawn, step = self._drawn or (None, 0)
+        if snapshot is not None and has_pictures(snapshot):
+            drawn, step = snapshot, patch["step"]
+        elif drawn is None or looks_back:
+            return {}
+        plan = self.plan(drawn.graph)
+        shown = self.plan(snapshot.graph).graph.structure if snapshot else self.shown
+        known = patch["state"] == "running" and step == self._thumbs_step and not anew
+        if known or plan.graph.structure != shown:
+            return {}
+        self._thumbs_step = step
+        return {**thumbs_of(plan.pick(drawn)), "thumbsStep": step}
+
     def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
                      curves: dict[str, Any] | None = None) -> float:  # fmt: skip
         """Send the numbers of a glance: the page has the picture, so nothing is waited for."""
         with self._lock:
             if self.page is not None:
-                patch = {**patch, **texts, "layouts": self.layouts.asked}
+                thumbs = self._thumbs(None, patch, anew=False)
+                patch = {**patch, **texts, **thumbs, "layouts": self.layouts.asked}
                 self.page.show(None, patch, numbers, curves)
         return 0.0
 

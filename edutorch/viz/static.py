@@ -30,7 +30,7 @@ from .dot import (
     shown,
     value_text,
 )
-from .fold import Choice, Plan, plan_of
+from .fold import Choice, Plan, keys_named, plan_of
 from .graph import Graph, GraphNode, Snapshot
 from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
 from .messages import Curve
@@ -126,17 +126,25 @@ class Drawing:
         return ElementTree.tostring(root, encoding="unicode")
 
     def open(self, *groups: str) -> Drawing:
-        """Return the drawing with more groups open; `table()` shows their names."""
+        """Return the drawing with more groups open: paths of modules, as "layers.0".
+
+        Raises: UnknownGroupError: there is no such group.
+        """
         choice = self.choice
         for group in groups:
-            choice = choice.open(group)
+            for key in keys_named(self.whole.graph, group, self.choice):
+                choice = choice.open(key)
         return self._with(choice)
 
     def close(self, *groups: str) -> Drawing:
-        """Return the drawing with these groups closed: paths of modules, as "layers.0"."""
+        """Return the drawing with these groups closed: paths of modules, as "layers.0".
+
+        Raises: UnknownGroupError: there is no such group.
+        """
         choice = self.choice
         for group in groups:
-            choice = choice.close(group)
+            for key in keys_named(self.whole.graph, group, self.choice):
+                choice = choice.close(key)
         return self._with(choice)
 
     def _with(self, choice: Choice) -> Drawing:
@@ -160,7 +168,9 @@ class Drawing:
         try:
             return png_of(self.svg)
         except ImportError:
-            return render(dot_text(self.snapshot, self.rankdir, self.caption, drawn=False), "png")
+            text_of = functools.partial(dot_text, self.snapshot)
+            first = candidates(self.snapshot.graph, self.rankdir, text_of)[0]
+            return render(text_of(first, self.caption, drawn=False), "png")
 
     def pdf(self) -> bytes:
         """Return the picture as PDF, for which matplotlib must be there."""

@@ -171,7 +171,7 @@ def test_arrows_between_two_closed_groups_are_one():
              and visible.graph.nodes[int(edge.target[1:])].group.startswith("blocks.")]  # fmt: skip
     assert len(inner) == 11
     source = {edge.id: int(edge.source[1:]) for edge in visible.graph.edges}
-    # Two gradients, of the layers and of the skip around them: together, that of the block's result.
+    # Two gradients, of the layers and of the skip around them: together, that of the result.
     assert all(flow[edge] == visible.grads[source[edge]] for edge in inner)
     assert all(flow[edge] is not None for edge in inner)
 

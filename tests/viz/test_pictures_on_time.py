@@ -168,7 +168,8 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
         w.sin().sum().backward()
         view._stage.page = None
         let_go.set()
-        assert view._stage.layouts.wait(view._stage.plan(view._recorder.graph.arranged().graph).graph)
+        whole = view._recorder.graph.arranged().graph
+        assert view._stage.layouts.wait(view._stage.plan(whole).graph)
     assert not page.pictures
 
 
