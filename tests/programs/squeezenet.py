@@ -36,6 +36,7 @@ class SqueezeNet(nn.Module):
             Fire(8, 3, 4), Fire(8, 3, 4), Fire(8, 4, 6), Fire(12, 4, 6),
         )  # fmt: skip
         final_conv = nn.Conv2d(12, num_classes, kernel_size=1)
+        nn.init.constant_(final_conv.bias, 0.5)
         self.classifier = nn.Sequential(
             nn.Dropout(p=0.5), final_conv, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1))
         )
