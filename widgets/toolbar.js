@@ -28,8 +28,8 @@ export class Toolbar {
     this.tabs.className = "tabs";
     this.tabs.setAttribute("role", "group");
     this.tabs.setAttribute("aria-label", "Backward passes");
-    this.expand = button("expand", "Expand all", "Open all groups", EXPAND_ICON);
-    this.collapse = button("collapse", "Collapse all", "Close all groups", COLLAPSE_ICON);
+    this.expand = button("expand", "Expand all", "Expand all groups", EXPAND_ICON);
+    this.collapse = button("collapse", "Collapse all", "Collapse all groups", COLLAPSE_ICON);
     this.expand.onclick = () => send({ type: "open_all" });
     this.collapse.onclick = () => send({ type: "close_all" });
     const end = document.createElement("div");

@@ -2,6 +2,7 @@
 import { button } from "./controls.js";
 import { Minimap } from "./minimap.js";
 import { overlaps } from "./picture.js";
+import { setAttribute } from "./writing.js";
 
 /** @typedef {import("./protocol.js").Command} Command */
 /** @typedef {import("./picture.js").Graph} Graph */
@@ -39,6 +40,7 @@ export class Viewport {
     larger.onclick = () => this.zoom(ZOOM_STEP);
     smaller.onclick = () => this.zoom(1 / ZOOM_STEP);
     this.tools.append(smaller, fit, larger);
+    this.whole = [fit, smaller]; // there is nothing more to be seen
     this.element.append(this.scroller, this.minimap.element);
     this.scale = 1;
     this.fitted = true;
@@ -197,6 +199,7 @@ export class Viewport {
 
   changed() {
     this.moved();
+    for (const each of this.whole) setAttribute(each, "disabled", this.fitted);
     if (this.fitted) this.minimap.hide();
     else if (this.graph?.svg.isConnected) this.minimap.mark(this.inWindow());
   }

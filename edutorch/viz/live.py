@@ -27,8 +27,8 @@ from .pace import UNSEEN_SHARE, Gate, Throttle, checked_pace
 from .recorder import Recorder
 from .render import engines, warm_up
 from .stage import Stage
-from .still import Still
 from .static import Drawing
+from .still import Still
 from .trouble import Trouble
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ class View(LookBack):
                 "nothing has been recorded yet",
                 hint="compute something from a tensor with requires_grad=True inside the block",
             )
-        return Drawing(latest, self._stage.layouts.rankdir, self._stage.choice)
+        latest, drawn = self._stage.illustrated(latest)
+        caption = "" if drawn is None else f"small pictures: step {drawn}"
+        return Drawing(latest, self._stage.layouts.rankdir, self._stage.choice, caption=caption)
 
     # The with block ---------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ HTML = """<style>
 .jp-OutputArea:not(:has([data-view="{key}"])) .edutorch-still[data-of="{key}"] {{ display: block; }}
 </style>
 <div class="edutorch-still" data-of="{key}"><p>{sentence}</p>
-<img alt="The graph at step {step}" style="max-width: 100%" src="data:image/svg+xml;base64,{svg}"></div>
+<img alt="The graph at step {step}" style="max-width: 100%" src="data:image/svg+xml;base64,{svg}">
+</div>
 """
 
 

@@ -58,7 +58,7 @@ def assert_all_is_seen(page: Any) -> None:
 
 def assert_something_is_read(page: Any) -> None:
     told = boxes(page)
-    assert 0 < told["inside"]
+    assert told["inside"] > 0
     assert told["scale"] >= 0.75
 
 
@@ -96,6 +96,8 @@ def test_a_resnet_is_never_blank(how: str, lab: Lab, page: Any) -> None:
     ARTIFACTS.mkdir(exist_ok=True)
     page.screenshot(path=ARTIFACTS / f"whole-{how}.png")
     fit = view.get_by_role("button", name="Show the whole graph")
+    view.get_by_role("button", name="Zoom in").click()
+    assert_something_is_read(page)
     fit.click()
     assert_all_is_seen(page)
     closed = boxes(page)["all"]
@@ -106,10 +108,11 @@ def test_a_resnet_is_never_blank(how: str, lab: Lab, page: Any) -> None:
     page.wait_for_timeout(500)
     assert boxes(page)["inside"] > 0
     page.screenshot(path=ARTIFACTS / f"unfolded-{how}.png")
+    view.get_by_role("button", name="Zoom in").click()
     fit.click()
     assert_all_is_seen(page)
     opened = boxes(page)["all"]
-    view.get_by_role("button", name="Close all groups").click()
+    view.get_by_role("button", name="Collapse all groups").click()
     page.wait_for_function(
         "count => document.querySelectorAll('.scroller g.node').length < count", arg=opened
     )
@@ -161,7 +164,7 @@ def test_where_groups_are_opened_and_closed_something_is_seen(page: Any) -> None
         page.keyboard.press("Enter")
         bench.pump()
         assert boxes(page)["inside"] > 0
-    for name in ("Open all groups", "Close all groups"):
+    for name in ("Expand all groups", "Collapse all groups"):
         page.get_by_role("button", name=name).click()
         bench.pump()
         assert boxes(page)["inside"] > 0

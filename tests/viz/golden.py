@@ -98,6 +98,7 @@ def patch() -> dict[str, Any]:
             **texts_of(snapshot),
             **thumbs_of(snapshot),
             "layouts": 1,
+            "tab": None,
         },
         "curves": {"loss": curve.points()},
         "numbers": [None if np.isnan(each) else float(each) for each in numbers],

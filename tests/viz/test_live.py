@@ -275,7 +275,7 @@ def test_an_interrupt_ends_a_paused_loop():
     view._gate._wake.wait = interrupted
     with pytest.raises(KeyboardInterrupt):
         run(view, 3)
-    assert page.patches[-1]["state"] == "failed"
+    assert page.patches[-1]["state"] == "interrupted"
     assert not current().listeners
 
 
