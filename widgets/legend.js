@@ -30,12 +30,21 @@ export class Legend {
     this.keys = "";
   }
 
-  /** @param {Picture} picture @param {boolean} [troubled] something in it is wrong */
-  show(picture, troubled = false) {
+  /**
+   * @param {Picture} picture
+   * @param {boolean} [troubled] something in it is wrong
+   * @param {number | null} [drawn] the small pictures are of this earlier step
+   */
+  show(picture, troubled = false, drawn = null) {
     const keys = legendKeys(picture, troubled);
-    if (keys.join() === this.keys) return;
-    this.keys = keys.join();
+    const shown = `${keys.join()} ${drawn}`;
+    if (shown === this.keys) return;
+    this.keys = shown;
     this.element.replaceChildren(...keys.map(entry));
+    if (drawn === null) return;
+    const note = document.createElement("li");
+    note.textContent = `pale pictures: of step ${drawn}`;
+    this.element.append(note);
   }
 }
 

@@ -49,7 +49,7 @@ class LiveView {
     this.frame = 0;
     /** What stands beside the graph, of the messages since the last frame. @type {Patch["parts"]} */
     this.parts = {};
-    /** The same of small pictures. @type {Pick<Patch, "structure" | "thumbs"> | null} */
+    /** The same of small pictures. @type {Pick<Patch, "structure" | "thumbs" | "thumbsStep"> | null} */
     this.thumbs = null;
     this.laying = ""; // the structure that is being laid out in the page
     this.message = document.createElement("p");
@@ -115,9 +115,9 @@ class LiveView {
   /** Not each message tells of all that stands beside the graph: so nothing of that may be lost. */
   hear() {
     this.connection?.heard();
-    const { parts, thumbs, structure } = this.model.get("patch") ?? {};
+    const { parts, thumbs, structure, thumbsStep } = this.model.get("patch") ?? {};
     Object.assign(this.parts, parts);
-    if (thumbs && Object.keys(thumbs).length > 0) this.thumbs = { structure, thumbs };
+    if (thumbs && Object.keys(thumbs).length > 0) this.thumbs = { structure, thumbs, thumbsStep };
     this.drawSoon();
   }
 
@@ -154,10 +154,12 @@ class LiveView {
     const far = patch.state === "running" && this.viewport.far;
     this.graph.apply(patch, named, far ? NOTHING : box);
     // The message that brought them may have been followed by others since.
-    const brought = this.thumbs?.structure === patch.structure && patch.state === "running" ? this.thumbs?.thumbs : undefined;
-    showThumbnails(this.graph, brought ? { ...patch, thumbs: brought } : patch);
+    const brought = this.thumbs?.structure === patch.structure && patch.state === "running" ? this.thumbs : null;
+    showThumbnails(this.graph, { ...patch, ...brought });
     this.thumbs = null;
-    this.legend.show(this.graph.picture, patch.bad.length > 0);
+    const { thumbs = {}, thumbsStep = patch.step } = patch;
+    const earlier = Object.keys(thumbs).length > 0 && thumbsStep !== patch.step && patch.state !== "running";
+    this.legend.show(this.graph.picture, patch.bad.length > 0, earlier ? thumbsStep : null);
     if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id, far);
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id), patch.thumbs?.[this.details.node.id]);
   }

@@ -105,6 +105,8 @@ export interface Patch {
   bad: string[];
   /** Small pictures of tensors, by node id; none while a loop runs, when they would be too many bytes. */
   thumbs?: Record<string, Thumbnail>;
+  /** The step that these are of. */
+  thumbsStep?: number;
   /** The last point of each curve; null: NaN or Inf. Whole curves come in `curves`, now and then. */
   latest: Record<string, [number, number | null]>;
   /** "still": nothing runs, a graph is looked at. */

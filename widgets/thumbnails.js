@@ -22,10 +22,10 @@ const STEPS = 7;
  * @param {Graph} graph
  * @param {Patch} patch
  */
-export function showThumbnails(graph, { thumbs = {}, state }) {
+export function showThumbnails(graph, { thumbs = {}, state, step, thumbsStep = step }) {
   const running = state === "running";
   const found = Object.keys(thumbs).length > 0;
-  graph.svg.classList.toggle("old-thumbnails", running && !found);
+  graph.svg.classList.toggle("old-thumbnails", found ? thumbsStep !== step : running);
   if (running && !found) return;
   for (const [id, { group, slot }] of graph.nodes) {
     group.querySelector(".thumbnail")?.remove();

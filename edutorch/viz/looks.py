@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .fold import Plan
 from .gauges import Gauges
@@ -13,9 +13,7 @@ from .graph import Snapshot
 from .packing import Glimpse, Wire, unpack
 from .recorder import Recorder
 from .script import Watched
-
-if TYPE_CHECKING:
-    from .stage import Stage
+from .stage import Stage, has_pictures
 
 SETTLED, ALL_AGAIN = 3, 10
 """Full looks at one structure before only what is open is looked at; each so many, all is."""
@@ -117,6 +115,8 @@ class Looks:
             self._alike = self._alike + 1 if same else 0
             if recorder.full:
                 self.whole = recorder.snapshot, recorder.step
+            if has_pictures(recorder.snapshot):
+                self.stage.illustrate(recorder.snapshot, recorder.step)
             self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
             return 0.0 if self._settled and recorder.script is not None else cost
         if recorder.glimpse is not None:

@@ -12,7 +12,9 @@ import edutorch
 from edutorch.viz.graph import GraphNode, Vertex, arrange
 from edutorch.viz.layouts import blank_numbers
 from edutorch.viz.messages import Curve, thumbs_of
+from edutorch.viz.packing import pack, unpack
 from edutorch.viz.raster import LONGEST_SIDE, MOST_BYTES, dashed, figures_of, path_lines
+from edutorch.viz.stage import Stage
 from edutorch.viz.static import Drawing
 from edutorch.viz.summaries import summarize
 from edutorch.viz.thumbnails import LARGEST, drawn_kind, encode_png, kind_of, plane_of, slot_height
@@ -303,3 +305,78 @@ def test_every_figure_of_a_picture_is_painted():
     drawn = ("path", "polygon", "text", "image", "rect", "circle", "polyline", "ellipse")
     elements = [element for element in root.iter() if element.tag.removeprefix(SVG) in drawn]
     assert len(list(figures_of(root))) == len(elements)
+
+
+# While a loop runs ---------------------------------------------------------------------------
+
+
+class Page:
+    """Takes what a page is sent."""
+
+    def __init__(self):
+        self.patches = []
+
+    def show(self, picture, patch, numbers, curves):
+        self.patches.append(patch)
+
+
+def test_a_page_gets_the_pictures_of_a_running_loop_once_and_of_one_that_stands_each_time():
+    stage = Stage("LR")
+    stage.page = page = Page()
+    detailed, plain = snapshot(), snapshot(bars=False)
+    running = {"parts": {}, "state": "running"}
+    stage.show(detailed, {**running, "step": 1}, patience=None)
+    stage.illustrate(detailed, 1)
+    for step in (2, 3):
+        stage.show(plain, {**running, "step": step}, patience=None)
+    stage.illustrate(detailed, 4)
+    stage.show_numbers({}, b"", {**running, "step": 5})
+    stage.show_numbers({}, b"", {**running, "step": 6})
+    stage.show(plain, {**running, "step": 7, "state": "finished"}, patience=None)
+    sent = [(patch["step"], patch.get("thumbsStep")) for patch in page.patches]
+    assert sent == [(1, 1), (2, None), (3, None), (5, 4), (6, None), (7, 4)]
+    assert page.patches[-1]["thumbs"].keys() == page.patches[0]["thumbs"].keys() != set()
+
+
+def test_a_step_that_is_looked_back_at_has_its_own_pictures_or_none():
+    stage = Stage("LR")
+    stage.page = page = Page()
+    stage.illustrate(snapshot(), 4)
+    past = {"parts": {"history": {"at": 2}}, "state": "finished", "step": 9}
+    stage.show(snapshot(bars=False), past, patience=None)
+    assert "thumbs" not in page.patches[-1]
+    stage.show(snapshot(), past, patience=None)
+    assert page.patches[-1]["thumbs"]
+
+
+def test_later_numbers_take_the_pictures_of_an_earlier_step_and_say_of_which():
+    stage = Stage("LR")
+    plain = snapshot(bars=False)
+    assert stage.illustrated(plain) == (plain, None)
+    stage.illustrate(snapshot(), 4)
+    found, step = stage.illustrated(plain)
+    assert step == 4
+    assert [value.bars for value in found.values] == [value.bars for value in snapshot().values]
+    assert [value.mean for value in found.values] == [value.mean for value in plain.values]
+    assert stage.illustrated(found) == (found, None)
+
+
+def test_a_live_view_keeps_the_pictures_of_a_full_look():
+    x = edutorch.randn(4, 8, 8)
+    w = edutorch.randn(8, 8, requires_grad=True)
+    with edutorch.viz.live() as view:
+        for _ in range(3):
+            (x @ w).square().mean().backward()
+    drawing = view.drawing()
+    assert 'class="bars"' in drawing.svg and "<image" in drawing.svg
+    assert drawing.caption.startswith("small pictures: step ") or not drawing.caption
+
+
+def test_history_keeps_pictures_where_they_were_taken():
+    packed = pack(snapshot())
+    assert packed.nbytes > pack(snapshot(bars=False)).nbytes + 100
+    found = unpack(packed, snapshot().graph)
+    assert [value.thumbnail for value in found.values] == [
+        value.thumbnail for value in snapshot().values
+    ]
+    assert [value.bars for value in found.values] == [value.bars for value in snapshot().values]

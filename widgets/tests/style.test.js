@@ -48,5 +48,7 @@ describe("Legend", () => {
     expect(legend.element.firstChild).toBe(first); // nothing is written twice
     legend.show(picture, true);
     expect(legend.element.textContent).toContain("trouble");
+    legend.show(picture, true, 22);
+    expect(legend.element.lastChild?.textContent).toBe("pale pictures: of step 22");
   });
 });

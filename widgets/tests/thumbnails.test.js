@@ -63,6 +63,14 @@ describe("showThumbnails", () => {
     expect(graph.svg.classList.contains("old-thumbnails")).toBe(true);
     expect(graph.svg.querySelector(".thumbnail")).not.toBeNull();
   });
+  it("is pale where it is of an earlier step", () => {
+    const graph = tall();
+    showThumbnails(graph, samplePatch({ state: "finished", step: 9, thumbs: { n0: BARS }, thumbsStep: 7 }));
+    expect(graph.svg.querySelector(".thumbnail")).not.toBeNull();
+    expect(graph.svg.classList.contains("old-thumbnails")).toBe(true);
+    showThumbnails(graph, samplePatch({ state: "finished", step: 9, thumbs: { n0: BARS }, thumbsStep: 9 }));
+    expect(graph.svg.classList.contains("old-thumbnails")).toBe(false);
+  });
   it("is gone where a step is looked at of which it is not known", () => {
     const graph = tall();
     showThumbnails(graph, samplePatch({ state: "finished", thumbs: { n0: BARS } }));
