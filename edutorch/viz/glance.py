@@ -265,9 +265,9 @@ class Glance:
             self._rows += rows
             self._arrays += arrays_of(shown)
             for place, index, row in order.flows:
-                partial = settled(partials[place][index])
-                if partial is not None:
-                    self._flowed(row, partial, nodes[place].edges[index])
+                partial, edge = settled(partials[place][index]), nodes[place].edges[index]
+                if partial is not None and edge is not None:
+                    self._flowed(row, partial, edge)
         self._went_back.clear()
         if self._soon:
             self._sum()

@@ -227,7 +227,7 @@ class Recorder:
         if node is None and (self._elsewhere or self._running):
             self.graph.aside.append(Aside(event.op))
         else:
-            self.graph.record(event.op, event.inputs, outputs, node)
+            self.graph.record(event.op, event.inputs, outputs, node, event.settings)
 
     def _view_rebased(self, event: ViewRebased) -> None:
         if self.sampling and event.node is not None:
@@ -347,7 +347,7 @@ class Recorder:
         results = (vertex for vertex in graph.vertices.values() if vertex.kind == "op")
         nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
         return Script(tuple(graph.calls), roots, frozenset(graph.received), snapshot, nbytes,
-                      dict(graph.again), tuple(graph.aside))  # fmt: skip
+                      dict(graph.again), tuple(graph.aside), frozenset(graph.choosing))  # fmt: skip
 
     def finish(self, results: Iterable[Tensor] | None = None) -> None:
         """Take what is there of a last step that nothing has ended.

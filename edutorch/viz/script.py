@@ -69,7 +69,8 @@ class Script:
 
     `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
     the number of their vertex. `again` maps a later version of a tensor from outside, which was
-    written to within the step, to the vertex of an earlier one.
+    written to within the step, to the vertex of an earlier one. `aside` are the ops that were not
+    recorded, `choosing` the vertices of indices and masks, of which a glance does not hear.
     """
 
     calls: tuple[Call, ...]
@@ -79,6 +80,7 @@ class Script:
     nbytes: int = 0  # of all results
     again: Mapping[int, int] = field(default_factory=dict)
     aside: tuple[Aside, ...] = ()
+    choosing: frozenset[int] = frozenset()
 
 
 class Some:
@@ -284,6 +286,7 @@ class Watched:
         """
         numbers = np.full((self.rows, 5), np.nan, "f4")
         aside = {key for each in self.script.aside for key in (each.key, *each.given)}
+        aside |= self.script.choosing
         self.older_few: dict[int, tuple[tuple[float, ...], bool]] = {}
         self.older_texts: dict[int, str] = {}
         for row, number in enumerate(self.script.snapshot.order):
@@ -344,7 +347,7 @@ class Watched:
             if uses[source] == 1 and source in self.gradients:
                 # The only gradient that reaches a result is its gradient.
                 same.append((row, self.gradients[source]))
-            elif target in names:
+            elif each.input in names.get(target, ()):
                 place = names[target].index(each.input), row
                 self.flows.setdefault(target, []).append(place)
         return same

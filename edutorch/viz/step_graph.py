@@ -6,16 +6,19 @@ a write, which makes an older node the youngest, cuts nothing off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numpy import ndarray
+
+from .. import dtypes
 from ..core.autograd import LEAF
 from ..core.tensor import Tensor
 from ..events import GradientFlowed, TensorAliased, TensorWritten
 from .call_scopes import CallScopes
 from .graph import Arranged, Key, Tab, Vertex, ancestors, arranged
-from .names import Names
+from .names import Names, variables
 from .script import Aside, Call, Constant
 from .summaries import Stats, summarize
 from .tensor_keys import TensorKeys, has_node
@@ -58,6 +61,7 @@ class StepGraph:
 
     Attributes:
         orders: the vertices of the recorded ops by the order of their nodes when they ran.
+        choosing: the vertices of indices and masks.
         calls: the recorded ops, as a glance compares them.
         aside: the ops that were not recorded.
         passes: the backward passes of the step so far.
@@ -83,6 +87,7 @@ class StepGraph:
         self.keys = TensorKeys()
         self.vertices: dict[int, Vertex] = {}
         self.orders: dict[int, int] = {}
+        self.choosing: set[int] = set()
         self.calls: list[Call] = []
         self.aside: list[Aside] = []
         self.passes: list[Pass] = []
@@ -109,15 +114,22 @@ class StepGraph:
     # Forward ----------------------------------------------------------------------------
 
     def record(
-        self, op: Any, inputs: tuple[Any, ...], outputs: tuple[Tensor, ...], node: Any
+        self,
+        op: Any,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Tensor, ...],
+        node: Any,
+        settings: Mapping[str, Any] | None = None,
     ) -> int:
         """Gather the vertex of an op that ran, and those of its operands that are new."""
         output, names = outputs[0], argument_names(op, len(inputs))
         keys = [self._source(value, name) for name, value in zip(names, inputs, strict=True)]
+        chosen = [pair for name, value in (settings or {}).items()
+                  for pair in self._chosen_by(name, value)]  # fmt: skip
         vertex = applied_vertex(op, output, node)
         vertex.scopes, vertex.module = self.scopes.current(), self.scopes.module
         pairs = zip(names, keys, strict=True)
-        vertex.sources = tuple((name, key) for name, key in pairs if key is not None)
+        vertex.sources = (*((name, key) for name, key in pairs if key is not None), *chosen)
         key = self._add(vertex)
         for each in outputs:
             if isinstance(each, Tensor):
@@ -149,6 +161,37 @@ class StepGraph:
         if isinstance(value, int | float):
             return self._add(number_vertex(name, value))
         return None
+
+    def _chosen_by(self, name: str, value: Any) -> Iterator[tuple[str, int]]:
+        """Yield the tensors in a setting: the indices and masks by which an op chooses."""
+        if isinstance(value, Tensor):
+            key = self._source(value, name)
+        elif isinstance(value, ndarray) and value.dtype.kind in "biu":
+            key = self._index(value, name)
+        elif isinstance(value, tuple | list) and any(
+            isinstance(item, Tensor | ndarray) for item in value
+        ):
+            for number, item in enumerate(value):
+                yield from self._chosen_by(f"{name}[{number}]", item)
+            return
+        else:
+            return
+        if key is not None:
+            self.choosing.add(key)
+            yield name, key
+
+    def _index(self, array: ndarray, name: str) -> int:
+        """Return the vertex of an index, of which an op is given the bare array."""
+        tensor = self.keys.owner_of_array(array) or next(
+            (value for _, value in variables(self.names.frame)
+             if isinstance(value, Tensor) and value._array is array), None,
+        )  # fmt: skip
+        key = None if tensor is None else self._source(tensor, name)
+        if key is not None:
+            return key
+        stats = summarize(array, self.detailed)
+        return self._add(Vertex("leaf", name, shape=array.shape, dtype=dtypes.of(array.dtype).name,
+                                differentiable=False, value=stats))  # fmt: skip
 
     def _refresh(self, tensor: Tensor, key: int) -> None:
         """Show the elements of a recorded tensor that was overwritten behind the graph's back."""
@@ -332,7 +375,7 @@ class StepGraph:
     def arranged(self) -> Arranged:
         """Return the graph, which is known when backward begins, before most of its numbers are."""
         roots = self._outputs()
-        of = len(self.vertices), tuple(roots)
+        of = len(self.vertices), tuple(roots), self.tail
         if self._drawn[0] != of:
             if not self.passes:
                 name_variables(self.vertices, self.names, self.keys.find)

@@ -106,6 +106,14 @@ class TensorKeys:
                 return known.key
         return None
 
+    def owner_of_array(self, array: Any) -> Tensor | None:
+        """Return the tensor that shows just this array."""
+        for known in self._tensors.values():
+            tensor = known.tensor()
+            if tensor is not None and tensor._array is array:
+                return tensor
+        return None
+
     def writer(self, tensor: Tensor) -> int | None:
         """Return the vertex of what was written last into the memory of a tensor."""
         known = self._written.get(id(tensor._writes)) if tensor._writes is not None else None

@@ -295,7 +295,7 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     assert seen.count("full") == 1  # once is enough
     assert True in seen[: seen.index("full")]
     assert True in seen[seen.index("full") :]
-    assert "nan" in view.trouble.text()
+    assert "NaN" in view.trouble.text()
 
 
 def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at():
