@@ -75,7 +75,8 @@ def test_saving(tmp_path, ending, start):
 
 @pytest.mark.parametrize("name", ["graph.gif", "graph", "graph.svg.gz"])
 def test_a_format_that_nobody_knows(tmp_path, name):
-    with pytest.raises(FormatError, match=r"use a name that ends in \.svg, \.png, \.pdf, \.dot or \.html"):
+    endings = r"use a name that ends in \.svg, \.png, \.pdf, \.dot or \.html"
+    with pytest.raises(FormatError, match=endings):
         draw(edutorch.ones(1)).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
