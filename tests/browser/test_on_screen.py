@@ -39,7 +39,8 @@ print("ON SCREEN", len(view._looks._window[0]), "OF", len(view.drawing().snapsho
 
 READ = """() => {
   const window = document.querySelector(".edutorch-viewport .scroller").getBoundingClientRect();
-  const inside = (box) => box.left < window.right && window.left < box.right;
+  const inside = (box) => box.left < window.right && window.left < box.right
+    && box.top < window.bottom && window.top < box.bottom;
   const nodes = [...document.querySelectorAll(".edutorch-live g.node")];
   return {
     step: document.querySelector(".edutorch-live .step").textContent,
@@ -60,6 +61,7 @@ def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> N
     appear(page, page.locator(".edutorch-live g.node").first)
     scroll_to(page.locator(".edutorch-live"))
     scroller = page.locator(".edutorch-viewport .scroller")
+    page.get_by_role("button", name="Zoom in").click()  # from all of it to what can be read
     for place in (0, 0.4, 1):
         scroller.evaluate("(element, at) => (element.scrollLeft = at * element.scrollWidth)", place)
         # The page says what it shows now, and from some step on the loop tells of that.

@@ -70,6 +70,8 @@ def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any
     run_all(page)
     appear(page, page.locator(".edutorch-live g.node").first)
     scroll_to(page.locator(".edutorch-live"))
+    if boxes != "as it opens":  # at a size at which the numbers can be read
+        page.locator(".edutorch-zoom .larger").click()
     # `innerText` of what JupyterLab has not scrolled to is empty.
     output = page.locator(".jp-OutputArea-output", has_text="SENT")
     output.first.wait_for(state="attached")
