@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { makeFoldable, tween } from "../folds.js";
+import { boxOfGroup, makeFoldable, tween } from "../folds.js";
 import { Graph } from "../picture.js";
 import { golden, samplePicture } from "./samples.js";
 
@@ -79,4 +79,20 @@ describe("the way from one picture to the next", () => {
 it("the sample is like what Python sends", () => {
   expect(Object.keys(samplePicture().nodes[0]).sort()).toEqual(Object.keys(golden("picture.json").nodes[0]).sort());
   expect(nodeCount(samplePicture())).toBe(2);
+});
+
+describe("the inside of an open group", () => {
+  it("lies around all that is in it, also in groups within", () => {
+    const picture = folded();
+    picture.frames = [{ id: "c0", key: "a", title: "a", around: "" }, { id: "c1", key: "a.b", title: "a.b", around: "a" }];
+    Object.assign(picture.nodes[0], { frame: "a" });
+    Object.assign(picture.nodes[1], { frame: "a.b" });
+    const graph = new Graph(picture);
+    expect(boxOfGroup(graph, "a.b")).toEqual(graph.nodes.get("n1")?.box);
+    expect(boxOfGroup(graph, "a")).toEqual({ left: 0, top: -60, right: 190, bottom: -10 });
+  });
+  it("is nowhere while it is closed", () => {
+    const graph = new Graph(folded());
+    expect([boxOfGroup(graph, "layers.0"), boxOfGroup(graph, "")]).toEqual([null, null]);
+  });
 });
