@@ -81,7 +81,7 @@ def run_page(view: LookBack, frames: int) -> str:
 def drawing_page(drawing: Drawing) -> str:
     """Return the page of a drawing: zoom, arrow keys, and what is known of each node."""
     pictures = Pictures(Stage(drawing.rankdir, drawing.choice))
-    patch = {**patch_of(0, "still", {}), **said_of(drawing.snapshot)}
+    patch = {**patch_of(0, "still", {}), **said_of(drawing.snapshot, 0)}
     frame = {
         "picture": pictures.place(drawing.whole.graph),
         "patch": patch,
@@ -121,7 +121,7 @@ def frame_of(
         "at": moment.step, "first": moments[0].step, "last": moments[-1].step,
         "count": len(moments), "loss": finite(moment.loss), "compare": None,
     }  # fmt: skip
-    patch = {**patch_of(moment.step, "finished", curves), **said_of(snapshot)}
+    patch = {**patch_of(moment.step, "finished", curves), **said_of(snapshot, moment.step)}
     return {
         "picture": pictures.place(moment.graph),
         "patch": {**patch, "parts": {"history": history} if len(moments) > 1 else {}},
@@ -129,9 +129,9 @@ def frame_of(
     }
 
 
-def said_of(snapshot: Snapshot) -> dict[str, Any]:
+def said_of(snapshot: Snapshot, step: int) -> dict[str, Any]:
     """Return what the numbers of a patch cannot say."""
-    return {**texts_of(snapshot), **thumbs_of(snapshot), "layouts": 1}
+    return {**texts_of(snapshot), **thumbs_of(snapshot, step), "layouts": 1}
 
 
 # The page -----------------------------------------------------------------------------------

@@ -96,14 +96,13 @@ def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
     }
 
 
-def thumbs_of(snapshot: Snapshot | None) -> dict[str, Any]:
+def thumbs_of(snapshot: Snapshot, step: int) -> dict[str, Any]:
     """Make the part of a `Patch` that shows tensors as small pictures, where these are known."""
-    if snapshot is None:
-        return {"thumbs": {}}
     rows = zip(snapshot.graph.nodes, snapshot.values, strict=True)
     found = ((node.id, page_thumbnail(node, stats)) for node, stats in rows
              if stats is not None and stats.bars)  # fmt: skip
-    return {"thumbs": {id: thumbnail for id, thumbnail in found if thumbnail is not None}}
+    thumbs = {id: thumbnail for id, thumbnail in found if thumbnail is not None}
+    return {"thumbs": thumbs, "thumbsStep": step}
 
 
 def _texts(rows: Iterable[tuple[GraphNode, Stats | None]]) -> dict[str, str]:

@@ -291,7 +291,7 @@ class Stage:
         if known or plan.graph.structure != shown:
             return {}
         self._thumbs_step = step
-        return {**thumbs_of(plan.pick(drawn)), "thumbsStep": step}
+        return thumbs_of(plan.pick(drawn), step)
 
     def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
                      curves: dict[str, Any] | None = None) -> float:  # fmt: skip

@@ -96,7 +96,7 @@ def patch() -> dict[str, Any]:
         "patch": {
             **patch_of(4, "running", {"loss": curve}),
             **texts_of(snapshot),
-            **thumbs_of(snapshot),
+            **thumbs_of(snapshot, 4),
             "layouts": 1,
             "tab": None,
         },

@@ -196,12 +196,12 @@ def test_statistics_are_told_on_demand():
 
 
 def test_the_page_gets_few_bytes_of_each():
-    thumbs = thumbs_of(snapshot())["thumbs"]
+    thumbs = thumbs_of(snapshot(), 1)["thumbs"]
     assert {thumb["kind"] for thumb in thumbs.values()} == {"image", "weights", "bars"}
     image = next(thumb for thumb in thumbs.values() if thumb["kind"] == "image")
     assert len(b64decode(image["pixels"])) == 64
     assert max(len(json.dumps(thumb, allow_nan=False)) for thumb in thumbs.values()) < 6000
-    assert thumbs_of(snapshot(bars=False)) == thumbs_of(None) == {"thumbs": {}}
+    assert thumbs_of(snapshot(bars=False), 1) == {"thumbs": {}, "thumbsStep": 1}
 
 
 # What stays ----------------------------------------------------------------------------------
