@@ -16,8 +16,11 @@ FAR = 1e3
 HUGE = 1e3
 """A gradient norm of this size."""
 
-HEALTHY = (1e-5, 3e-2)
+HEALTHY = (1e-5, 0.15)
 """Between these, the size of an update beside its weights is nothing to worry about."""
+
+FEW_LOOKS = 3
+"""What fewer looks say of a parameter may be chance, or its first steps."""
 
 MANY = 0.5
 """A share of dead or saturated units that is worth a word."""
@@ -55,13 +58,15 @@ def words_of(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str
 
 
 def gradient_words(rows: Sequence[Row]) -> list[str]:
-    lost = [row.name for row in rows if not math.isfinite(row.norm)]
+    # Where the weights stay good, somebody has left the update out: a GradScaler does.
+    lost = [row.name for row in rows if not (math.isfinite(row.norm) or math.isfinite(row.ratio))]
     if lost:
         return [GAUGE_WORDS["lost"].format(names=listed(lost))]
     reached = [row for row in rows if row.norm_median > 0]
+    none = [row.name for row in rows if row.norm_median == row.norm == 0 and row.looks >= FEW_LOOKS]
+    if not reached:
+        return [GAUGE_WORDS["nowhere"]] if none and len(none) == len(rows) else []
     sizes = [row.norm_median for row in reached]
-    if not sizes:
-        return [GAUGE_WORDS["nowhere"]] if rows else []
     third = max(1, len(sizes) // 3)
     first, last = statistics.median(sizes[:third]), statistics.median(sizes[-third:])
     if len(sizes) >= 4 and first * FAR < last:
@@ -69,20 +74,21 @@ def gradient_words(rows: Sequence[Row]) -> list[str]:
         return [GAUGE_WORDS["vanishing"].format(first=first, last=last, **ends)]
     if max(sizes) > HUGE or (len(sizes) >= 4 and first > last * FAR):
         largest = max(reached, key=lambda row: row.norm_median)
-        return [
-            GAUGE_WORDS["exploding"].format(largest=largest.norm_median, names=largest.name)
-        ]  # fmt: skip
-    none = [row.name for row in rows if row.norm_median == 0]
-    return [GAUGE_WORDS["missing"].format(names=listed(none))] if none else []
+        size, name = largest.norm_median, largest.name
+        return [GAUGE_WORDS["exploding"].format(largest=size, names=name)]
+    weights = [row.name for row in rows if row.name in none and row.weights]
+    return [GAUGE_WORDS["missing"].format(names=listed(none))] if weights else []
 
 
 def update_words(rows: Sequence[Row]) -> list[str]:
-    known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0]
+    known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0
+             and row.looks >= FEW_LOOKS]  # fmt: skip
     if not known:
         return []
     known.sort(key=lambda row: row.ratio_median)
     middle = statistics.median(row.ratio_median for row in known)
-    if middle > HEALTHY[1]:
+    still = statistics.median(min(row.ratio, row.ratio_median) for row in known)
+    if still > HEALTHY[1]:  # and not only at first, when weights that began at 0 were small
         return [GAUGE_WORDS["fast"].format(share=middle, names=known[-1].name)]
     if 0 < middle < HEALTHY[0]:
         return [GAUGE_WORDS["slow"].format(share=middle, names=known[0].name)]

@@ -20,7 +20,7 @@ import numpy as np
 from .. import backends
 from ..core.tensor import Tensor
 from ..events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
-from .gauge_words import words_of
+from .gauge_words import FINE, words_of
 from .meter import middle
 from .names import Names
 from .part import Part
@@ -35,8 +35,8 @@ SAMPLE = 1024
 REMEMBERED = 31
 """Looks over which a median runs."""
 
-QUIET_LOOKS = 5
-"""A unit that was 0 for every example in so many looks is dead."""
+QUIET_LOOKS, QUIET_EXAMPLES = 5, 16
+"""A unit that was 0 for every example in so many looks is dead, if these were enough examples."""
 
 MOST_NUMBERS = 1 << 18
 """Of a larger activation only the first examples are looked at."""
@@ -62,6 +62,7 @@ class Layer:
     norms: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     before: Any = None  # the sample of its numbers, between backward and update
+    weights: bool = True  # it has more than one axis
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class Activation:
     kind: str
     quiet: np.ndarray | None = None  # for each unit, in how many looks in a row it was 0
     looks: int = 0
+    examples: int = 1  # in each look
     shares: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     @property
@@ -79,7 +81,8 @@ class Activation:
         """The share of units that are dead, or of numbers where the curve is flat."""
         if self.quiet is None:
             return middle(self.shares) if self.shares else 0.0
-        return float(np.mean(self.quiet >= min(QUIET_LOOKS, self.looks)))
+        enough = max(min(QUIET_LOOKS, self.looks), math.ceil(QUIET_EXAMPLES / self.examples))
+        return float(np.mean(self.quiet >= enough))
 
 
 class Gauges(Part):
@@ -99,6 +102,7 @@ class Gauges(Part):
         self._path: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
         self._looks = 0
+        self._reached = False  # the loss is 0: there is nothing left to learn
         self._told = False  # by a glance
         self._spent = 0.0  # seconds, on the last glance
 
@@ -148,7 +152,8 @@ class Gauges(Part):
         if layer is None or layer.tensor() is not tensor:
             _, module, label = self._names.of(tensor)
             name = f"{module}.{label}" if module else label
-            layer = self.layers[id(tensor)] = Layer(name, weakref.ref(tensor))
+            layer = Layer(name, weakref.ref(tensor), weights=tensor.ndim > 1)
+            self.layers[id(tensor)] = layer
         if layer.before is None:
             layer.before = sample_of(tensor._array).copy()
 
@@ -170,6 +175,7 @@ class Gauges(Part):
             if quiet is None or quiet.shape != alive.shape:  # other units than before
                 quiet, found.looks = np.zeros(alive.shape, int), 1
             found.quiet = np.where(alive, 0, quiet + 1)
+            found.examples = max(1, array.size // max(1, alive.size))
         else:
             found.shares.append(flat_share(array, kind))
 
@@ -191,6 +197,7 @@ class Gauges(Part):
         if not (recorder.sampled or self._told):
             return
         seen = recorder.sampled or recorder.glimpse is not None
+        self._reached = recorder.loss == 0
         self._told = False
         for key, layer in list(self.layers.items()):
             before, layer.before = layer.before, None
@@ -228,7 +235,7 @@ class Gauges(Part):
             "layers": [[row.name, *map(short, row.numbers)] for row in rows],
             "activations": [[each.name, OFF[each.kind], short(each.off)] for each in activations],
             "rates": [[name, short(rate)] for name, rate in self.rates.items()],
-            "words": words_of(rows, activations),
+            "words": [FINE] if self._reached else words_of(rows, activations),
         }
 
     def _in_order(self) -> list[Layer]:
@@ -243,13 +250,18 @@ class Gauges(Part):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One bar: last and median norm of the gradient, last and median size of the update."""
+    """One bar: last and median norm of the gradient, last and median size of the update.
+
+    `looks` is how often it was measured; `weights`: there is more than biases in it.
+    """
 
     name: str
     norm: float
     norm_median: float
     ratio: float
     ratio_median: float
+    looks: int
+    weights: bool
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
@@ -278,6 +290,8 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
             math.hypot(*(middle(layer.norms) for layer in group)),
             max(layer.ratios[-1] for layer in group),
             max(middle(layer.ratios) for layer in group),
+            min(len(layer.norms) for layer in group),
+            any(layer.weights for layer in group),
         )
         for name, group in shown
     ]

@@ -1,6 +1,5 @@
 """Each sentence of the diagnostics: found in a script and in a kernel, with its line and a name."""
 
-import sys
 import warnings
 
 import pytest
@@ -9,26 +8,7 @@ from edutorch import viz
 from edutorch.viz.trouble_words import WORDS
 from tests.viz.correct_loops import LOOPS
 from tests.viz.trouble_cases import CASES
-
-
-class Page:
-    """A page that takes all it is sent: with one, a view looks as rarely as in a kernel."""
-
-    def show(self, picture, patch, numbers, curves):
-        pass
-
-
-def in_a_script(*models):
-    return viz.View(models, sys._getframe(1), None, False, "LR")
-
-
-def in_a_kernel(*models):
-    view = viz.View(models, sys._getframe(1), None, False, "LR")
-    view._stage.page = Page()
-    return view
-
-
-PLACES = {"script": in_a_script, "kernel": in_a_kernel}
+from tests.viz.viewers import PLACES
 
 
 @pytest.mark.parametrize("kind", WORDS)
