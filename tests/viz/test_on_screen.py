@@ -216,3 +216,15 @@ def test_a_page_that_says_nothing_gets_everything():
             x.sin().cos().tanh().sum().backward()
             optimizer.step()
     assert view._looks._window is None
+
+
+def test_from_afar_nothing_is_taken_and_the_loop_goes_on():
+    loop = Loop(mlp)
+    view = settled(loop)
+    right = glanced(view, loop).packed
+    older, found = glimpse_of(view, loop, [], strange=True)
+    same = found.numbers[:, 0] == older.numbers[:, 0]
+    known = right.marks != UNKNOWN
+    roots = len(view._recorder.script.roots)
+    assert int((known & ~same).sum()) <= 2 * roots  # the loss is always known
+    view.__exit__(None, None, None)
