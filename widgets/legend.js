@@ -14,6 +14,7 @@ export const WORDS = {
   arrow: "norm of the gradient that flows back",
   trouble: "trouble",
   cut: "detached here",
+  kept: "kept for backward",
   frozen: "frozen",
   hook: "hook",
   version: "written in place",
@@ -59,8 +60,9 @@ export function legendKeys({ nodes, edges }, troubled) {
     for (const mark of node.marks) found.add(mark);
     if (node.version) found.add("version");
   }
-  if (edges.some((edge) => edge.kind === "cut")) found.add("cut");
-  if (edges.some((edge) => edge.kind !== "cut") && nodes.some((node) => node.differentiable)) found.add("arrow");
+  for (const { kind } of edges) if (kind === "cut" || kind === "kept") found.add(kind);
+  const flows = edges.some(({ kind }) => kind === "forward" || kind === "backward");
+  if (flows && nodes.some((node) => node.differentiable)) found.add("arrow");
   if (troubled) found.add("trouble");
   return Object.keys(WORDS).filter((key) => found.has(key));
 }
@@ -79,9 +81,10 @@ function entry(key) {
 
 /** @param {string} key */
 function sample(key) {
-  if (key === "version" || key === "cut") {
+  const mark = { version: "v2", cut: `- ${CUT} -`, kept: "···○" }[key];
+  if (mark) {
     const text = document.createElement("b");
-    text.textContent = key === "cut" ? `- ${CUT} -` : "v2";
+    text.textContent = mark;
     return text;
   }
   const shape = MARK_SHAPES[/** @type {"frozen" | "hook"} */ (key)];

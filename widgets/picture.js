@@ -117,7 +117,7 @@ export class Graph {
       const cut = kind === "cut";
       if (label && !cut) label.setAttribute("y", String(Number(label.getAttribute("y")) - LIFT)); // off a wide line
       if (label && cut) write(label, CUT);
-      group.classList.toggle("cut", cut);
+      if (cut || kind === "kept") group.classList.add(kind);
       this.edges.set(id, { group, label, source, target, cut });
     }
     // The background that Graphviz draws would hide the page's own colour.

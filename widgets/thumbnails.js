@@ -63,7 +63,7 @@ function histogram(counts, { left, top, right, bottom }) {
 function pixelMap(thumbnail, { left, top, right, bottom }) {
   const { width = 1, height = 1 } = thumbnail;
   const scale = Math.min((right - left) / width, (bottom - top) / height);
-  const [x, y] = [(left + right - width * scale) / 2, bottom - height * scale];
+  const [x, y] = [(left + right - width * scale) / 2, (top + bottom - height * scale) / 2];
   const pixels = svgElement("g", { transform: `translate(${x.toFixed(2)},${y.toFixed(2)}) scale(${scale.toFixed(4)})`, "shape-rendering": "crispEdges" });
   for (const [colour, path] of runs(thumbnail)) pixels.append(svgElement("path", { d: path, fill: colour }));
   const frame = svgElement("path", {

@@ -99,6 +99,10 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         element(group, "path", d=f"M{x:g} {y:g}h16", stroke=NEUTRAL, stroke_dasharray="3 2",
                 fill="none")  # fmt: skip
         words(group, CUT, x + 8, y + 3.2, 10, text_anchor="middle", fill=INK)
+    elif key == "kept":
+        element(group, "path", d=f"M{x:g} {y:g}h12", stroke=NEUTRAL, stroke_dasharray="1 2.5",
+                fill="none")  # fmt: skip
+        element(group, "circle", cx=f"{x + 14:g}", cy=f"{y:g}", r="2", fill=PAGE, stroke=NEUTRAL)
     elif key in MARK_SHAPES:
         draw_mark(group, key, x + 3, y - 5)
     elif key == "version":

@@ -36,7 +36,8 @@ SMOOTH = 2
 """Painted so many times as large, then averaged: Pillow's lines have hard edges."""
 
 CURVE_PARTS = 12
-COLOURS = 192
+COLOURS, IMAGE_COLOURS = 224, 96
+"""So many colours has a PNG at most, so many of them are those of the small pictures."""
 
 Point = tuple[float, float]
 
@@ -207,11 +208,21 @@ def _extend(line: list[Point], command: str, numbers: Sequence[float]) -> None:
 
 
 def _bezier(one: Point, two: Point, three: Point, four: Point) -> Iterator[Point]:
+    if _is_straight(one, two, four) and _is_straight(one, three, four):
+        yield four
+        return
     for part in range(1, CURVE_PARTS + 1):
         t = part / CURVE_PARTS
         a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
         yield (a * one[0] + b * two[0] + c * three[0] + d * four[0],
                a * one[1] + b * two[1] + c * three[1] + d * four[1])  # fmt: skip
+
+
+def _is_straight(start: Point, middle: Point, end: Point) -> bool:
+    """Say whether a point lies on a line, as far as can be seen."""
+    across, down = end[0] - start[0], end[1] - start[1]
+    area = across * (middle[1] - start[1]) - down * (middle[0] - start[0])
+    return abs(area) < 0.05 * math.hypot(across, down)
 
 
 def _arc(start: Point, radius: float, end: Point, clockwise: bool) -> Iterator[Point]:
@@ -274,7 +285,20 @@ def colours_of(figures: Iterable[Figure]) -> list[tuple[int, int, int]]:
             found |= dict.fromkeys((fill, figure.stroke))
         elif isinstance(figure, Text):
             found[figure.fill] = None
-    return [rgb_of(text) for text in found if text.startswith("#")]
+    images = [figure for figure in figures if isinstance(figure, Image)]
+    each = max(8, IMAGE_COLOURS // max(1, len(images)))
+    inner = [colour for image in images for colour in main_colours(image, each)]
+    return [*(rgb_of(text) for text in found if text.startswith("#")), *inner[:IMAGE_COLOURS]]
+
+
+def main_colours(image: Image, count: int) -> list[tuple[int, int, int]]:
+    """Return the colours of a small picture, or so many that are like them."""
+    from PIL import Image as Pillow
+
+    picture = Pillow.open(io.BytesIO(image.png)).convert("RGB")
+    parts = picture.quantize(count, dither=Pillow.Dither.NONE).getpalette() or []
+    return [(red, green, blue) for red, green, blue in
+            zip(parts[::3], parts[1::3], parts[2::3], strict=True)]  # fmt: skip
 
 
 def rgb_of(colour: str) -> tuple[int, int, int]:

@@ -63,7 +63,8 @@ MARK_SHAPES = {
 WORDS = {
     "parameter": "parameter", "op": "op", "data": "data", "derivative": "derivative",
     "grey": "no gradient", "arrow": "norm of the gradient that flows back",
-    "trouble": "trouble", "cut": "detached here", "frozen": "frozen", "hook": "hook",
+    "trouble": "trouble", "cut": "detached here", "kept": "kept for backward",
+    "frozen": "frozen", "hook": "hook",
     "version": "written in place",
 }  # fmt: skip
 """What the legend says to each."""
@@ -116,9 +117,9 @@ def legend_keys(
     found.update(mark for node in nodes for mark in node.marks)
     if any(node.version for node in nodes):
         found.add("version")
-    if any(edge.kind == "cut" for edge in edges):
-        found.add("cut")
-    if any(edge.kind != "cut" for edge in edges) and any(node.differentiable for node in nodes):
+    found.update(kind for kind in ("cut", "kept") if any(edge.kind == kind for edge in edges))
+    flows = any(edge.kind in ("forward", "backward") for edge in edges)
+    if flows and any(node.differentiable for node in nodes):
         found.add("arrow")
     if troubled:
         found.add("trouble")

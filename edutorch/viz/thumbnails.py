@@ -35,6 +35,8 @@ Kind = Literal["image", "weights", "attention", "bars"]
 
 Colour = tuple[int, int, int]
 LEVELS = 32
+"""So many colours has a map of one channel."""
+
 BELOW, MIDDLE, ABOVE = (33, 82, 153), (247, 247, 247), (176, 84, 5)
 """Of weights: far below 0, 0, far above 0; every kind of colour vision tells them apart."""
 
@@ -128,9 +130,10 @@ def kind_of(node: Any) -> Kind | None:
         return "weights" if max(plane) <= LARGEST else "bars"
     if plane is not None and "softmax" in node.label.lower() and plane[0] == plane[1]:
         return "attention"
-    whole_matrix = node.kind in ("leaf", "buffer") and len(node.shape) == 2 and plane is not None
-    images = is_image(node.shape) and (node.kind in ("leaf", "buffer") or len(node.shape) == 4)
-    return "image" if whole_matrix or images else "bars"
+    given = node.kind in ("leaf", "buffer")
+    if is_image(node.shape) and (given or len(node.shape) == 4):
+        return "image"
+    return "weights" if given and len(node.shape) == 2 and plane is not None else "bars"
 
 
 def slot_height(node: Any) -> float:
@@ -164,7 +167,7 @@ def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, flo
     thumbnail, (left, top, right, bottom) = stats.thumbnail, box
     scale = min((right - left) / thumbnail.width, (bottom - top) / thumbnail.height)
     width, height = thumbnail.width * scale, thumbnail.height * scale
-    place = {"x": f"{(left + right - width) / 2:.2f}", "y": f"{bottom - height:.2f}",
+    place = {"x": f"{(left + right - width) / 2:.2f}", "y": f"{(top + bottom - height) / 2:.2f}",
              "width": f"{width:.2f}", "height": f"{height:.2f}"}  # fmt: skip
     png = encode_png(thumbnail.width, thumbnail.height, *coloured(kind, thumbnail, stats))
     data = f"data:image/png;base64,{b64encode(png).decode()}"

@@ -31,6 +31,7 @@ def node(kind, shape, label="x", dtype="float32"):
     ("kind", "shape", "label", "expected"),
     [
         ("leaf", (8, 8), "x", "image"),
+        ("leaf", (4, 3), "w", "weights"),
         ("leaf", (16, 8, 8), "x", "image"),
         ("leaf", (16, 1, 28, 28), "x", "image"),
         ("leaf", (16, 3, 64, 64), "x", "image"),
