@@ -37,7 +37,7 @@ export const CUT = "✂";
  */
 export function roleOf({ kind, differentiable }) {
   const role = ROLES[kind];
-  return differentiable || role === "trouble" ? role : "grey";
+  return differentiable || role === "trouble" || role === "derivative" ? role : "grey";
 }
 
 /**

@@ -81,7 +81,7 @@ def paint_of(node: GraphNode) -> Paint:
 def role_of(node: GraphNode) -> str:
     """Return what a node is, as a key of `PAINTS`: "grey" for all that has no gradient."""
     role = ROLES[node.kind]
-    return role if node.differentiable or role == "trouble" else "grey"
+    return role if node.differentiable or role in ("trouble", "derivative") else "grey"
 
 
 def size_class(norm: float) -> int:
