@@ -182,10 +182,10 @@ class StepGraph:
 
     def _index(self, array: ndarray, name: str) -> int:
         """Return the vertex of an index, of which an op is given the bare array."""
-        tensor = self.keys.owner_of_array(array) or next(
-            (value for _, value in variables(self.names.frame)
-             if isinstance(value, Tensor) and value._array is array), None,
-        )  # fmt: skip
+        held = (value for _, value in variables(self.names.frame) if isinstance(value, Tensor))
+        tensor = self.keys.owner_of_array(array)
+        if tensor is None:
+            tensor = next((value for value in held if value._array is array), None)
         key = None if tensor is None else self._source(tensor, name)
         if key is not None:
             return key
