@@ -44,6 +44,9 @@ MOST_NUMBERS = 1 << 18
 MOST_ROWS = 24
 """So many bars at most: with more parameters, those of one module share a bar."""
 
+FIRST_LOOKS = 6
+"""So many steps are measured as soon as they are looked at or glanced at."""
+
 EVERY = 1.0
 """Seconds after which the page is told again, while a loop runs."""
 
@@ -125,7 +128,7 @@ class Gauges(Part):
 
     def is_due(self) -> bool:
         """Say whether a glance at the next step shall tell this part as well."""
-        return time.monotonic() >= self._due
+        return self._looks < FIRST_LOOKS or time.monotonic() >= self._due
 
     def told(self, call: Call, output: Tensor) -> None:
         """Hear of an op in a step that is only glanced at."""

@@ -1,12 +1,15 @@
 """Each sentence of the diagnostics: found in a script and in a kernel, with its line and a name."""
 
+import re
 import warnings
 
 import pytest
 
 from edutorch import viz
+from edutorch.viz.gauge_words import FINE, GAUGE_WORDS
 from edutorch.viz.trouble_words import WORDS
 from tests.viz.correct_loops import LOOPS
+from tests.viz.gauge_cases import GAUGE_CASES, gauges_of
 from tests.viz.trouble_cases import CASES
 from tests.viz.viewers import PLACES
 
@@ -38,7 +41,31 @@ def test_nothing_is_said_of_a_correct_loop(loop, place):
     view = loop(PLACES[place])
     assert not view.trouble.found, view.trouble.text()
     assert view.step
+    told = gauges_of(view).patch()
+    assert told is None or told["words"] == [FINE]
 
 
 def test_there_are_many_correct_loops():
     assert len(LOOPS) >= 30
+
+
+# Gauges -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", GAUGE_WORDS)
+def test_each_sentence_of_the_gauges_has_a_case(kind):
+    assert kind in GAUGE_CASES
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", GAUGE_CASES)
+def test_the_gauges_say_it_and_name_a_layer(kind, place):
+    code, name = GAUGE_CASES[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view = code(PLACES[place])
+    words = gauges_of(view).patch()["words"]
+    fixed = max(re.split(r"\{.*?\}", GAUGE_WORDS[kind]), key=len)
+    said = [each for each in words if fixed in each]
+    assert said, words
+    assert name in said[0]
