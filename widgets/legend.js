@@ -3,6 +3,7 @@ import { CUT, FLOW_BOUNDS, MARK_SHAPES, roleOf } from "./colours.js";
 import { svgElement } from "./picture.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
+/** @typedef {import("./protocol.js").Thumbnail} Thumbnail */
 
 /** In the order in which it is shown. @type {Record<string, string>} */
 export const WORDS = {
@@ -11,6 +12,7 @@ export const WORDS = {
   data: "data",
   derivative: "derivative",
   grey: "no gradient",
+  signs: "below 0, above 0",
   arrow: "norm of the gradient that flows back",
   trouble: "trouble",
   cut: "detached here",
@@ -29,6 +31,14 @@ export class Legend {
     /** @type {Picture | null} */
     this.picture = null;
     this.keys = "";
+    this.signs = false; // there is a heat map of numbers below and above 0
+  }
+
+  /** @param {Picture} picture @param {Record<string, Thumbnail>} thumbs what is drawn in it */
+  notice(picture, thumbs) {
+    const signs = Object.values(thumbs).some(({ kind }) => kind === "weights");
+    this.signs = signs || (this.signs && this.picture === picture);
+    this.picture = picture;
   }
 
   /**
@@ -37,7 +47,8 @@ export class Legend {
    * @param {number | null} [drawn] the small pictures are of this earlier step
    */
   show(picture, troubled = false, drawn = null) {
-    const keys = legendKeys(picture, troubled);
+    // What was drawn stays in a picture that stays.
+    const keys = legendKeys(picture, troubled, this.signs && picture === this.picture);
     const shown = `${keys.join()} ${drawn}`;
     if (shown === this.keys) return;
     this.keys = shown;
@@ -53,8 +64,9 @@ export class Legend {
  * The keys of `WORDS` for what is to be seen in a picture.
  * @param {Picture} picture
  * @param {boolean} troubled
+ * @param {boolean} [signs]
  */
-export function legendKeys({ nodes, edges }, troubled) {
+export function legendKeys({ nodes, edges }, troubled, signs = false) {
   const found = new Set(nodes.filter((node) => node.kind !== "constant").map(roleOf));
   for (const node of nodes) {
     for (const mark of node.marks) found.add(mark);
@@ -64,6 +76,7 @@ export function legendKeys({ nodes, edges }, troubled) {
   const flows = edges.some(({ kind }) => kind === "forward" || kind === "backward");
   if (flows && nodes.some((node) => node.differentiable)) found.add("arrow");
   if (troubled) found.add("trouble");
+  if (signs) found.add("signs");
   return Object.keys(WORDS).filter((key) => found.has(key));
 }
 

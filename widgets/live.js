@@ -159,6 +159,7 @@ class LiveView {
     this.thumbs = null;
     const { thumbs = {}, thumbsStep = patch.step } = patch;
     const earlier = Object.keys(thumbs).length > 0 && thumbsStep !== patch.step && patch.state !== "running";
+    this.legend.notice(this.graph.picture, { ...thumbs, ...brought?.thumbs });
     this.legend.show(this.graph.picture, patch.bad.length > 0, earlier ? thumbsStep : null);
     if (patch.state === "running") this.onScreen.tell(this.graph, box, this.details.node?.id, far);
     if (this.details.node) this.details.show(named.nodes.get(this.details.node.id), patch.thumbs?.[this.details.node.id]);

@@ -22,6 +22,7 @@ from .style import (
 )
 from .summaries import number
 from .svg import element, text_width, words
+from .thumbnails import ABOVE, BELOW, MIDDLE
 
 if TYPE_CHECKING:
     from .messages import Curve
@@ -99,6 +100,11 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         element(group, "path", d=f"M{x:g} {y:g}h16", stroke=NEUTRAL, stroke_dasharray="3 2",
                 fill="none")  # fmt: skip
         words(group, CUT, x + 8, y + 3.2, 10, text_anchor="middle", fill=INK)
+    elif key == "signs":
+        for place, colour in enumerate((BELOW, MIDDLE, ABOVE)):
+            fill = "#" + "".join(f"{part:02x}" for part in colour)
+            element(group, "rect", x=f"{x + 5 * place:g}", y=f"{y - 4:g}", width="5", height="8",
+                    fill=fill)  # fmt: skip
     elif key == "kept":
         element(group, "path", d=f"M{x:g} {y:g}h12", stroke=NEUTRAL, stroke_dasharray="1 2.5",
                 fill="none")  # fmt: skip

@@ -41,6 +41,7 @@ from .style import PAGE, PALE_INK, legend_keys
 from .summaries import Stats, number, number_size
 from .svg import MONO, SVG, element, named
 from .thumbnails import draw as draw_thumbnail
+from .thumbnails import drawn_kind
 
 PAGE_WIDTH = 600.0  # in points
 CLEAR = 4.0  # around a small picture in its box
@@ -121,7 +122,9 @@ class Drawing:
         self.dot = dot_text(snapshot, fitted.arrangement)
         root = polished(fitted.svg, snapshot.graph)
         illustrate(root, snapshot)
-        keys = legend_keys(snapshot.graph.nodes, snapshot.graph.edges, bool(snapshot.bad))
+        graph = snapshot.graph
+        drawn = map(drawn_kind, graph.nodes, snapshot.values)
+        keys = legend_keys(graph.nodes, graph.edges, bool(snapshot.bad), "weights" in drawn)
         add_footer(root, Footer(keys, self.caption, self.curves))
         return ElementTree.tostring(root, encoding="unicode")
 

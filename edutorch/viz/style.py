@@ -61,12 +61,20 @@ MARK_SHAPES = {
 """A lock and a pin, each 10 × 10 points: no font has both."""
 
 WORDS = {
-    "parameter": "parameter", "op": "op", "data": "data", "derivative": "derivative",
-    "grey": "no gradient", "arrow": "norm of the gradient that flows back",
-    "trouble": "trouble", "cut": "detached here", "kept": "kept for backward",
-    "frozen": "frozen", "hook": "hook",
+    "parameter": "parameter",
+    "op": "op",
+    "data": "data",
+    "derivative": "derivative",
+    "grey": "no gradient",
+    "signs": "below 0, above 0",
+    "arrow": "norm of the gradient that flows back",
+    "trouble": "trouble",
+    "cut": "detached here",
+    "kept": "kept for backward",
+    "frozen": "frozen",
+    "hook": "hook",
     "version": "written in place",
-}  # fmt: skip
+}
 """What the legend says to each."""
 
 RAMP = ("<0.001", "", "", "", "", "≥10")
@@ -110,9 +118,14 @@ def line_width(norm: float) -> float:
 
 
 def legend_keys(
-    nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], troubled: bool
+    nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], troubled: bool, signs: bool = False
 ) -> list[str]:
-    """Return the keys of `WORDS` for what is to be seen in a picture, in the legend's order."""
+    """Return the keys of `WORDS` for what is to be seen in a picture, in the legend's order.
+
+    Args:
+        troubled: there is something wrong in it.
+        signs: there is a heat map in it, of numbers below and above 0.
+    """
     found = {role_of(node) for node in nodes if node.kind != "constant"}
     found.update(mark for node in nodes for mark in node.marks)
     if any(node.version for node in nodes):
@@ -121,6 +134,5 @@ def legend_keys(
     flows = any(edge.kind in ("forward", "backward") for edge in edges)
     if flows and any(node.differentiable for node in nodes):
         found.add("arrow")
-    if troubled:
-        found.add("trouble")
+    found.update(key for key, there in (("trouble", troubled), ("signs", signs)) if there)
     return [key for key in WORDS if key in found]

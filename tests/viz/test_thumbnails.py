@@ -16,6 +16,7 @@ from edutorch.viz.packing import pack, unpack
 from edutorch.viz.raster import LONGEST_SIDE, MOST_BYTES, dashed, figures_of, path_lines
 from edutorch.viz.stage import Stage
 from edutorch.viz.static import Drawing
+from edutorch.viz.style import WORDS
 from edutorch.viz.summaries import summarize
 from edutorch.viz.thumbnails import LARGEST, drawn_kind, encode_png, kind_of, plane_of, slot_height
 
@@ -152,6 +153,8 @@ def test_the_picture_shows_the_things():
                      "cross_entropy": (0, 0)}  # fmt: skip
     texts = " ".join(text.text for text in root.iter(f"{SVG}text"))
     assert "[3, 1, 4, 1, 5, 9]" in texts and "2.25" in texts
+    assert WORDS["signs"] in texts
+    assert WORDS["signs"] not in Drawing(snapshot(bars=False)).svg
 
 
 def test_an_image_in_the_picture_is_the_tensor():

@@ -48,6 +48,10 @@ describe("Legend", () => {
     expect(legend.element.firstChild).toBe(first); // nothing is written twice
     legend.show(picture, true);
     expect(legend.element.textContent).toContain("trouble");
+    legend.notice(picture, { n0: { kind: "weights", low: -1, high: 1, std: 1 } });
+    legend.notice(picture, {});
+    legend.show(picture);
+    expect(legend.element.textContent).toContain("below 0, above 0");
     legend.show(picture, true, 22);
     expect(legend.element.lastChild?.textContent).toBe("pale pictures: of step 22");
   });
