@@ -130,7 +130,7 @@ def finite_stats(array: Any, bad: int) -> Stats | None:
         array = array[backends.of(array).xp.isfinite(array)]
     if not array.size:
         return None
-    stats = summarize(array, bars=True)
+    stats = summarize(array, bars=True, pixels=False)
     if stats.bars or array.size < 2:
         return stats
     flat = array.ravel().astype("float32")

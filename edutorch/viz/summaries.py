@@ -60,12 +60,12 @@ class Stats(NamedTuple):
         )
 
 
-def summarize(array: Any, bars: bool = False) -> Stats:
+def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
     """Return the `Stats` of an array of any backend (complex numbers by their size).
 
     Args:
-        bars: count for a histogram too (of a sample, if there are very many numbers), and keep
-            a few pixels of what can be drawn.
+        bars: count for a histogram too (of a sample, if there are very many numbers).
+        pixels: and keep a few pixels of what can be drawn.
 
     >>> import numpy
     >>> summarize(numpy.array([3.0, -4.0]))  # doctest: +NORMALIZE_WHITESPACE
@@ -97,8 +97,8 @@ def summarize(array: Any, bars: bool = False) -> Stats:
     if not bars:
         return Stats(size, mean * scale, low, high, norm, text=text)
     counts = histogram(flat, low / scale, high / scale)
-    pixels = thumbnail_of(array, low, high)
-    return Stats(size, mean * scale, low, high, norm, text=text, bars=counts, thumbnail=pixels)
+    thumbnail = thumbnail_of(array, low, high) if pixels else None
+    return Stats(size, mean * scale, low, high, norm, text=text, bars=counts, thumbnail=thumbnail)
 
 
 def text_of_many(array: Any) -> str:

@@ -71,10 +71,10 @@ def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
         return None
     channels = 3 if array.ndim > 2 and array.shape[-3] == 3 else 1
     first = array[(0,) * (array.ndim - 2 - (channels == 3))]
-    on_host = backends.of(first).to_numpy(first) if backends.is_array(first) else first
-    numbers = np.asarray(on_host, "f4").reshape(channels, *plane)
-    attends = low >= 0 and plane[0] == plane[1] and adds_up_to_one(numbers)
-    numbers = shrunk(numbers)
+    few = shrunk(first.reshape(channels, *plane))  # before it leaves its device
+    on_host = backends.of(few).to_numpy(few) if backends.is_array(few) else few
+    numbers = np.asarray(on_host, "f4")
+    attends = low >= 0 and plane[0] == plane[1] <= LARGEST and adds_up_to_one(numbers)
     scaled = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
     pixels = np.clip(np.rint(scaled * 255), 0, 255).astype("u1").transpose(1, 2, 0)
     height, width = pixels.shape[:2]
