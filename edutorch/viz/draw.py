@@ -118,7 +118,7 @@ def called(what: Any, inputs: tuple[Any, ...], names: GivenNames, graph: Part) -
             found = grad(outputs, leaves, [ones_like(outputs[0])], allow_unused=True)
             for leaf, gradient in zip(leaves, found, strict=True):
                 recorder.leaf_received(leaf, gradient)
-    recorder.finish()
+    recorder.finish(each for each in tree_leaves(result) if isinstance(each, Tensor))
     if recorder.snapshot is None:
         raise NotDrawableError(
             "viz.draw", "nothing that has a gradient was computed",
