@@ -16,12 +16,12 @@ from ..errors import EdutorchError
 from .graph import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
 from .summaries import Stats
-from .tree import Group, bottom_up, by_call, cut, measure, place_leaves
+from .tree import Group, bottom_up, by_call, cut, measure, numbers_in, place_leaves
 
 MOST_NODES = 40
 """So many boxes are shown at most, unless somebody opens more: one page."""
 
-MOST_OPENED = 2000
+MOST_OPENED = 2500
 """So many boxes are shown when everything is opened at once."""
 
 FEW_INSIDE = 12
@@ -181,7 +181,7 @@ def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
         root = by_call(graph) if large else root
     if large:
         fold_repetition(root, graph, limit)
-        place_leaves(root, graph)
+        place_leaves(root, graph, large)
         for group in bottom_up(root):
             cut(group, limit, graph)
     measure(root, graph)
@@ -341,24 +341,13 @@ def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
             elif member.key in opened:
                 waiting.append((member, member.key if is_framed(member) else frame))
             else:
-                boxes.append(Box(member.last, frame, member, tuple(nodes_in(member))))
+                boxes.append(Box(member.last, frame, member, tuple(numbers_in(member))))
     return sorted(boxes, key=lambda box: min(box.inside, default=box.node))
 
 
 def is_framed(group: Group) -> bool:
     """Return True if an open group is drawn around its members: always around a layer's op."""
     return len(group.members) > 1 or (group.kind == "module" and isinstance(group.members[0], int))
-
-
-def nodes_in(group: Group) -> Iterable[int]:
-    """Yield the numbers of all nodes in a group."""
-    waiting: list[int | Group] = [group]
-    while waiting:
-        member = waiting.pop()
-        if isinstance(member, int):
-            yield member
-        else:
-            waiting.extend(member.members)
 
 
 def frames_of(root: Group, opened: set[str]) -> list[Frame]:

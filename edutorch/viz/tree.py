@@ -16,8 +16,9 @@ from typing import Literal
 
 from .graph import Graph, GraphNode, Scope, enclosing
 
-MOST_LEAVES = 12
-"""More leaves than this beside each other, all for one op, become one box."""
+MOST_LEAVES, MOST_SHARED = 8, 3
+"""More leaves than this, all for one op or group, become one box; so do the parameters that several
+calls share."""
 
 LEAST_PART = 2
 """A part of something long has at least so many members."""
@@ -250,7 +251,7 @@ def is_computed(member: int | Group, graph: Graph) -> bool:
 # Leaves --------------------------------------------------------------------------------------
 
 
-def place_leaves(root: Group, graph: Graph) -> None:
+def place_leaves(root: Group, graph: Graph, large: bool = False) -> None:
     """Put each leaf into the innermost group that holds all who use it.
 
     Data stays where everybody sees it, at the top, unless each of many repetitions has its own.
@@ -273,7 +274,7 @@ def place_leaves(root: Group, graph: Graph) -> None:
         comers.setdefault(groups[-1].key, {}).setdefault(first, []).append(number)
     for group in bottom_up(root):
         group.members = bundled(
-            seated(group.members, comers.get(group.key, {})), group, graph, users
+            seated(group.members, comers.get(group.key, {})), group, graph, users, large
         )
 
 
@@ -330,24 +331,51 @@ def seated(members: list[int | Group], comers: dict[int, list[int]]) -> list[int
 
 
 def bundled(
-    members: list[int | Group], around: Group, graph: Graph, users: dict[int, list[int]]
+    members: list[int | Group],
+    around: Group,
+    graph: Graph,
+    users: dict[int, list[int]],
+    large: bool,
 ) -> list[int | Group]:
-    """Make one box of very many leaves that only one op uses: what is stacked, or joined."""
+    """Make one box of very many leaves that only one member uses: what is stacked, or joined.
 
-    def only_user(member: int | Group) -> int:
-        if isinstance(member, Group) or is_step(graph.nodes[member]):
-            return -1
-        used = set(users.get(member, ()))
-        return used.pop() if len(used) == 1 else -1
+    In a large graph also of the parameters that several calls share.
+    """
+    leaves = [member for member in members if isinstance(member, int)
+              and not is_step(graph.nodes[member])]  # fmt: skip
+    if len(leaves) <= MOST_SHARED:
+        return members
+    place = {number: at for at, member in enumerate(members) for number in numbers_in(member)}
+    bundles: dict[frozenset[int], list[int]] = {}
+    for leaf in leaves:
+        used = frozenset(place.get(user, -1) for user in users.get(leaf, ()))
+        bundles.setdefault(used, []).append(leaf)
+    heads: dict[int, Group] = {}
+    hidden: set[int] = set()
+    for used, some in bundles.items():
+        most = MOST_LEAVES if len(used) == 1 else MOST_SHARED if large else len(some)
+        if -1 not in used and len(some) > most:
+            kinds = {graph.nodes[leaf].kind for leaf in some}
+            word = "parameters" if kinds == {"parameter"} else "inputs"
+            key = f"{around.key}/{word}@{graph.nodes[some[0]].id}"
+            heads[some[0]] = Group(key, f"{len(some)} {word}", "leaves", list(some), around.path)
+            hidden |= set(some)
+    return [
+        heads.get(member, member) if isinstance(member, int) else member
+        for member in members
+        if not isinstance(member, int) or member in heads or member not in hidden
+    ]
 
-    row: list[int | Group] = []
-    for user, some in itertools.groupby(members, only_user):
-        leaves = list(some)
-        if user >= 0 and len(leaves) > MOST_LEAVES:
-            key = f"{around.key}/inputs@{graph.nodes[user].id}"
-            leaves = [Group(key, f"{len(leaves)} inputs", "leaves", leaves, around.path)]
-        row += leaves
-    return row
+
+def numbers_in(member: int | Group) -> Iterator[int]:
+    """Yield the numbers of all nodes in a member."""
+    waiting: list[int | Group] = [member]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, int):
+            yield each
+        else:
+            waiting.extend(each.members)
 
 
 def chain(group: Group, above: dict[str, Group]) -> list[Group]:
