@@ -121,10 +121,10 @@ def shrunk(numbers: Any) -> Any:
 
 def kind_of(node: Any) -> Kind | None:
     """Return as what the value of a node is drawn, from the node alone; None: not at all."""
-    if node.kind in ("constant", "failed", "gradient") or "float" not in node.dtype:
+    if node.kind in ("constant", "failed", "gradient") or math.prod(node.shape) <= FEW:
         return None
-    if math.prod(node.shape) <= FEW:
-        return None
+    if "float" not in node.dtype:  # of other integers the first ones are written
+        return "image" if node.dtype == "uint8" and is_image(node.shape) else None
     plane = plane_of(node.shape)
     if plane is not None and node.kind == "parameter" and len(node.shape) == 2:
         return "weights" if max(plane) <= LARGEST else "bars"

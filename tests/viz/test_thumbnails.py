@@ -60,6 +60,15 @@ def test_a_node_says_as_what_it_is_drawn(kind, shape, label, expected):
 def test_labels_and_masks_are_written():
     assert kind_of(node("leaf", (16,), dtype="int64")) is None
     assert kind_of(node("leaf", (16, 16), dtype="bool")) is None
+    assert kind_of(node("leaf", (16, 16), dtype="int64")) is None  # of words
+
+
+def test_an_image_of_bytes_is_an_image():
+    box = node("leaf", (4, 28, 28), dtype="uint8")
+    image = np.arange(28, dtype="u1").repeat(28).reshape(1, 28, 28).repeat(4, 0)
+    stats = summarize(image, bars=True)
+    assert drawn_kind(box, stats) == "image"
+    assert stats.thumbnail.pixels[0] == 0 and stats.thumbnail.pixels[-1] == 255
 
 
 def test_an_image_is_the_first_of_its_batch(device):
