@@ -23,6 +23,9 @@ const NUMBERS = [
 // The mean of class labels tells nobody anything: integers stand in the box, the first of them.
 const OF_MANY = ["mean", "std", "min", "max"];
 
+/** Two to four numbers stand in the box. @param {number} size */
+const namesOf = (size) => (size === 1 ? ["value"] : size <= 4 ? ["mean"] : OF_MANY);
+
 /** The panel below the graph. */
 export class Details {
   constructor() {
@@ -48,7 +51,7 @@ export class Details {
     const written = node.version ? `version ${node.version + 1}` : "";
     const grey = node.differentiable ? "" : "no gradient";
     child(this.element, "span", [node.kind, node.module, shape, node.dtype, written, ...node.marks, grey].filter(Boolean).join(" · "));
-    const names = node.dtype.includes("float") ? (sizeOf(node) > 1 ? OF_MANY : ["value"]) : [];
+    const names = node.dtype.includes("float") ? namesOf(sizeOf(node)) : [];
     for (const name of node.differentiable ? [...names, "gradient norm"] : names) {
       const field = child(this.element, "label", name);
       this.fields.set(name, child(field, "output", NOT_KNOWN));

@@ -20,7 +20,8 @@ describe("Details", () => {
     expect(told({}, THUMBNAIL).labels).toEqual(["mean-0.5000", "std0.7500", "min-2.0000", "max+3.0000", "gradient norm0.2500"]);
     expect(told({}).labels).toEqual(["mean-0.5000", "std—", "min—", "max—", "gradient norm0.2500"]);
   });
-  it("tells the value of a scalar", () => {
+  it("tells the value of a scalar, and the mean of what stands in the box", () => {
+    expect(told({ shape: [2] }).labels).toEqual(["mean-0.5000", "gradient norm0.2500"]);
     expect(told({ shape: [] }).labels).toEqual(["value-0.5", "gradient norm0.2500"]);
   });
   it("tells no mean of class labels", () => {
