@@ -1,175 +1,213 @@
-"""Where a step of a loop ends: at the turn of the innermost loop around all its optimizers' steps.
+"""Where a step of a loop with several updates ends: pure logic on places in code.
 
-A round of a GAN steps two optimizers, a critic five times before its generator once. One such round
-is one step of the picture. Which loop that is can be read off Python's frames: each `step()` leaves
-a trail of calls, the trails of one round meet in one frame, and the bytecode of that frame says
-which loops lie around both places.
+A step ends where the innermost loop turns that contains every `optimizer.step()` of a round: of a
+GAN, the loop over batches around both updates; with five updates of a critic in a loop of their
+own, the loop around that one. Which loops there are is read from the bytecode of the functions that
+were running when an update came.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
-import sys
-import weakref
+from collections.abc import Iterable
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-MOST_RECOUNTED = 64
-"""If a second optimizer shows up after more steps than this, they were steps of their own."""
+Path = tuple[tuple[CodeType, int], ...]
+"""The functions that run, outermost first, and the byte of the instruction where each is."""
+
+NO_LOOPS_OF_THE_USER = "edutorch.", "contextlib", "functools"
+"""Modules whose functions stand between an update and the loop that asked for it."""
+
+TRAINER = "edutorch.train."
 
 
-class Place(NamedTuple):
-    """Where a frame is: its identity, its code and the offset of its instruction."""
+@functools.lru_cache(1000)
+def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last byte of each loop in a function, outer ones first."""
+    ends: dict[int, int] = {}
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name == "PUSH_EXC_INFO":
+            break  # handlers lie behind all else, and jump back to where they belong
+        target = instruction.argval
+        jumps = "JUMP" in name and not name.endswith("NO_INTERRUPT")  # those are of `await`
+        if jumps and isinstance(target, int) and target <= instruction.offset:
+            ends[target] = max(ends.get(target, 0), instruction.offset)
+    return tuple(sorted(ends.items(), key=lambda ends: (ends[0], -ends[1])))
 
-    frame: int
-    code: CodeType
-    offset: int
+
+def path_to(frame: FrameType | None, outermost: FrameType | None = None) -> Path:
+    """Return where the user's functions are that run now, as far as `outermost`."""
+    found = []
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(NO_LOOPS_OF_THE_USER) or name.startswith(TRAINER):
+            found.append((frame.f_code, frame.f_lasti))
+        if frame is outermost:
+            break
+        frame = frame.f_back
+    return tuple(reversed(found))
 
 
 class Loop(NamedTuple):
-    """A loop in a frame: the range of its instructions."""
+    """A loop: the calls that led to its function, and its first and last byte there."""
 
-    frame: int
+    outside: Path
     code: CodeType
     start: int
     end: int
 
-    def holds(self, place: Place) -> bool:
-        """Return True if a place lies in the loop."""
-        same = place.frame == self.frame and place.code is self.code
-        return same and self.start <= place.offset <= self.end
+    def contains(self, path: Path) -> bool:
+        """Whether a place lies in this loop, or in what is called from it."""
+        depth = len(self.outside)
+        if len(path) <= depth or path[:depth] != self.outside:
+            return False
+        code, offset = path[depth]
+        return code is self.code and self.start <= offset <= self.end
+
+    def position(self, path: Path) -> tuple[tuple[int, ...], bool]:
+        """Return how far round the loop a place is, to be compared with others.
+
+        Returns: the offsets from this loop inwards, and whether the place lies in a further loop:
+            then only where that one begins counts, for it may turn many times.
+        """
+        found: list[int] = []
+        for depth, (code, offset) in enumerate(path[len(self.outside) :]):
+            for start, end in loop_ranges(code):
+                inside = depth > 0 or (start, -end) > (self.start, -self.end)
+                if inside and start <= offset <= end:
+                    return (*found, start), True
+            found.append(offset)
+        return tuple(found), False
 
 
-@functools.lru_cache(maxsize=256)
-def loops_of(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """Return the (start, end) of each loop in compiled code, the innermost first."""
-    loops = []
-    for instruction in dis.get_instructions(code):
-        if "JUMP_BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
-            loops.append((instruction.argval, instruction.offset))
-    widest: dict[int, int] = {}  # a `continue` jumps back to the same start
-    for start, end in loops:
-        widest[start] = max(end, widest.get(start, end))
-    return tuple(sorted(widest.items(), key=lambda loop: loop[1] - loop[0]))
-
-
-def trail(frame: FrameType | None) -> tuple[Place, ...]:
-    """Return the places of a frame and of all that called it, the innermost first."""
-    places = []
-    while frame is not None:
-        places.append(Place(id(frame), frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(places)
-
-
-def common_loop(trails: list[tuple[Place, ...]]) -> Loop | None:
-    """Return the innermost loop that holds all trails; None if there is none."""
-    first, *others = trails
-    for place in first:
-        met = [
-            next((each for each in other if each[:2] == place[:2]), None) for other in others
-        ]
-        if None in met:
-            continue
-        offsets = [place.offset, *(each.offset for each in met if each is not None)]
-        for start, end in loops_of(place.code):
-            if all(start <= offset <= end for offset in offsets):
-                return Loop(place.frame, place.code, start, end)
+def innermost_loop(path: Path) -> Loop | None:
+    """Return the innermost loop around a place."""
+    for depth in range(len(path) - 1, -1, -1):
+        code, offset = path[depth]
+        around = [each for each in loop_ranges(code) if each[0] <= offset <= each[1]]
+        if around:
+            return Loop(path[:depth], code, *around[-1])
     return None
 
 
-def innermost_loop(places: tuple[Place, ...]) -> Loop | None:
-    """Return the innermost loop around one trail."""
-    return common_loop([places])
+def has_turned(loop: Loop | None, before: Path, now: Path, updates: bool = False) -> bool:
+    """Whether a loop has begun anew, or is over, since it was at `before`.
+
+    Args:
+        updates: an update stands at both places. If it is the same one, then it has.
+    """
+    if loop is None or not loop.contains(now):
+        return True
+    (last, inner), (position, _) = loop.position(before), loop.position(now)
+    return position < last or (position == last and updates and not inner)
+
+
+class Verdict(NamedTuple):
+    """What an update says about steps.
+
+    `late`: the step before was over already, when the loop turned. `over`: one is over now.
+    `recount`: so many had ended before this round; the others were parts of it. None: all right.
+    """
+
+    late: bool
+    over: bool
+    recount: int | None = None
 
 
 class StepBoundary:
-    """Told of each `optimizer.step()`, says whether a step of the loop has ended with it.
+    """Learns where the updates of a round stand, and says when a step is over.
 
     Attributes:
-        pending: optimizers have stepped in a round that is not known to be over.
+        open: where the last update came that has ended no step yet.
     """
 
     def __init__(self) -> None:
-        self.pending = False
-        self._optimizers: dict[int, tuple[weakref.ref[Any], tuple[Place, ...]]] = {}
-        self._loop: Loop | None = None
-        self._round: list[int] = []
-        self._rounds: tuple[tuple[int, ...], tuple[int, ...]] = (), ()  # the last two
-        self._offset = -1  # of the last step, in the loop's frame
+        self.open: Path | None = None
+        self._sites: dict[Path, int] = {}  # how many steps had ended when each first came
+        self._optimizers: dict[Path, set[int]] = {}
+        self._ended: tuple[Path, int] | None = None  # where the last step did, by which optimizer
+        self._ends_late = False
+
+    def update(self, path: Path, optimizer: int, counted: int, worked: bool = True) -> Verdict:
+        """Take one update: where it came, of which optimizer, and how many steps were counted.
+
+        Args:
+            worked: a backward has run since the last update. `for each in optimizers: each.step()`
+                is one update.
+        """
+        recount = None
+        together = self._ended is not None and self._ended[1] != optimizer and not worked
+        if path not in self._sites:
+            recount = self._joined(path, counted)
+            self._sites[path] = counted
+        self._optimizers.setdefault(path, set()).add(optimizer)
+        if together and recount is None and self.open is None and self._ended[0] == path:
+            return Verdict(False, False)
+        late = self.has_turned(path, updates=True)
+        self._ends_late |= late
+        over = self._is_last(path)
+        self.open = None if over else path
+        if over:
+            self._ended = path, optimizer
+        return Verdict(late, over, recount)
+
+    def has_turned(self, now: Path, updates: bool = False) -> bool:
+        """Whether the step is over because its loop has turned since the last update."""
+        last = self.open
+        return last is not None and has_turned(self._loop(last), last, now, updates)
+
+    def ended_late(self) -> None:
+        """Note that a step was over when its loop turned."""
+        self._ended, self.open, self._ends_late = None, None, True
 
     @property
-    def several(self) -> bool:
-        """Whether a round has several optimizers."""
-        return len(self._optimizers) > 1
+    def is_over_at_end(self) -> bool:
+        """Whether the updates since the last step are one, when the loop is over."""
+        return self.open is not None and (self._ends_late or self._ended is None)
 
-    def knows(self, optimizer: Any) -> bool:
-        """Return True if an optimizer has stepped before."""
-        known = self._optimizers.get(id(optimizer))
-        return known is not None and known[0]() is optimizer
+    def always_ends(self, optimizer: int) -> bool:
+        """Whether each update of an optimizer, as far as is known, ends a step."""
+        return all(
+            self._is_last(path) and users == {optimizer}
+            for path, users in self._optimizers.items()
+            if optimizer in users
+        )
 
-    def ends_with(self, optimizer: Any) -> bool:
-        """Note that an optimizer has stepped; return True if that ends the step of the loop."""
-        if not self.several and self.knows(optimizer):
+    def _joined(self, path: Path, counted: int) -> int | None:
+        """Return how many steps had ended before this round, if what was counted is a part of it.
+
+        Called when an update comes from a place that is new.
+        """
+        sites = list(self._sites)
+        self._sites[path] = counted
+        loop = self._loop(path)
+        others = [site for site in sites if loop is not None and loop.contains(site)]
+        if loop is None or not others or self._ended is None:
+            return None
+        if has_turned(loop, self._ended[0], path):
+            return None
+        direct = any(innermost_loop(site) == loop for site in others)
+        return counted - 1 if direct else min(self._sites[site] for site in others)
+
+    def _loop(self, path: Path) -> Loop | None:
+        """Return the loop of a round: the outermost around this update that holds one directly."""
+        own = (innermost_loop(site) for site in (path, *self._sites))
+        around = [loop for loop in own if loop is not None and loop.contains(path)]
+        return min(around, key=size_of, default=None)
+
+    def _is_last(self, path: Path) -> bool:
+        """Whether an update is the last one of its round, in the order of the code."""
+        loop = self._loop(path)
+        if loop is None:
             return True
-        places = trail(sys._getframe(1))
-        is_new = not self.knows(optimizer)
-        self._optimizers[id(optimizer)] = weakref.ref(optimizer), places
-        if not self.several:
-            return True
-        if is_new:
-            self._find_loop()
-        if self._loop is None:
-            return True
-        self._round.append(id(optimizer))
-        here = next((place for place in places if self._loop.holds(place)), None)
-        if here is None:  # it steps somewhere else: a loop of its own
-            self._over()
-            return True
-        self._offset = here.offset
-        if self._is_last(here, places) or tuple(self._round) == self._expected():
-            self._over()
-            return True
-        self.pending = True
-        return False
+        position, inner = loop.position(path)
+        sites: Iterable[Path] = (site for site in self._sites if loop.contains(site))
+        return not inner and all(loop.position(site)[0] <= position for site in sites)
 
-    def has_turned(self) -> bool:
-        """Return True, once, if the loop has turned since the last step of a round."""
-        if not self.pending or self._loop is None:
-            return False
-        places = trail(sys._getframe(1))
-        here = next((place for place in places if place[:2] == self._loop[:2]), None)
-        turned = here is None or not self._loop.holds(here) or here.offset < self._offset
-        if here is not None and here.offset == self._offset:  # again, or once more in a loop inside
-            turned = innermost_loop(places) == self._loop
-        if turned:
-            self._over()
-        return turned
 
-    def _expected(self) -> tuple[int, ...] | None:
-        """Return the order of optimizers in a round, if the last two had the same, and all."""
-        before, last = self._rounds
-        return last if before == last and set(last) == self._optimizers.keys() else None
-
-    def _over(self) -> None:
-        self._rounds = self._rounds[1], tuple(self._round)
-        self._round, self.pending, self._offset = [], False, -1
-
-    def _find_loop(self) -> None:
-        """Find the loop around the last steps of all optimizers that live."""
-        living = {key: known for key, known in self._optimizers.items() if known[0]() is not None}
-        self._optimizers = living
-        self._loop = common_loop([places for _, places in living.values()])
-        self._rounds = (), ()
-
-    def _is_last(self, here: Place, places: tuple[Place, ...]) -> bool:
-        """Return True if no other optimizer steps behind this place, nor this one again."""
-        assert self._loop is not None
-        if innermost_loop(places) != self._loop:
-            return False  # in a loop inside: it may step again
-        for _, others in self._optimizers.values():
-            other = next((place for place in others if self._loop.holds(place)), None)
-            if other is not None and other.offset > here.offset:
-                return False
-        return True
+def size_of(loop: Loop) -> tuple[int, int]:
+    """Return what orders loops that contain one place, the outermost first."""
+    return len(loop.outside), loop.start - loop.end

@@ -1,139 +1,208 @@
-"""Where a step ends: plain loops, without any training."""
+"""Where a step ends, by where the updates stand. Nothing is trained here."""
 
-import gc
 import sys
 
 import pytest
 
-from edutorch.viz.step_boundary import StepBoundary, common_loop, innermost_loop, loops_of, trail
+from edutorch.viz.step_boundary import StepBoundary, loop_ranges, path_to
 
 
-class Optimizer:
-    """Counts, through a boundary, the steps of the loop it is in."""
+class Loops:
+    """Counts steps as a recorder does."""
 
-    def __init__(self, boundary, ends):
-        self.boundary, self.ends = boundary, ends
+    def __init__(self):
+        self.boundary, self.steps, self.worked = StepBoundary(), 0, False
 
-    def step(self):
-        if self.boundary.has_turned():
-            self.ends.append("turn")
-        self.ends.append(self.boundary.ends_with(self))
+    def backward(self):
+        self._look(sys._getframe(1))
+        self.worked = True
 
+    def _look(self, frame):
+        if self.boundary.open is not None and self.boundary.has_turned(path_to(frame, FRAME)):
+            self.boundary.ended_late()
+            self.steps += 1
 
-@pytest.fixture
-def gan():
-    boundary, ends = StepBoundary(), []
-    return Optimizer(boundary, ends), Optimizer(boundary, ends), boundary, ends
-
-
-def counted(ends):
-    return sum(end is not False for end in ends)
-
-
-def test_one_optimizer_ends_each_step():
-    boundary, ends = StepBoundary(), []
-    optimizer = Optimizer(boundary, ends)
-    for _ in range(5):
-        optimizer.step()
-    assert ends == [True] * 5
-    assert not boundary.several
+    def update(self, name):
+        path = path_to(sys._getframe(1), FRAME)
+        verdict = self.boundary.update(path, hash(name), self.steps, self.worked)
+        if verdict.recount is not None:
+            self.steps = verdict.recount
+        self.steps += verdict.late + verdict.over
+        self.worked = False
 
 
-def test_two_optimizers_in_a_loop_are_one_step(gan):
-    critic, generator, boundary, ends = gan
-    for _ in range(4):
-        critic.step()
-        generator.step()
-    # The first step of the first optimizer could not know of the second.
-    assert ends == [True, True, False, True, False, True, False, True]
-    assert not boundary.pending
+FRAME = None
 
 
-def test_a_critic_that_steps_five_times(gan):
-    critic, generator, _, ends = gan
-    for _ in range(3):
+def gan(loops, rounds):
+    for _ in range(rounds):
+        loops.backward()
+        loops.backward()
+        loops.update("D")
+        loops.backward()
+        loops.update("G")
+
+
+def epochs(loops, rounds):
+    for _ in range(rounds // 5):
         for _ in range(5):
-            critic.step()
-        generator.step()
-    assert ends[6:] == ([False] * 5 + [True]) * 2
+            loops.backward()
+            loops.update("D")
+            loops.backward()
+            loops.update("G")
 
 
-def test_the_inner_loop_comes_last(gan):
-    critic, generator, boundary, ends = gan
-    for _ in range(5):
-        generator.step()
-        for _ in range(3):
-            critic.step()
-    # At the turn at first, then as expected; the very first could not know of the critic.
-    assert counted(ends[1:]) == 5
-    assert ends[-1] is True
+def critic(loops, rounds):
+    for _ in range(rounds):
+        for _ in range(5):
+            loops.backward()
+            loops.update("D")
+        loops.backward()
+        loops.update("G")
 
 
-def test_steps_in_functions_that_the_loop_calls(gan):
-    critic, generator, _, ends = gan
-
-    def train(optimizer):
-        optimizer.step()
-
-    for _ in range(3):
-        train(critic)
-        train(generator)
-    assert ends[2:] == [False, True] * 2
-
-
-def test_a_generator_that_steps_every_third_time(gan):
-    critic, generator, boundary, ends = gan
-    for number in range(9):
-        critic.step()
-        if number % 3 == 2:
-            generator.step()
-    # The first three turns, and the step that could not know of the generator.
-    assert counted(ends[:4]) == 4
-    assert counted(ends[4:]) + boundary.pending == 6
-
-
-def test_epochs_are_not_steps(gan):
-    critic, generator, _, ends = gan
-    for _ in range(2):
-        for _ in range(3):
-            critic.step()
-            generator.step()
-    assert ends[2:] == [False, True] * 5
-
-
-def test_another_loop_afterwards(gan):
-    critic, generator, _, ends = gan
-    for _ in range(2):
-        critic.step()
-        generator.step()
-    del ends[:]
-    for _ in range(3):
-        generator.step()
-    assert ends == [True] * 3
-
-
-def test_optimizers_that_are_gone_do_not_count():
-    boundary, ends = StepBoundary(), []
-    for _ in range(3):
-        Optimizer(boundary, ends).step()  # an inner optimizer, made anew in each step
-        gc.collect()
-    last = Optimizer(boundary, ends)
-    last.step()
-    assert ends[-1] is True
-
-
-def test_loops_are_read_off_the_bytecode():
-    def both():
+def generator_twice(loops, rounds):
+    for _ in range(rounds):
+        loops.backward()
+        loops.update("D")
         for _ in range(2):
-            while True:
-                yield trail(sys._getframe())
-                break
-            yield trail(sys._getframe())
+            loops.backward()
+            loops.update("G")
+    loops.backward()
 
-    trails = both()
-    inner, outer = next(trails), next(trails)
-    assert len(loops_of(both.__code__)) >= 1
-    loop = innermost_loop(outer)
-    assert loop is not None
-    assert common_loop([inner, outer]) == loop
-    assert common_loop([inner[:1], (outer[0]._replace(frame=0),)]) is None
+
+def now_and_then(loops, rounds):
+    for number in range(rounds):
+        loops.backward()
+        loops.update("D")
+        if number % 5 == 4:
+            loops.backward()
+            loops.update("G")
+
+
+def one_round(loops):
+    loops.backward()
+    loops.update("D")
+    loops.backward()
+    loops.update("G")
+
+
+def in_a_function(loops, rounds):
+    for _ in range(rounds):
+        one_round(loops)
+
+
+def in_functions(loops, rounds):
+    def step(name):
+        loops.backward()
+        loops.update(name)
+
+    number = 0
+    while number < rounds:
+        step("D")
+        step("G")
+        number += 1
+
+
+def one_optimizer(loops, rounds):
+    for _ in range(rounds):
+        loops.backward()
+        loops.update("A")
+
+
+def twice(loops, rounds):
+    for _ in range(rounds):
+        loops.backward()
+        loops.update("A")
+        loops.backward()
+        loops.update("A")
+
+
+def many_optimizers(loops, rounds):
+    for _ in range(rounds):
+        loops.backward()
+        for name in "ABC":
+            loops.update(name)
+
+
+def one_after_another(loops, rounds):
+    for _ in range(rounds // 2):
+        loops.backward()
+        loops.update("A")
+    for _ in range(rounds // 2):
+        loops.backward()
+        loops.update("B")
+
+
+def with_handlers(loops, rounds):
+    number = 0
+    while True:
+        try:
+            number += 1
+            if number > rounds:
+                break
+            loops.backward()
+            loops.update("D")
+            with pytest.raises(ZeroDivisionError):
+                _ = 1 / 0
+            loops.backward()
+            loops.update("G")
+        except KeyError:
+            continue
+
+
+LOOPS = [gan, epochs, critic, generator_twice, now_and_then, in_a_function, in_functions,
+         one_optimizer, twice, many_optimizers, one_after_another, with_handlers]  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+@pytest.mark.parametrize("rounds", [20, 40])
+def test_a_round_is_a_step(loop, rounds):
+    loops = Loops()
+    loop(loops, rounds)
+    assert loops.steps + loops.boundary.is_over_at_end == rounds
+
+
+def test_first_rounds_are_recounted_at_once():
+    for loop in (gan, critic, in_a_function, in_functions, twice):
+        loops = Loops()
+        loop(loops, 1)
+        assert loops.steps == 1, loop.__name__
+
+
+def test_who_always_ends_a_step():
+    loops = Loops()
+    critic(loops, 2)
+    assert loops.boundary.always_ends(hash("G"))
+    assert not loops.boundary.always_ends(hash("D"))
+
+
+def test_without_any_loop_each_update_ends_a_step():
+    global FRAME
+    FRAME = sys._getframe()
+    try:
+        loops = Loops()
+        one_round(loops)
+        assert loops.steps == 2
+    finally:
+        FRAME = None
+
+
+def test_with_and_await_are_no_loops():
+    def managed():
+        with open("x") as file:
+            file.read()
+        return 1
+
+    async def waiting(task):
+        await task
+        await task
+
+    async def over(items):
+        async for item in items:
+            await item
+
+    assert loop_ranges(managed.__code__) == ()
+    assert loop_ranges(waiting.__code__) == ()
+    assert len(loop_ranges(over.__code__)) == 1
+    assert len(loop_ranges(epochs.__code__)) == 2
