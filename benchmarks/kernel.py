@@ -25,7 +25,7 @@ def watched(nodes: int, seconds: float) -> str:
 
     step = deep(nodes)
     view = live()
-    view._stage.choice = Choice(limit=5000)
+    view._stage.choice = Choice(everything=True)
     view._open_page()
     end = time.perf_counter() + LIMIT
     with view._hearing:

@@ -111,7 +111,7 @@ def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) 
     render("digraph { a }")  # in a notebook it has started by the time that the widget is made
     view = live()
     if all_open:
-        view._stage.choice = Choice(limit=5000)
+        view._stage.choice = Choice(everything=True)
     if shown:
         view._stage.page = Reader(view._command)
     else:

@@ -59,7 +59,7 @@ def test_what_was_taken_is_given_back(page: Any) -> None:
     page.goto("about:blank")
     page.evaluate("() => (window.held = window.held ?? 0)")
     bench = Bench(page, places=("a", "b")).open(play())
-    assert page.evaluate("() => window.listening()") == 4
+    assert page.evaluate("() => window.listening()") == 8
     assert page.evaluate("() => window.held") >= 2
     page.evaluate("() => window.closers.forEach((close) => close())")
     assert page.evaluate("() => window.listening()") == 0

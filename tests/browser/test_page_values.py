@@ -117,7 +117,7 @@ def test_each_number_in_the_page_is_that_of_the_tensor(page: Any) -> None:
     checked = {"nodes": 0, "edges": 0}
     for seed in range(GRAPHS):
         snapshot, applied, _, total = watched(seed)
-        bench.open(Explorer(snapshot, "LR", Choice(limit=5000)))
+        bench.open(Explorer(snapshot, "LR", Choice(everything=True)))
         nodes, edges = bench.read()
         graph = snapshot.graph
         assert nodes.keys() == {node.id for node in graph.nodes}

@@ -99,7 +99,7 @@ def test_finish_leaves_a_picture(lab: Lab, page: Any) -> None:
     write_notebook(lab.root / "done.ipynb", SCALAR, "walk.finish()\nprint(walk.table())")
     lab.open(page, "done.ipynb")
     run_all(page)
-    appear(page, page.get_by_text("gradient that came in").first)
+    appear(page, page.get_by_text("incoming gradient").first)
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
     page.locator(".edutorch-live").wait_for(state="detached")
     page.wait_for_timeout(300)
