@@ -167,7 +167,7 @@ class View(LookBack):
 
         Raises: NothingRecordedError: no op with gradients has run.
         """
-        latest, _ = self._looks.latest_whole()
+        latest, looked = self._looks.latest_whole()
         if latest is None:
             raise NothingRecordedError(
                 "viz.live",
@@ -175,8 +175,12 @@ class View(LookBack):
                 hint="compute something from a tensor with requires_grad=True inside the block",
             )
         latest, drawn = self._stage.illustrated(latest)
-        caption = "" if drawn is None else f"small pictures: step {drawn}"
-        return Drawing(latest, self._stage.layouts.rankdir, self._stage.choice, caption=caption)
+        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        parts = [f"step {self.step}{loss}"]
+        parts += [f"numbers of step {looked}"] if looked != self.step else []
+        parts += [f"small pictures of step {drawn}"] if drawn not in (None, looked) else []
+        rankdir, choice = self._stage.layouts.rankdir, self._stage.choice
+        return Drawing(latest, rankdir, choice, curves=self._curves, caption="; ".join(parts))
 
     # The with block ---------------------------------------------------------------------
 
@@ -268,8 +272,7 @@ class View(LookBack):
         glanced = recorder.glance and recorder.glance.kind
         self._cost = self._meter.end(recorder.sampled, recorder.cost, glanced)
         self._charged = self._looks.took(self._cost)
-        if recorder.loss is not None and "loss" not in self._logged:
-            self._curve("loss").add(self.step, recorder.loss)
+        self._draw_losses()
         if self._looks.seen:
             self._throttle.looked(self._cost)
         if recorder.sampled or self._looks.measured:
@@ -305,8 +308,27 @@ class View(LookBack):
         rest = self._recorder.rest
         if rest.ends:
             self._meter.rested(rest.ends)
-        if rest.losses and "loss" not in self._logged:
+        if rest.several:
+            steps = [self._recorder.loss_names.named(values) for values in rest.rounds]
+            for name in dict.fromkeys(self._recorder.loss_names.sequence):
+                if name not in self._logged and all(name in step for step in steps) and steps:
+                    values = [step[name] for step in steps]
+                    self._curve(name).extend(last - len(values) + 1, values)
+        elif rest.losses and "loss" not in self._logged:
             self._curve("loss").extend(last - len(rest.losses) + 1, rest.losses)
+
+    def _draw_losses(self) -> None:
+        """Add the losses of the step that has ended: each to a curve of its name."""
+        recorder, names = self._recorder, self._recorder.loss_names
+        if not names.several:
+            if recorder.loss is not None and "loss" not in self._logged:
+                self._curve("loss").add(self.step, recorder.loss)
+            return
+        if "loss" not in names.values and "loss" not in self._logged:
+            self._curves.pop("loss", None)  # drawn before the second loss came
+        for name, value in recorder.step_losses.items():
+            if name not in self._logged:
+                self._curve(name).add(self.step, value)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.

@@ -382,7 +382,8 @@ def test_a_live_view_keeps_the_pictures_of_a_full_look():
             (x @ w).square().mean().backward()
     drawing = view.drawing()
     assert 'class="bars"' in drawing.svg and "<image" in drawing.svg
-    assert drawing.caption.startswith("small pictures: step ") or not drawing.caption
+    assert drawing.caption.startswith(f"step 3, loss {view.loss:.4g}")
+    assert list(drawing.curves) == ["loss"] and 'class="curve"' in drawing.svg
 
 
 def test_history_keeps_pictures_where_they_were_taken():
