@@ -121,7 +121,7 @@ def op_vertex(node: Node) -> Vertex:
     """Describe one recorded op, without its sources."""
     return Vertex(
         "op",
-        label_of(node.op),
+        label_of(node.op, len(node.shape)),
         shape=tuple(node.shape),
         dtype=dtypes.of(node.dtype).name,
         formulas=node.op.formulas,
@@ -136,9 +136,19 @@ OWN_NAMES = frozenset(
 """Ops that no public function names: `x[0]`, and derivatives that were recorded themselves."""
 
 
-def label_of(op: Any) -> str:
-    """Return the name by which users know an op: that of the function it is a part of."""
-    return op.name if op.name in OWN_NAMES or op.public == (op.name,) else op.title
+def label_of(op: Any, ndim: int) -> str:
+    """Return the name by which users know an op: that of the function it is a part of.
+
+    Args:
+        ndim: of the result: a convolution of images is a `conv2d`.
+    """
+    if op.name in OWN_NAMES or op.public == (op.name,):
+        return op.name
+    title = op.title.rpartition(": ")[2]  # errors also name the function around it
+    if title in op.public and title.endswith(("1d", "2d", "3d")):
+        fitting = f"{title[:-2]}{ndim - 2}d"
+        return fitting if fitting in op.public else title
+    return title
 
 
 def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
@@ -150,7 +160,7 @@ def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
         return vertex
     return Vertex(
         "op",
-        label_of(op),
+        label_of(op, output._array.ndim),
         shape=tuple(output._array.shape),
         dtype=dtypes.of(output._array.dtype).name,
         differentiable=False,
