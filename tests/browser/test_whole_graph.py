@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import edutorch
 from edutorch.viz import draw
 from edutorch.viz.explore import Explorer
 from edutorch.viz.fold import Choice
+from edutorch.viz.graph import Tab
 from tests.browser.bench import Bench
 from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, scroll_to, write_notebook
 from tests.viz.networks import ResNet
@@ -230,4 +232,29 @@ def test_a_name_is_found_in_a_closed_group(page: Any) -> None:
     field.press("Enter")
     bench.pump()
     assert said.inner_text().startswith("1 of 3: layer4 ")
+    assert bench.errors == []
+
+
+def test_one_backward_pass_is_shown(page: Any) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    w = edutorch.ones(3, requires_grad=True)
+    whole = draw(w.sin().sum() + w.cos().sum()).whole
+    sine = tuple(at for at, node in enumerate(whole.graph.nodes) if node.label in ("w", "sin"))
+    tabs = (Tab("errD_real", sine), Tab("errG", tuple(range(len(whole.graph.nodes)))))
+    bench = Bench(page).open(Explorer(replace(whole, graph=replace(whole.graph, tabs=tabs))))
+    every = boxes(page)["all"]
+    passes = page.get_by_role("group", name="Backward passes").get_by_role("button")
+    assert passes.all_inner_texts() == ["all", "errD_real", "errG"]
+    assert passes.first.get_attribute("aria-pressed") == "true"
+    passes.nth(1).press("Enter")
+    bench.pump()
+    assert boxes(page)["all"] == len(sine)
+    assert_all_is_seen(page)
+    assert [each.get_attribute("aria-pressed") for each in passes.all()] == [
+        "false", "true", "false",
+    ]  # fmt: skip
+    passes.first.press("Enter")
+    bench.pump()
+    assert boxes(page)["all"] == every
+    bench.screenshot("tabs")
     assert bench.errors == []
