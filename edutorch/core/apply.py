@@ -318,7 +318,8 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
     """Put the result into `out=`, if there is one."""
     if out is None:
         return output
-    if output._node is not None or out._node is not None or "_tangents" in output.__dict__:
+    wanted = out._node is not None and current().grad  # in `no_grad` it keeps its history
+    if output._node is not None or wanted or "_tangents" in output.__dict__:
         raise GradientError(
             op.title, "out=... arguments don't support automatic differentiation",
             hint="use the returned tensor, or wrap the call in no_grad()",

@@ -298,7 +298,7 @@ class StepGraph:
         key = None if result is None else self.keys.find(result)
         if key is not None and tensor._node is not LEAF and tensor._base is None:
             self.keys.note(tensor, key)
-            self.vertices[key].version = self.keys.version(tensor)
+            self.vertices[key].version = max(1, self.keys.version(tensor))
         elif key is not None and has_node(tensor) and has_node(result):
             self.vertices[key].version = max(1, self.keys.version(tensor))
         self.keys.note_write(tensor, key)
@@ -395,6 +395,11 @@ class StepGraph:
         ends = self._unused()
         with_gradient = [key for key in ends if self.vertices[key].differentiable]
         return with_gradient or ends
+
+    def keys_of_results(self, results: Iterable[Tensor]) -> list[int]:
+        """Return the vertices of what a function returned; an input given back is its own."""
+        keys = (self._source(result, "result") for result in results)
+        return list(dict.fromkeys(key for key in keys if key is not None))
 
     def _unused(self) -> list[int]:
         """Return the ops whose results no op used."""

@@ -120,7 +120,7 @@ def with_gradient(snapshot: Snapshot, behind_losses: bool) -> tuple[Counter, Cou
             into.setdefault(edge.target, []).append(edge.source)
     stack = [
         node.id for node in nodes.values()
-        if node.kind == "output" or not behind_losses and node.differentiable
+        if node.kind == "output" or (not behind_losses and node.differentiable)
     ]  # fmt: skip
     seen: set[str] = set()
     boxes, arrows = Counter(), Counter()
