@@ -40,7 +40,8 @@ class Scales:
         told = json.dumps({**patch, "parts": parts}, separators=(",", ":"))
         self.times.append(time.monotonic())
         self.numbers.append(len(numbers))
-        if picture is None and self.nodes:  # with a new picture come the small ones in its boxes
+        # The small pictures in the boxes come with a new one, and with a step looked at in full.
+        if picture is None and self.nodes and "thumbs" not in patch:
             self.updates.append(len(numbers) + len(told))
         self.kinds.append(set(patch["parts"]) | ({"curves"} if curves else set()))
         self.extra.append(len(json.dumps([curves, patch["parts"]])))
