@@ -285,7 +285,7 @@ def mixed_precision(watch):
     x, y = batch()
     net = body()
     optimizer = optim.SGD(net.parameters(), lr=0.05)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40, growth_interval=5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=5)
     with watch(net) as view:
         for _ in range(2 * STEPS):
             optimizer.zero_grad()

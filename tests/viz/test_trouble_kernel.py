@@ -1,0 +1,81 @@
+"""The diagnostics in a real kernel, at full speed, where a view takes glances and rests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+jupyter_client = pytest.importorskip("jupyter_client", reason="needs the extra `lab`")
+pytest.importorskip("ipykernel", reason="needs the extra `lab`")
+pytest.importorskip("anywidget", reason="needs the extra `lab`")
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 120
+
+CODE = """
+import warnings
+warnings.simplefilter("ignore")
+from edutorch import viz
+from tests.viz import correct_loops, trouble_cases
+from tests.viz.trouble_cases import CASES
+
+def run(code, kind):
+    views = []
+    def watch(*models):
+        views.append(viz.View(models, __import__("sys")._getframe(1), None, False, None))
+        return views[-1]
+    told = code(watch)
+    found = told.findings if isinstance(told, viz.Report) else told.trouble.found.values()
+    assert views[0]._stage.page is not None, "this is no kernel"
+    return [(each.line, str(each)) for each in found if kind in ("", each.kind)]
+"""
+
+FOUND = (
+    "an_infinity_that_begins_late", "a_logarithm_of_zero", "a_root_at_zero", "layers_in_a_list",
+    "gradients_that_add_up", "half_of_the_parameters", "a_list_of_losses", "a_sum_of_losses",
+    "dead_units", "a_chain_that_is_cut", "an_error_of_ones_own",
+)  # fmt: skip
+GOOD = ("the_usual_gan", "accumulation", "mixed_precision", "attention_with_a_mask")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
+    manager, client = jupyter_client.manager.start_new_kernel(
+        env={**os.environ, "PYTHONPATH": path}
+    )
+    try:
+        ask(client, CODE)
+        yield client
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def ask(client, code):
+    """Run code in the kernel, and return what it prints."""
+    said = []
+
+    def hear(message):
+        content = message["content"]
+        if content.get("name") == "stdout":
+            said.append(content["text"])
+        assert "traceback" not in content, "\n".join(content["traceback"])
+
+    client.execute_interactive(code, timeout=LIMIT, output_hook=hear)
+    return "".join(said)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_it_is_found_in_a_kernel(kernel, name):
+    code = (
+        f"case = next(each for each in CASES if each.code.__name__ == {name!r})\n"
+        "found = run(case.code, case.kind)\n"
+        "print(bool(found) and case.line in found[0][0] and case.word in found[0][1], found)"
+    )
+    assert ask(kernel, code).startswith("True"), ask(kernel, "print(found)")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_nothing_is_said_of_a_good_loop_in_a_kernel(kernel, name):
+    assert ask(kernel, f"print(run(correct_loops.{name}, ''))").strip() == "[]"
