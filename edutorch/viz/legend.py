@@ -104,7 +104,7 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         for place, colour in enumerate((BELOW, MIDDLE, ABOVE)):
             fill = "#" + "".join(f"{part:02x}" for part in colour)
             element(group, "rect", x=f"{x + 5 * place:g}", y=f"{y - 4:g}", width="5", height="8",
-                    fill=fill)  # fmt: skip
+                    fill=fill, stroke=NEUTRAL, stroke_width="0.4")  # fmt: skip
     elif key == "kept":
         element(group, "path", d=f"M{x:g} {y:g}h12", stroke=NEUTRAL, stroke_dasharray="1 2.5",
                 fill="none")  # fmt: skip
@@ -115,9 +115,9 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         words(group, "v2", x + 2, y + 3, font_weight="bold", fill=INK)
     else:
         paint = PAINTS[key]
-        place = {"x": f"{x:g}", "y": f"{y - 4.5:g}", "width": 16, "height": 9}
-        round_ = {"rx": 3} if key in ("op", "derivative") else {}
-        element(group, "rect", **place, **round_, fill=paint.fill, stroke=paint.border)
+        place = {"x": f"{x:g}", "y": f"{y - 4.5:g}", "width": "16", "height": "9"}
+        corners = "3" if key in ("op", "derivative") else "0"
+        element(group, "rect", **place, rx=corners, fill=paint.fill, stroke=paint.border)
 
 
 def draw_ramp(group: Any, x: float, y: float) -> None:

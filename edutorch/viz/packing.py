@@ -161,7 +161,8 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
         at += len(own)
         text = packed.texts.get(row) or (whole(own, 1 if mark & LISTED else 0) if own else "")
         bars, pixels = packed.drawn.get(row, ((), None))
-        stats.append(Stats(int(size), *numbers, bool(mark & BAD), text, own, bars, pixels))
+        known = Stats(int(size), *numbers, bad=bool(mark & BAD), text=text, few=own)
+        stats.append(known._replace(bars=bars, thumbnail=pixels) if bars else known)
     count = len(graph.nodes)
     return Snapshot(
         graph, tuple(stats[:count]), tuple(stats[count : 2 * count]), tuple(stats[2 * count :])
