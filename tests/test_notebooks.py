@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from base64 import b64decode
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from edutorch.viz.style import ALARM
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").rglob("*.ipynb"))
 HANG = 400  # seconds for one cell; a lesson as a whole takes a tenth of it
@@ -24,7 +28,13 @@ PROMISES = {
         r"loss: inf",
         r"loss: 3.0 gradient: tensor\(\[   nan, 0.5000, 0.2500\]\)",
         r"gradient: tensor\(\[0.0000, 0.5000, 0.2500\]\)\n✓ No trouble found.",
-        r"kept alive by `losses`",
+        r"`0\.weight`, `0\.bias`, `2\.weight` had a gradient of exactly 0 in all of the last",
+        r"The gradients of earlier steps are still there and are added to: 0\.weight\.grad was not "
+        r"cleared .*\n  at .*loss\.backward\(\)\n  → Call optimizer\.zero_grad\(\) before backward",
+        r"\d+ graphs of earlier computations, with \d+ ops, kept alive by `losses`\.\n"
+        r"  at .*\n  → Keep numbers: losses\.append\(loss\.item\(\)\)",  # the live view
+        r"79 graphs of earlier computations, with \d+ ops and .*, kept alive by `losses`",
+        r"linear: axis k is 8 in `input` but 4 in `weight`",
     ],
     "01_scalar_autograd": [
         r"a\.grad = 4\.0  b\.grad = 2\.0",
@@ -152,11 +162,59 @@ def percent(pattern: str, found: list[Any]) -> float:
     return float(match[1])
 
 
+def words_of(picture: Any) -> list[str]:
+    """Return the words in the boxes and frames of a drawing, without its legend."""
+    parts = re.findall(r'class="(?:node|cluster)">.*?</g>', picture, re.DOTALL)
+    found = [word for part in parts for word in re.findall(r"<text[^>]*>([^<]*)</text>", part)]
+    return [unescape(word) for word in found]
+
+
+def pictures_of(found: list[Any]) -> list[list[str]]:
+    """Return the words of each drawing that is an output of its own."""
+    return [words_of(data["image/svg+xml"]) for data in shown(found) if "image/svg+xml" in data]
+
+
+def boxes_of(picture: str) -> list[str]:
+    return re.findall(r'<g [^>]*class="node', picture)
+
+
 def tour(found: list[Any]) -> None:
     """The gradient is 8, the graph is drawn, the digits are read, a picture stays."""
+    first, second, network = pictures_of(found)
+    for words in (first, second):
+        assert {"x", "pow", "mul", "add", "y = add", "1"} <= set(words) and words.count("2") == 2
+        assert not {"other", "exponent", "data"} & set(words)
+    assert {"images", "targets"} <= set(network), "the inputs have the names of the loop"
+    assert not {"data", "other", "getitem"} & set(network)
     assert "tensor(8.)" in [data.get("text/plain", "") for data in shown(found)]
     assert drawn_by_graphviz(found) == 3, "one of y, two that live views leave"
     assert percent(r"([\d.]+)% of \d+ new digits", found) > 95
+
+
+def by_hand(found: list[Any]) -> None:
+    """No line of a table wraps at the width of a notebook, and names are those of the network."""
+    assert max(map(len, printed(found).splitlines())) <= 100, "as many as JupyterLab shows"
+    network = pictures_of(found)[-1]
+    assert {"edges · Conv2d", "votes · Linear", "images", "labels"} <= set(network)
+    assert drawn_by_graphviz(found) == 4
+
+
+def reading(found: list[Any]) -> None:
+    """Each report says its sentence above its picture; a failed layer is in its own frame."""
+    reports = [data for data in shown(found) if 'label="trouble"' in data.get("text/html", "")]
+    texts = [data["text/plain"] for data in reports]
+    for sentence in (
+        "The first Inf is made by exp: exp of 100",
+        "The first NaN in a gradient is made by the rule of sqrt: the slope of sqrt at 0",
+        "`first.weight`, `first.bias` get no gradient: the chain is cut by detach()",
+    ):
+        assert [text for text in texts if sentence in text], sentence
+    (failed,) = [data for data in reports if "✗ linear failed" in data["text/plain"]]
+    picture = re.search(r"data:image/svg\+xml;base64,([^\"]*)", failed["text/html"])
+    assert picture, "the report has a drawing"
+    words = words_of(b64decode(picture[1]).decode())
+    assert {"2 · Linear", "✗ linear", "32×8 with 2×4 with 2"} <= set(words)
+    assert re.search(r"✗ linear +2 +32×8", failed["text/plain"]), "in the frame of module 2"
 
 
 def modules(found: list[Any]) -> None:
@@ -165,9 +223,11 @@ def modules(found: list[Any]) -> None:
 
 
 def optimizers(found: list[Any]) -> None:
-    """The film is small, and asks nothing of any other machine."""
+    """The film is small, and asks nothing of any other machine; toys leave pictures."""
     assert drawn_by_graphviz(found) == 2, "two live views"
-    films = [data["text/html"] for data in shown(found) if "text/html" in data]
+    for words in ("toy line: step 20", "loss landscape, from"):
+        assert [data for data in shown(found) if words in data.get("text/plain", "")], words
+    films = [data["text/html"] for data in shown(found) if "_anim_img" in data.get("text/html", "")]
     assert len(films) == 1 and len(films[0]) < 2_000_000
     assert "data:image/jpeg;base64" in films[0]
     assert "http" not in re.sub(r"base64,[^\"]*", "", films[0])
@@ -203,14 +263,24 @@ def recurrence(found: list[Any]) -> None:
 
 
 def language(found: list[Any]) -> None:
-    """The loss on text it has not seen is far below the marks of section 1."""
-    assert drawn_by_graphviz(found) == 2
+    """The loss on text it has not seen is far below the marks of section 1; it writes words."""
+    assert drawn_by_graphviz(found) == 3, "the attention, the small model, the GPT"
+    pictures = [data["image/svg+xml"] for data in shown(found) if "image/svg+xml" in data]
+    assert not [each for each in pictures if ALARM in each], "a mask is no trouble"
+    assert "✗" not in "".join(data.get("text/plain", "") for data in shown(found))
+    attention, small, gpt = pictures_of(found)
+    assert {"inputs", "targets", "masked_fill", "softmax", "letter · Embedding"} <= set(small)
+    assert not {"getitem", "unbind", "other"} & {*attention, *small}
+    assert [each for each in gpt if each.startswith("blocks")], "folded: blocks are boxes"
+    assert len(boxes_of(pictures[1])) <= 40 and len(boxes_of(pictures[2])) <= 40
+    assert percent(r"temperature 0.3, top_k None: (\d+)% are words", found) > 85
+    assert percent(r"temperature 0.5, top_k None: (\d+)% are words", found) > 75
     marks = re.search(r"letters alone ([\d.]+), pairs ([\d.]+)", printed(found))
     reached = percent(r"on unseen text: ([\d.]+)", found)
     assert marks and reached < float(marks[1]) - 0.7 and reached < float(marks[2])
 
 
 SPECIAL = {
-    "00": tour, "06": modules, "08": optimizers, "09": loading, "10": convolutions,
-    "11": recurrence, "12": language,
+    "00": tour, "02": by_hand, "05": reading, "06": modules, "08": optimizers, "09": loading,
+    "10": convolutions, "11": recurrence, "12": language,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from ..autograd import no_grad
 from ..core.tensor import Tensor
 from ..utils.interrupts import uninterrupted
 from .plots import RISING, NotAPictureError, NotAPictureTypeError, Plot, new_figure
+from .style import ALARM
 
 if TYPE_CHECKING:
     from ..nn import Module
@@ -70,10 +71,10 @@ class Landscape(Plot):
             drawn = axes.contourf(self.xs, self.ys, heights, 20, cmap=RISING)
             figure.colorbar(drawn, label="loss")
         bad_y, bad_x = np.nonzero(~np.isfinite(self.losses))
-        axes.plot(self.xs[bad_x], self.ys[bad_y], "x", color="#C2185B", markersize=4)
+        axes.plot(self.xs[bad_x], self.ys[bad_y], "x", color=ALARM, markersize=4)
         if self.path is not None:
             axes.plot(*self.path.T, color="white", linewidth=3)
-            axes.plot(*self.path.T, ".-", color="#C2185B", linewidth=1.4)
+            axes.plot(*self.path.T, ".-", color="black", linewidth=1.4)
             axes.plot(*self.path[0], "o", color="white", markeredgecolor="black", label="start")
         axes.plot(0, 0, "*", color="white", markeredgecolor="black", markersize=14, label="here")
         axes.legend(loc="upper right", fontsize=8)

@@ -11,6 +11,9 @@ from ..core.engine import Parts
 from .rules import Rule, value_of
 from .summaries import Stats, bar_text, number, number_size, summarize
 
+LINE_WIDTH = 96
+"""Characters in a line of text: an output of JupyterLab at 1,280 pixels holds 100."""
+
 
 @dataclass(frozen=True)
 class Amount:
@@ -142,7 +145,7 @@ class Station:
         if self.incoming.bars:
             lines.append(f"       {self.incoming.bars}")
         for flow in self.flows:
-            lines.append(f"   → {flow.to}: {flow_text(flow)}")
+            lines += lines_of(f"   → {flow.to}: {flow_text(flow)}", flow.gradient.bars)
             if flow.note:
                 lines.append(f"       {flow.note}")
             if flow.rule.source:
@@ -155,7 +158,8 @@ class Station:
     def _leaf_lines(self) -> list[str]:
         where = came_from(self.paths)
         arrived = f"   arrived: {sum_text(self.paths, self.incoming)}   ({where})"
-        return [arrived, f"   {self.name}.grad = {self.added()[1]}"]
+        bars = (self.after or self.incoming).bars
+        return [arrived, *lines_of(f"   {self.name}.grad = {self.added()[1]}", bars)]
 
     def added(self) -> tuple[str, str]:
         """Return what becomes of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
@@ -168,6 +172,13 @@ class Station:
             f"{self.before.latex} + {self.incoming.latex} = {after.latex}",
             f"{self.before.text} + {in_sum(self.incoming)} = {after.text}",
         )
+
+
+def lines_of(line: str, bars: str) -> list[str]:
+    """Give the histogram at the end of a line its own, where it would be broken in two."""
+    if not bars or len(line) <= LINE_WIDTH:
+        return [line]
+    return [line.removesuffix(bars).rstrip(), f"       {bars}"]
 
 
 def came_from(paths: Sequence[Path]) -> str:
@@ -209,10 +220,8 @@ def sum_latex(paths: Sequence[Path], total: Amount) -> str:
 
 # As a table ----------------------------------------------------------------------------------
 
-TABLE_WIDTH = 96
-"""Characters in a line of a table: an output of JupyterLab at 1,280 pixels holds 100."""
 TABLE_NAME = 18
-TABLE_ROOM = (TABLE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
+TABLE_ROOM = (LINE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
 TABLE_TITLES = ("step", "node", "incoming gradient", "outgoing gradients")
 
 

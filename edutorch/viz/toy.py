@@ -25,9 +25,11 @@ from .explore import Explorer
 from .graph import Snapshot
 from .hand import number_or_text
 from .layouts import LIMIT
+from .mailbox import in_notebook
 from .messages import patch_of
 from .names import Names
 from .part import Part
+from .plots import RISING, Plot, new_figure
 from .recorder import Recorder
 
 Kind = Literal["line", "moons"]
@@ -38,6 +40,8 @@ BANDS = 10
 MOST_POINTS = 200
 LONGEST_PATH = 500
 MOST_UNDO = 500
+PLANE = 3.0
+"""The points are drawn from -PLANE to PLANE."""
 REACH, FARTHEST = 3.0, 30.0
 """The surface is drawn from -REACH to REACH in both parameters; further, where the path leads."""
 
@@ -65,6 +69,8 @@ class Toy(Explorer):
         self.kind, self._first, self._optimizers = kind, points.copy(), optimizer
         self.names = ("w", "b") if kind == "line" else ("w1", "w2")
         self.part = ToyPart(self)
+        self._displays: list[Any] = []
+        self.finished = False  # by `finish`: nobody wants to drag any more
         self.past: list[Moment] = []
         self.future: list[Moment] = []
         self._lock = threading.RLock()
@@ -254,7 +260,34 @@ class Toy(Explorer):
             patch = patch_of(self.steps, "still", {}, [self.part])
             self.stage.show(self.snapshot, patch, patience=LIMIT)
 
+    def picture(self) -> Plot:
+        """Return the points and the loss surface as they are now, as a picture."""
+        with self._lock:
+            return Plot(figure_of(self), repr(self)[1:-1])
+
+    def finish(self) -> Toy:
+        """Leave a picture in the place of the toy: a saved notebook keeps it."""
+        self.finished = True
+        page, self.stage.page = self.stage.page, None
+        while self._displays:
+            self._displays.pop().update(self.picture()._repr_mimebundle_(), raw=True)
+        if page is not None:
+            page.close()
+        return self
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        if not in_notebook():
+            print(self)
+        elif self.finished:
+            display(self.picture()._repr_mimebundle_(), raw=True)
+        else:
+            page = self.stage.page or self.open_page()
+            self._displays.append(display(page, display_id=True))
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        # For what shows widgets but is no Jupyter, as marimo.
         return self.open_page()._repr_mimebundle_(**options)
 
     def __repr__(self) -> str:
@@ -332,6 +365,35 @@ def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[l
     return found
 
 
+def figure_of(toy: Toy) -> Any:
+    """Return a figure of matplotlib: the points with the fit, and the surface with the path."""
+    figure = new_figure("viz.toy", figsize=(8, 3.6), layout="constrained")
+    plane, hills = figure.subplots(1, 2)
+    (first, second), (x, y) = toy.at, toy.points.T[:2]
+    across = np.array([-PLANE, PLANE])
+    if toy.kind == "line":
+        plane.plot(x, y, "o", color="#4C72B0")
+        plane.plot(across, first * across + second, color="black")
+    else:
+        for side, marker, colour in ((0, "o", "#4C72B0"), (1, "s", "#DD8452")):
+            chosen = toy.points[:, 2] == side
+            plane.plot(x[chosen], y[chosen], marker, color=colour, label=f"class {side}")
+        length = max(float(np.hypot(first, second)), 1e-12)
+        plane.plot(-second / length * 2 * across, first / length * 2 * across, color="black")
+        plane.legend(loc="upper right", fontsize=8)
+    plane.set(xlim=across, ylim=across, xlabel="x", ylabel="y")
+    box, heights = toy.surface()
+    heights = np.where(np.isfinite(heights), heights, np.nan)
+    low, high = float(np.nanmin(heights)), float(np.nanmax(heights))
+    levels = low + max(high - low, 1e-9) * np.linspace(0, 1, BANDS + 1) ** 2.5
+    drawn = hills.contourf(*axes(box), heights, levels, cmap=RISING)
+    figure.colorbar(drawn, label="loss", format="%.3g")
+    hills.plot(*np.array(toy.path).T, ".-", color="black", markerfacecolor="white", linewidth=1.4)
+    hills.plot(*toy.at, "*", color="white", markeredgecolor="black", markersize=14)
+    hills.set(xlim=box[:2], ylim=box[2:], xlabel=toy.names[0], ylabel=toy.names[1])
+    return figure
+
+
 def line_points(count: int, generator: Generator) -> np.ndarray:
     """Return points around the line y = 0.8 x + 0.5."""
     x = np.linspace(-2, 2, count)
@@ -369,7 +431,8 @@ def toy(
         kind: "line" fits y = w·x + b by the mean squared error; "moons" separates two classes
             by the sign of w1·x + w2·y, with the logistic loss.
         points: rows of x, y (of moons also the class, 0 or 1); made up by default.
-        optimizer: makes an optimizer of the two parameters; SGD with lr 0.1 by default.
+        optimizer: makes an optimizer of the two parameters; SGD with lr 0.1 by default, as
+            `lambda parameters: Adam(parameters, lr=0.3)`.
         count: how many points are made up.
         seed: the same seed makes the same points.
 

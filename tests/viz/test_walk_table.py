@@ -10,7 +10,7 @@ import pytest
 import edutorch as torch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
-from edutorch.viz.stations import TABLE_WIDTH
+from edutorch.viz.stations import LINE_WIDTH
 from edutorch.viz.walk import Walk
 
 
@@ -48,8 +48,11 @@ def test_no_line_wraps(case: str) -> None:
     loss, model = (matrices(), None) if case == "matrices" else a_network_with_long_names()
     if case == "added to":
         loss.backward(retain_graph=True)
-    table = walked(loss, model=model).table()
-    assert max(map(len, table.splitlines())) <= TABLE_WIDTH
+    walk = walked(loss, model=model)
+    assert max(map(len, walk.table().splitlines())) <= LINE_WIDTH
+    for station in walk.stations:
+        lines = [line for line in str(station).splitlines() if "█" in line]
+        assert all(len(line) <= LINE_WIDTH for line in lines), "no histogram is broken in two"
 
 
 def test_every_number_of_a_gradient_is_there() -> None:

@@ -1,0 +1,93 @@
+"""A toy leaves a picture: of its points and its surface, where its buttons were."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edutorch import optim
+from edutorch.viz import toy
+
+
+class Handle:
+    """A cell's output: keeps what it is updated to."""
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+
+    def update(self, shown: Any, raw: bool = False) -> None:
+        assert raw
+        self.shown = shown
+
+
+@pytest.fixture
+def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Handle]:
+    """Return what is displayed, as in a notebook."""
+    display = pytest.importorskip("IPython.display", reason="needs the extra `lab`")
+    pytest.importorskip("anywidget", reason="needs the extra `lab`")
+    shown: list[Handle] = []
+
+    def keep(what: Any, **options: Any) -> Handle:
+        shown.append(Handle(what))
+        return shown[-1]
+
+    monkeypatch.setattr(display, "display", keep)
+    module = sys.modules["edutorch.viz.toy"]  # the name is the function's in `viz`
+    monkeypatch.setattr(module, "in_notebook", lambda: True)
+    return shown
+
+
+def image(picture: Any) -> np.ndarray:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra `lab`")
+    return pyplot.imread(io.BytesIO(picture.png()))
+
+
+@pytest.mark.parametrize("kind", ["line", "moons"])
+def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
+    play = toy(kind, count=10)
+    before = image(play.picture())
+    play.step(5)
+    picture = play.picture()
+    assert picture.alt.startswith(f"toy {kind}: step 5, ") and picture.figure is not None
+    plane, hills = picture.figure.axes[:2]
+    drawn = sum(len(line.get_xdata()) for line in plane.lines if line.get_linestyle() == "None")
+    assert drawn == 10
+    path = hills.lines[0]
+    np.testing.assert_allclose(np.array(path.get_xydata()), np.array(play.path))
+    fit = next(line for line in plane.lines if line.get_linestyle() == "-")
+    (first, second), (x, y) = play.at, np.array(fit.get_xydata()).T
+    if kind == "line":
+        np.testing.assert_allclose(y, first * x + second, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(first * x + second * y, 0, atol=1e-5)
+    assert before.shape == image(picture).shape and (before != image(picture)).any()
+
+
+def test_a_picture_of_what_exploded() -> None:
+    play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
+    play.step(3)
+    assert image(play.picture()).size
+
+
+def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -> None:
+    play = toy("line")
+    play._ipython_display_()
+    play._ipython_display_()
+    assert [type(each.shown).__name__ for each in outputs] == ["LiveWidget", "LiveWidget"]
+    assert outputs[0].shown is outputs[1].shown, "one widget, however often it is shown"
+    assert play.step(2).finish() is play and play.stage.page is None
+    for each in outputs:
+        assert {"image/png", "text/html", "text/plain"} <= set(each.shown)
+        assert "step 2" in each.shown["text/plain"]
+    play._ipython_display_()
+    assert "image/png" in outputs[-1].shown, "a finished toy shows its picture"
+
+
+def test_outside_a_notebook_it_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("IPython.display", reason="needs the extra `lab`")
+    toy("line").step(1)._ipython_display_()
+    assert capsys.readouterr().out.startswith("<toy line: step 1, ")
