@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable, Mapping
-from types import FrameType
+from collections.abc import Iterable, Iterator, Mapping
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..autograd import enable_grad, grad
@@ -13,14 +14,14 @@ from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from ..events import listening
 from ..ops import ones_like
-from ..utils._pytree import tree_leaves
+from ..utils._pytree import tree_leaves, tree_map
 from .fx import graph_of, snapshot
-from .graph import Snapshot
+from .graph import Key, Snapshot, Vertex, arrange
 from .mirror import Part, mirrored
 from .names import Names, models_among, variables
 from .recorder import Recorder
 from .static import Drawing
-from .trace import trace
+from .trace import gathered, root_key, trace
 
 if TYPE_CHECKING:
     from ..nn import Module
@@ -38,27 +39,33 @@ def draw(
     graph: Part = "forward",
     open: str | Iterable[str] = (),
     rankdir: Literal["LR", "TB"] | None = None,
+    **settings: Any,
 ) -> Drawing:
     """Draw how something is computed: a box for each op and leaf, with what is known.
 
     Of a tensor, the graph behind it is read: values and gradients of leaves are always
     known, those in between only while the graph still holds them (before `backward`). A
     tensor without a graph is one box. A module or function is called with `inputs`, and
-    everything is seen.
+    everything is seen: also what has no gradient (in grey), and passes of backward inside.
 
     Args:
-        what: a tensor, a module or a function; or a graph of `edutorch.fx`, a capture, or a
-            compiled function that was called.
-        inputs: what the module or function is called with.
+        what: a tensor, or several in a list, tuple or dict; a module or a function; or a graph
+            of `edutorch.fx`, a capture, or a compiled function that was called.
+        inputs: what the module or function is called with: tensors, also in tuples, lists and
+            dicts, or anything else.
         model: parameters are called as in this model; otherwise as in the caller's.
-        names: names for leaves; otherwise they are called as the caller's variables.
-        graph: "forward", "backward" (the derivatives, from the result to the leaves) or
-            "both", one above the other.
+        names: names for leaves; otherwise they are called as the caller's variables, or as the
+            arguments of the function.
+        graph: "forward", "backward" (the derivatives, from the results to the leaves) or
+            "both", one above the other. The gradients of a function are those of the sum of
+            all its results, each element counted once.
         open: groups to show open: paths of modules, as "layers.0".
         rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
             graph, if need be in rows.
+        settings: keyword arguments of the module or function. One that is called like an
+            argument of `draw` needs a lambda.
 
-    Raises: NotDrawableError: `what` is something else.
+    Raises: NotDrawableError: `what` is something else, or there is nothing to draw.
 
     >>> x = tensor(3.0, requires_grad=True)
     >>> picture = edutorch.viz.draw(x * x)
@@ -71,30 +78,59 @@ def draw(
         raise NotDrawableError(
             "viz.draw", f"unknown graph {graph!r}", hint="use 'forward', 'backward' or 'both'"
         )
-    frame = sys._getframe(1)
+    given = GivenNames(model_given(what, model, inputs), names or {}, sys._getframe(1))
+    whole = snapshot_of(what, inputs, settings, given, graph)
+    drawing = Drawing(mirrored(whole, graph), rankdir)
+    return drawing.open(*([open] if isinstance(open, str) else open)) if open else drawing
+
+
+def snapshot_of(
+    what: Any,
+    inputs: tuple[Any, ...],
+    settings: Mapping[str, Any],
+    names: GivenNames,
+    graph: Part,
+) -> Snapshot:
+    """Return the graph of whatever `draw` was given, as far as it is needed for `graph`."""
     known = graph_of(what)
     if known is not None:
+        refuse_settings("a graph", settings)
         whole = snapshot(known)
-    elif isinstance(what, Tensor):
-        model = model_given(model, inputs)
-        whole = trace(what, GivenNames(model, names or {}, frame))
+    elif isinstance(what, Tensor | list | tuple | dict):
+        refuse_settings("a tensor", settings)
+        whole = traced_results(what, names)
     elif callable(what):
-        whole = called(what, inputs, GivenNames(model, names or {}, frame), graph)
+        whole = called(what, inputs, settings, names, graph)
     else:
         raise NotDrawableError(
             "viz.draw",
             f"expected a tensor, a module or a function, got {type(what).__name__}",
             hint="draw a result: y = f(x); viz.draw(y)",
         )
-    drawing = Drawing(mirrored(whole, graph), rankdir)
-    return drawing.open(*([open] if isinstance(open, str) else open)) if open else drawing
+    if graph == "backward" and not any(node.differentiable for node in whole.graph.nodes):
+        raise NotDrawableError(
+            "viz.draw", "nothing that has a gradient was computed",
+            hint="there is no graph of backward; graph='forward' shows what was computed",
+        )  # fmt: skip
+    return whole
 
 
-def model_given(model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
-    """Return the model of `draw(tensor, model)`.
+def refuse_settings(subject: str, settings: Mapping[str, Any]) -> None:
+    """Raise an error if keyword arguments were given beside something that is not called."""
+    if settings:
+        raise NotDrawableError(
+            "viz.draw", f"{subject} takes no argument {next(iter(settings))!r}",
+            hint="keyword arguments go to a module or function: viz.draw(f, x, scale=2)",
+        )  # fmt: skip
+
+
+def model_given(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
+    """Return the model of `draw(tensor, model)`, or the one given by name.
 
     Raises: NotDrawableError: something else was given beside a tensor.
     """
+    if not isinstance(what, Tensor | list | tuple | dict):
+        return model
     if len(inputs) == 1 and hasattr(inputs[0], "named_parameters"):
         return inputs[0]
     if inputs:
@@ -105,41 +141,124 @@ def model_given(model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
     return model
 
 
-def called(what: Any, inputs: tuple[Any, ...], names: GivenNames, graph: Part) -> Snapshot:
+def traced_results(what: Any, names: GivenNames) -> Snapshot:
+    """Return the graph behind a tensor, or behind all in a list, tuple or dict."""
+    if isinstance(what, Tensor):
+        return trace(what, names)
+    results = list(named_leaves(what, ""))
+    wrong = next((item for _, item in results if not isinstance(item, Tensor)), None)
+    if not all(isinstance(item, Tensor) for _, item in results) or not results:
+        inside = f"a {type(wrong).__name__}" if results else "nothing"
+        raise NotDrawableError(
+            "viz.draw", f"expected tensors, got a {type(what).__name__} with {inside} in it",
+            hint="draw results: viz.draw([y, z])",
+        )  # fmt: skip
+    vertices: dict[Key, Vertex] = {}
+    for path, result in results:
+        for key, vertex in gathered(result, names).items():
+            known = vertices.setdefault(key, vertex)
+            known.value, known.grad = known.value or vertex.value, known.grad or vertex.grad
+        root = vertices[root_key(result)]
+        if root.kind == "op" and not root.variable and not path.startswith("["):
+            root.variable = path
+    in_order = sorted(vertices, key=lambda key: key if isinstance(key, int) else -1)
+    roots = list(dict.fromkeys(root_key(result) for _, result in results))
+    return arrange({key: vertices[key] for key in in_order}, roots, names.classes)
+
+
+def called(
+    what: Any,
+    inputs: tuple[Any, ...],
+    settings: Mapping[str, Any],
+    names: GivenNames,
+    graph: Part,
+) -> Snapshot:
     """Record one call. For the graph of backward, gradients are computed and thrown away."""
     if hasattr(what, "named_modules"):
         names.learn_once(what)
-    recorder = Recorder(names, detailed=True)
+    inputs, settings = differentiable(what, inputs, names, settings)
+    recorder = CallRecorder(names, detailed=True)
     with enable_grad(), listening(recorder):
-        result = what(*differentiable(what, inputs, names))
-        outputs = [each for each in tree_leaves(result) if wants_gradient(each)]
-        if graph != "forward" and len(outputs) == 1 and outputs[0].numel() == 1:
-            leaves = [each for each in reachable([outputs[0]._node]) if isinstance(each, Tensor)]
-            found = grad(outputs, leaves, [ones_like(outputs[0])], allow_unused=True)
-            for leaf, gradient in zip(leaves, found, strict=True):
+        result = what(*inputs, **settings)
+        results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        outputs = [output for output in results if wants_gradient(output)]
+        if graph != "forward" and outputs:
+            reached = reachable(
+                list({id(output._node): output._node for output in outputs}.values())
+            )
+            leaves = [leaf for leaf in reached if isinstance(leaf, Tensor)]
+            gradients = grad(
+                outputs, leaves, [ones_like(output) for output in outputs], allow_unused=True
+            )
+            for leaf, gradient in zip(leaves, gradients, strict=True):
                 recorder.leaf_received(leaf, gradient)
-    recorder.finish(each for each in tree_leaves(result) if isinstance(each, Tensor))
+    recorder.finish(results)
     if recorder.snapshot is None:
         raise NotDrawableError(
-            "viz.draw", "nothing that has a gradient was computed",
-            hint="give the function a floating tensor, and let it return what it computes",
+            "viz.draw", "nothing was computed from a tensor, and no tensor was returned",
+            hint="give the function a tensor, and let it return what it computes",
         )  # fmt: skip
     return recorder.snapshot
+
+
+class CallRecorder(Recorder):
+    """Records one call as a whole: whatever trains or runs backward in it, no step ends."""
+
+    def finish_step(self) -> None:
+        """Go on: what a function computes is one picture."""
 
 
 def wants_gradient(thing: Any) -> bool:
     return isinstance(thing, Tensor) and thing.grad_fn is not None
 
 
-def differentiable(what: Any, inputs: tuple[Any, ...], names: GivenNames) -> tuple[Any, ...]:
-    """Return the inputs, such that something is recorded: a plain function needs a leaf."""
-    tensors = [each for each in inputs if isinstance(each, Tensor)]
-    if hasattr(what, "parameters") or any(each.requires_grad for each in tensors):
-        return inputs
-    return tuple(
-        names.twin(each) if isinstance(each, Tensor) and each.is_floating_point() else each
-        for each in inputs
-    )
+def differentiable(
+    what: Any,
+    inputs: tuple[Any, ...],
+    names: GivenNames,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the arguments, such that something is recorded: a plain function needs a leaf.
+
+    The tensors among them are named on the way, each once.
+    """
+    for path, tensor in argument_paths(what, inputs, settings):
+        if isinstance(tensor, Tensor):
+            names.name_input(tensor, path)
+    tensors = [leaf for leaf in tree_leaves((inputs, dict(settings))) if isinstance(leaf, Tensor)]
+    if hasattr(what, "parameters") or any(tensor.requires_grad for tensor in tensors):
+        return inputs, settings
+    floating = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point()}
+    twins = {key: names.twin(tensor) for key, tensor in floating.items()}
+    return tree_map(lambda leaf: twins.get(id(leaf), leaf), (inputs, dict(settings)))
+
+
+def argument_paths(
+    what: Any, inputs: tuple[Any, ...], settings: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Yield what is in the arguments of a call, each with its path: "batch.image", "state[0]"."""
+    try:
+        bound = inspect.signature(getattr(what, "forward", what)).bind(*inputs, **settings)
+        arguments: Mapping[str, Any] = bound.arguments
+    except (TypeError, ValueError):  # the call itself will say what is wrong with them
+        arguments = {"input": inputs[0] if len(inputs) == 1 else inputs, **settings}
+    for name, value in arguments.items():
+        yield from named_leaves(value, name)
+
+
+def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield what is in nested tuples, lists and dicts, each with its path."""
+    if isinstance(value, Mapping):
+        items = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        items = [(f"{path}.{key}" if path else key, getattr(value, key)) for key in value._fields]
+    elif isinstance(value, tuple | list):
+        items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        yield path, value
+        return
+    for inner, item in items:
+        yield from named_leaves(item, inner)
 
 
 class GivenNames(Names):
@@ -155,6 +274,12 @@ class GivenNames(Names):
         """Take the names from a model, unless it is one of those that are known."""
         if id(model) not in self.modules:
             self.learn(model)
+
+    def name_input(self, tensor: Tensor, path: str) -> None:
+        """Call an input by its path among the arguments, unless it has a name already."""
+        known = id(tensor) in self._leaves
+        if not known and tensor.grad_fn is None and not self.variable_of(tensor):
+            self.name(tensor, path)
 
     def twin(self, tensor: Tensor) -> Tensor:
         """Return a leaf with the same numbers that wants a gradient and has the same name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ..nn import Module
 
 Variables = Iterable[tuple[str, Any]]
+
+LIBRARY = "edutorch."
 
 
 class NotAModelError(EdutorchError, TypeError):
@@ -72,10 +75,30 @@ class Names:
         from ..nn import Parameter
 
         kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
-        for name, value in variables(self.frame):
-            if value is tensor:
-                return kind, "", name
-        return kind, "", "leaf" if tensor.requires_grad else "data"
+        fallback = "leaf" if tensor.requires_grad else "data"
+        return kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
+
+    def variable_of(self, tensor: Any) -> str:
+        """Return the name of the variable that holds a tensor where names are looked up, or ""."""
+        return next((name for name, value in variables(self.frame) if value is tensor), "")
+
+    def _local_name(self, tensor: Any) -> str:
+        """Return the name of a tensor in the functions that run now, the innermost first.
+
+        Of the library, only the arguments of a layer's `forward` are names a reader knows.
+        """
+        layer_name = ""
+        frame = None if self.frame is None else sys._getframe(1)
+        while frame is not None and frame is not self.frame:
+            is_library = frame.f_globals.get("__name__", "").startswith(LIBRARY)
+            if not is_library or (frame.f_code.co_name == "forward" and not layer_name):
+                held = (name for name, value in frame.f_locals.items() if value is tensor)
+                name = next(filter(is_written, held), "")
+                if name and not is_library:
+                    return name
+                layer_name = layer_name or name
+            frame = frame.f_back
+        return layer_name
 
 
 def _split(prefix: str, path: str) -> tuple[str, str]:
@@ -95,8 +118,13 @@ def variables(frame: FrameType | None) -> Variables:
     )
     for scope in scopes:
         for name, value in list(scope.items()):
-            if not name.startswith("_") and not name.endswith("_"):
+            if is_written(name):
                 yield name, value
+
+
+def is_written(name: str) -> bool:
+    """Return True for a name that somebody wrote: not "_", "__name__", or "@py_assert1"."""
+    return name.isidentifier() and not name.startswith("_") and not name.endswith("_")
 
 
 def models_among(found: Variables) -> list[Module]:

@@ -312,7 +312,7 @@ def check(what: Any, *inputs: Any) -> Report:
     recorder.parts.append(part)
     try:
         with enable_grad(), fork_rng(), Buffers(names.models), listening(recorder):
-            result = what(*differentiable(what, inputs, names))
+            result = what(*differentiable(what, inputs, names)[0])
             backward_of(result, recorder, part)
     except Exception as error:
         failure_of(recorder, part.failing, error, tuple(part.found.values()))

@@ -51,7 +51,7 @@ def test_leaves_without_any_name():
     assert draw(inner()).snapshot.graph.nodes[0].label == "leaf"
 
 
-@pytest.mark.parametrize("thing", [3, None, [1.0], "x"])
+@pytest.mark.parametrize("thing", [3, None, "x"])
 def test_what_has_no_graph(thing):
     with pytest.raises(
         NotDrawableError, match=r"expected a tensor, a module or a function, got \w+\n"

@@ -132,8 +132,17 @@ def test_a_dtype_and_a_device_are_said(device):
     [
         (lambda x: draw(x, 3), "a tensor takes no inputs, got 1"),
         (lambda x: draw(x, graph="sideways"), "unknown graph 'sideways'"),
-        (lambda x: draw(lambda: 3), "nothing that has a gradient was computed"),
-        (lambda x: draw(lambda x: x + 1, edutorch.arange(3)), "give the function a floating"),
+        (lambda x: draw(lambda: 3), "nothing was computed from a tensor, and no tensor was"),
+        (lambda x: draw(lambda x: None, x), "let it return what it computes"),
+        (
+            lambda x: draw(lambda x: x + 1, edutorch.arange(3), graph="backward"),
+            "nothing that has a gradient was computed",
+        ),
+        (lambda x: draw([]), "expected tensors, got a list with nothing in it"),
+        (lambda x: draw([x, 1.0]), "expected tensors, got a list with a float in it"),
+        (lambda x: draw({"a": {"b": None}}), "expected tensors, got a dict with a NoneType in it"),
+        (lambda x: draw(x * 2, scale=3), "a tensor takes no argument 'scale'"),
+        (lambda x: draw([x], 3), "a tensor takes no inputs, got 1"),
     ],
 )
 def test_what_cannot_be_drawn(call, text):
