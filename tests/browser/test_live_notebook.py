@@ -62,8 +62,12 @@ def test_the_tour_moves_pauses_steps_and_leaves_a_picture(lab: Lab, page: Any) -
     run_all(page)
     view = View(page)
     appear(page, view.root)
-    scroll_to(view.root)  # nothing is written where nobody looks
-    page.wait_for_function("() => window.seen.size >= 10")
+    for _ in range(60):
+        scroll_to(view.root)  # nothing is written where nobody looks, and a first view is soon over
+        page.wait_for_timeout(500)
+        if page.evaluate("() => window.seen.size") >= 10:
+            break
+    assert page.evaluate("() => window.seen.size") >= 10
 
     view.button("Pause").click()
     view.wait_for_state("paused")
