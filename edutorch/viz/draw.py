@@ -174,8 +174,6 @@ def called(
     graph: Part,
 ) -> Snapshot:
     """Record one call. For the graph of backward, gradients are computed and thrown away."""
-    if hasattr(what, "named_modules"):
-        names.learn_once(what)
     inputs, settings = differentiable(what, inputs, names, settings)
     recorder = CallRecorder(names, detailed=True)
     with enable_grad(), listening(recorder):
@@ -269,11 +267,6 @@ class GivenNames(Names):
         for name, tensor in given.items():
             kind, module, _ = self.of(tensor)
             self._leaves[id(tensor)] = kind, module, name
-
-    def learn_once(self, model: Module) -> None:
-        """Take the names from a model, unless it is one of those that are known."""
-        if id(model) not in self.modules:
-            self.learn(model)
 
     def name_input(self, tensor: Tensor, path: str) -> None:
         """Call an input by its path among the arguments, unless it has a name already."""

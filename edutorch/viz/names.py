@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -29,34 +31,96 @@ class Names:
     """
 
     def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
-        self.models: list[Module] = []  # kept alive: the ids below are theirs
+        self._given: list[Module] = []  # kept alive: the ids below are theirs
+        self._met: dict[int, weakref.ref[Module]] = {}  # those that ran; they are forgotten
+        self._prefixes: list[str] = []  # of the models that are known
         self.frame = frame
         self.modules: dict[int, str] = {}
         self.classes: dict[str, str] = {}
         self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
         models = list(models)
         for model in models:
-            self.learn(model, self._called(model) if len(models) > 1 else "")
+            self.learn(model, self._unused(self._called(model)) if len(models) > 1 else "")
 
     def learn(self, model: Module, prefix: str | None = None) -> None:
         """Take the names from `model`. From the second model on, paths begin with its name."""
         if prefix is None:
-            prefix = self._called(model) if self.models else ""
+            prefix = self._unused(self._called(model)) if self._prefixes else ""
         if not hasattr(model, "named_modules"):
             raise NotAModelError(
                 "viz.live",
                 f"expected a module, got {type(model).__name__}",
                 hint="viz.live(model), or viz.live() to watch whatever runs in the block",
             )
-        self.models.append(model)
+        self._given.append(model)
+        self._take(model, prefix)
+
+    @property
+    def models(self) -> list[Module]:
+        """The models that are known and alive."""
+        met = (reference() for reference in self._met.values())
+        return [*self._given, *(model for model in met if model is not None)]
+
+    def forget_models(self) -> None:
+        """Forget the models that were found where names are looked up."""
+        self._given.clear()
+        self._prefixes.clear()
+
+    def path_of(self, module: Module) -> str:
+        """Return the path of a module that runs. One that nobody knows is a model of its own.
+
+        What is made of known parts, as the slice of a `Sequential`, is no new model: it is called
+        by the module that holds its parts. A new model is not kept alive.
+        """
+        path = self.modules.get(id(module))
+        if path is not None:
+            return path
+        parts = [self.modules.get(id(part)) for part in module.children()]
+        known = [part.split(".") for part in parts if part is not None]
+        if known and len(known) == len(parts):
+            shared = itertools.takewhile(
+                lambda names: len(set(names)) == 1, zip(*known, strict=False)
+            )
+            holder = ".".join(names[0] for names in shared)
+            return holder if len(known) > 1 else holder.rpartition(".")[0]
+        prefix = self._unused(self._called(module)) if self._prefixes else ""
+        self._meet(module, prefix)
+        return prefix
+
+    def _meet(self, model: Module, prefix: str) -> None:
+        """Take the names from a model that runs, until it is gone: others get its ids then."""
+        modules, leaves = set(self.modules), set(self._leaves)
+        self._take(model, prefix)
+        modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
+        own, key = weakref.ref(self), id(model)
+
+        def forget(_: Any) -> None:
+            names = own()
+            if names is not None:
+                names._met.pop(key, None)
+                names._prefixes.remove(prefix)
+                for gone, table in ((modules, names.modules), (leaves, names._leaves)):
+                    for identity in gone:
+                        table.pop(identity, None)
+
+        self._met[key] = weakref.ref(model, forget)
+
+    def _take(self, model: Module, prefix: str) -> None:
+        """Take the names from a model. What has a name keeps it: it is shared with another."""
+        self._prefixes.append(prefix)
         for path, module in model.named_modules():
             path = ".".join(part for part in (prefix, path) if part)
-            self.modules[id(module)] = path
+            self.modules.setdefault(id(module), path)
             self.classes[path] = type(module).__name__
         for path, tensor in model.named_parameters():
-            self._leaves[id(tensor)] = "parameter", *_split(prefix, path)
+            self._leaves.setdefault(id(tensor), ("parameter", *_split(prefix, path)))
         for path, tensor in model.named_buffers():
-            self._leaves[id(tensor)] = "buffer", *_split(prefix, path)
+            self._leaves.setdefault(id(tensor), ("buffer", *_split(prefix, path)))
+
+    def _unused(self, name: str) -> str:
+        """Return a name for a model that no other has: "Linear", "Linear_2"."""
+        names = (name, *(f"{name}_{number}" for number in range(2, len(self._prefixes) + 3)))
+        return next(name for name in names if name not in self._prefixes)
 
     def name(self, tensor: Any, name: str) -> None:
         """Call a leaf by this name, whatever it is called elsewhere."""

@@ -304,7 +304,7 @@ def check(what: Any, *inputs: Any) -> Report:
         )  # fmt: skip
     names = GivenNames(None, {}, sys._getframe(1))
     if hasattr(what, "named_modules"):
-        names.models.clear()
+        names.forget_models()
         model: Any = what
         names.learn(model, "")
     recorder = Recorder(names, detailed=True)
