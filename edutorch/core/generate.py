@@ -369,7 +369,7 @@ def _numbers(op: Op) -> list[str]:
                   for name in op.inputs[1:]]  # fmt: skip
     if len(name_pairs) == 1:
         ((name, test),) = name_pairs
-        test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")  # usual, and quick
+        test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")
         return [f"{test}\n    node.numbers = (({name!r}, {name}),)"]
     appended = [f"{test}\n    numbers += (({name!r}, {name}),)" for name, test in name_pairs]
     return ["numbers = ()", *appended, "if numbers:\n    node.numbers = numbers"]

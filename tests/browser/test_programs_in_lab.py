@@ -1,4 +1,4 @@
-"""Programs as their authors write them, watched in a real JupyterLab: never blank, soon there, small.
+"""Whole programs, watched in a real JupyterLab: never blank, soon there, small.
 
 Twelve run in CI, all of them with EDUTORCH_ALL_PROGRAMS=1. The figures are printed, and pictures of
 the views, light and dark, are kept in `artifacts/`.

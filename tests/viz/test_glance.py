@@ -138,7 +138,10 @@ def adversarial():
     return model, loss
 
 
-LOOPS = [written, adversarial, over_time, mlp, cnn, attention, words, scalars, several, two_backwards, slopes]
+LOOPS = [
+    written, adversarial, over_time, mlp, cnn, attention, words, scalars, several,
+    two_backwards, slopes,
+]  # fmt: skip
 
 
 class Loop:

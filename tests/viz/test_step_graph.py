@@ -113,7 +113,7 @@ def test_data_that_is_refilled_between_two_uses_is_two_versions():
         data.copy_(torch.tensor([5.0, 6.0]))
         (once + w + data).sum().backward()
 
-    nodes = [node for node in recorded(run_with_copies).graph.nodes]
+    nodes = recorded(run_with_copies).graph.nodes
     assert [node.version for node in nodes if node.label in ("data", "clone")] == [0, 0, 1]
 
 
