@@ -71,6 +71,8 @@ class Hearing:
         if self.event in modes.listeners:
             if not self.recorder.sampling:
                 self._leave()
+            elif isinstance(event, BackwardEnded):
+                self.recorder.name_loss(event)
         else:
             self.recorder.milestone(event)
             if self.recorder.sampling:

@@ -56,6 +56,12 @@ class Moment:
     graph: Graph
     packed: Packed
     loss: float | None
+    activations: int | None = None  # the step that they are of, if an earlier one
+
+    @property
+    def caption(self) -> str:
+        """Which step it is, for below its picture."""
+        return step_caption(self.step, self.loss, self.activations)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -121,7 +127,8 @@ class History(Part):
 
     def __getitem__(self, step: int) -> Drawing:
         rankdir, choice = self.stage.layouts.rankdir, self.stage.choice
-        return Drawing(self.moment(step).snapshot, rankdir, choice)
+        moment = self.moment(step)
+        return Drawing(moment.snapshot, rankdir, choice, caption=moment.caption)
 
     def __repr__(self) -> str:
         steps = self.steps
@@ -191,18 +198,36 @@ class History(Part):
         self.add(recorder.step, recorder.snapshot, recorder.loss)
         recorder.cost += time.perf_counter() - start
 
-    def add(self, step: int, snapshot: Snapshot, loss: float | None = None) -> None:
-        """Keep one more step; what was kept of it and of later ones is forgotten."""
-        self._keep(step, snapshot.graph, pack(snapshot), loss)
+    def add(
+        self,
+        step: int,
+        snapshot: Snapshot,
+        loss: float | None = None,
+        activations: int | None = None,
+    ) -> None:
+        """Keep one more step; what was kept of it and of later ones is forgotten.
 
-    def _keep(self, step: int, graph: Graph, packed: Packed, loss: float | None) -> None:
+        Args:
+            activations: the step that they are of, if an earlier one.
+        """
+        self._keep(step, snapshot.graph, pack(snapshot), loss, activations)
+
+    def _keep(
+        self,
+        step: int,
+        graph: Graph,
+        packed: Packed,
+        loss: float | None,
+        activations: int | None = None,
+    ) -> None:
         with self._lock:
             while self._moments and self._moments[-1].step >= step:
                 self._drop(self._moments.pop())
             close = len(self._moments) > 1 and self._gap() < self._stride
             if close:  # the latest is always there, but stays only if it lies a stride further
                 self._drop(self._moments.pop())
-            self._moments.append(Moment(step, self._counted(graph, packed), packed, loss))
+            graph = self._counted(graph, packed)
+            self._moments.append(Moment(step, graph, packed, loss, activations))
             while self.nbytes > self.limit and len(self._moments) > 2:
                 self._thin()
 
@@ -285,6 +310,14 @@ class History(Part):
 def finite(number: float | None) -> float | None:
     """JSON has no NaN."""
     return number if number is not None and math.isfinite(number) else None
+
+
+def step_caption(step: int, loss: float | None, activations: int | None) -> str:
+    """Return what stands below a picture: its step, the loss, and how old its activations are."""
+    text = f"step {step:,}" if loss is None else f"step {step:,}, loss {loss:.4g}"
+    if activations is not None and activations != step:
+        text += f"; activations of step {activations:,}"
+    return text
 
 
 def graph_bytes(graph: Graph) -> int:

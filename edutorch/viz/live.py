@@ -15,7 +15,7 @@ from .cells import display_in_cell
 from .gauges import Gauges
 from .hand import BetweenSteps
 from .hearing import Hearing
-from .history import History
+from .history import History, step_caption
 from .layouts import LIMIT, PATIENCE
 from .lookback import LookBack
 from .looks import Looks
@@ -101,6 +101,7 @@ class View(LookBack):
         self.spent = 0.0  # seconds that showing the loop has taken so far, by our own clock
         self._cost = self._charged = 0.0  # of the last step that was seen, in seconds
         self._looked = 0  # the last step that was looked at
+        self._activations: int | None = None  # the step that they are of, when the loop is over
         self._awaits = False  # the loop is asynchronous and calls `tick`
         self._curves_due = self._parts_due = 0.0
         self._curves: dict[str, Curve] = {}
@@ -175,8 +176,7 @@ class View(LookBack):
                 hint="compute something from a tensor with requires_grad=True inside the block",
             )
         latest, drawn = self._stage.illustrated(latest)
-        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
-        parts = [f"step {self.step}{loss}"]
+        parts = [step_caption(self.step, self.loss, self._activations)]
         parts += [f"numbers of step {looked}"] if looked != self.step else []
         parts += [f"small pictures of step {drawn}"] if drawn not in (None, looked) else []
         rankdir, choice = self._stage.layouts.rankdir, self._stage.choice
@@ -188,6 +188,7 @@ class View(LookBack):
         if self._stage.page is None and in_notebook():
             self._open_page()
         self._throttle = Throttle() if self._stage.page else Throttle(share=UNSEEN_SHARE)
+        self._activations = None
         self._meter.begin()
         self._hearing.__enter__()
         self.trouble.__enter__()
@@ -206,13 +207,26 @@ class View(LookBack):
         self._recorder.finish()
         self._rested(self.step)
         self._recorder.rest.told()
-        if failed is not None:
+        stopped = failed is not None and failed is not self._recorder.snapshot
+        self._see_last_step()
+        if failed is not None and stopped:  # inside a step, which is drawn as far as it got
             self._looks.show(failed)
+            self._activations = None
         self._names.frame = None
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         self._state = "interrupted" if interrupted else "finished" if kind is None else "failed"
         self._send(patience=LIMIT)
         self._leave_picture()
+
+    def _see_last_step(self) -> None:
+        """Let what is seen be the last step: its parameters live, its activations may not."""
+        snapshot, seen = self._looks.latest_whole()
+        if snapshot is None or seen >= self.step:
+            return
+        snapshot = self._recorder.leaves.refresh(snapshot)
+        self._activations = seen
+        self._looks.show(snapshot)
+        self.history.add(self.step, snapshot, self.loss, seen)
 
     async def __aenter__(self) -> View:
         self._awaits = True
@@ -328,7 +342,9 @@ class View(LookBack):
             self._curves.pop("loss", None)  # drawn before the second loss came
         for name, value in recorder.step_losses.items():
             if name not in self._logged:
-                self._curve(name).add(self.step, value)
+                curve = self._curve(name)
+                curve.cut(self.step)
+                curve.add(self.step, value)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.

@@ -86,6 +86,11 @@ class LookBack:
         """The value of the scalar on which `backward` last ran."""
         return self._recorder.loss
 
+    @property
+    def losses(self) -> dict[str, float]:
+        """The last value of each loss, by the name of the variable that holds it."""
+        return dict(self._recorder.loss_names.values)
+
     def drawing(self) -> Drawing:
         """Return the picture of the last recorded step."""
         raise NotImplementedError

@@ -107,6 +107,8 @@ class Looks:
         cost += self._preparing
         self._preparing = 0.0
         self.seen = recorder.sampled or recorder.glimpse is not None
+        if recorder.recounted:
+            self._in_a_row = 1  # this one was seen in pieces
         if recorder.sampled and recorder.snapshot is not None:
             self.glimpse = self._on_screen = None
             same = recorder.snapshot.graph.structure == self._structure
@@ -139,9 +141,7 @@ class Looks:
             self._full_due = 0.0  # find out where it came from
         self._was_bad = found.broken or (self._was_bad and not whole)
 
-    def choose(
-        self, look: bool, full: bool, early: bool = False, standing: bool = False
-    ) -> None:
+    def choose(self, look: bool, full: bool, early: bool = False, standing: bool = False) -> None:
         """Choose for the step that begins now.
 
         Args:
@@ -258,7 +258,7 @@ class Looks:
         if self.glimpse is not None and watched is not None:
             if len(watched.plan.nodes) == len(watched.graph.nodes):
                 return unpack(self.glimpse.packed, watched.graph), self._whole_step
-        elif recorder.full:
+        elif recorder.full and (self.whole is None or self.whole[0] is not recorder.snapshot):
             return recorder.snapshot, recorder.step
         return self.whole or (self.latest(), recorder.step)
 

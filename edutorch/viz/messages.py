@@ -52,6 +52,10 @@ class Curve:
             at += len(some)
             self._points.append((first + at - 1, total + sum(some), count + len(some)))
 
+    def cut(self, step: int) -> None:
+        """Forget the values from `step` on: what was counted as steps were parts of one."""
+        self._points = [point for point in self._points if point[0] < step]
+
     @property
     def latest(self) -> tuple[int, float | None]:
         """The last point, as in `points`."""

@@ -7,6 +7,7 @@ lesson's `w -= lr * w.grad`) it ends when new ops are recorded after a backward.
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from time import perf_counter
@@ -33,15 +34,22 @@ from ..events import (
 from .call_scopes import CallScopes
 from .glance import Glance
 from .graph import Graph, Snapshot, Vertex
+from .last_step import LivingLeaves
+from .loss_names import LossNames
 from .names import Names
 from .packing import Glimpse
 from .part import Part
 from .rest import Rest
 from .script import Aside, Script
+from .step_boundary import StepBoundary, path_to
 from .step_graph import Pass, StepGraph
 
 if TYPE_CHECKING:
     from .looks import Watch
+
+
+NOBODY = object()
+"""No optimizer's update ends a step each time."""
 
 
 class Recorder:
@@ -67,6 +75,11 @@ class Recorder:
         glimpse: the numbers of the last step, if a glance at it was enough.
         eager: a glance has to take each result at once, for some is overwritten.
         rest: counts the steps between two looks; they are told of with the next step.
+        boundary: says when a step with several updates is over.
+        recounted: the beginning of the step was taken for another: nobody has seen a whole one.
+        leaves: the parameters of the steps that were looked at, for when the loop is over.
+        loss_names: what the losses are called.
+        step_losses: those of the last step, by name.
         on_graph: told of the graph of a step that is looked at as soon as its backward begins.
     """
 
@@ -83,6 +96,9 @@ class Recorder:
         self._watch: Watch | None = None
         self.on_step, self.on_graph = on_step, on_graph
         self.rest = Rest()
+        self.boundary, self.loss_names = StepBoundary(), LossNames()
+        self.leaves, self.recounted = LivingLeaves(), False
+        self.step_losses: dict[str, float] = {}
         self._noted = self._known_parts = 0
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
@@ -190,9 +206,7 @@ class Recorder:
     # What happens -----------------------------------------------------------------------
 
     def _module_entered(self, event: ModuleEntered) -> None:
-        if id(event.module) not in self.names.modules:
-            self.names.learn(event.module)
-        self.scopes.enter_module(event.module, self.names.modules.get(id(event.module), ""))
+        self.scopes.enter_module(event.module, self.names.path_of(event.module))
 
     def _module_left(self, event: ModuleLeft) -> None:
         self.scopes.leave_module()
@@ -217,6 +231,8 @@ class Recorder:
         outputs = event.output if isinstance(event.output, tuple) else (event.output,)
         if not outputs:
             return
+        if self.boundary.open is not None and not self._elsewhere:
+            self._end_if_turned()
         if node is not None:
             if self._accumulated and not self._optimizer_seen:
                 self.finish_step()
@@ -282,6 +298,8 @@ class Recorder:
 
     def _backward_ended(self, event: BackwardEnded) -> None:
         roots = [root for root in event.roots if root._node is not None]
+        if self.boundary.open is not None:
+            self._end_if_turned()
         if event.accumulated and self._accumulated and not self._optimizer_seen:
             orders = (root._node._order for root in roots if root._node not in (None, LEAF))
             if max(orders, default=0) > self._youngest:  # by ops that ran after the last backward
@@ -290,26 +308,61 @@ class Recorder:
         self._youngest = clock()
         if len(roots) == 1:
             self._note_loss(roots[0])
+            self.name_loss(event)
         if self.glance is not None:
             self.glance.backward_ended(event)
 
     def _note_loss(self, loss: Tensor) -> None:
+        value = self._value_of(loss)
+        if value is not None:
+            self.rest.loss = value
+
+    def _value_of(self, loss: Tensor) -> float | None:
         array = loss._array
         # All examples of a vmap have no one loss, and to ask a GPU is to wait for it.
         unasked = array.__class__ is not ndarray and (
             hasattr(array, "all_examples") or (loss.is_cuda and not self.sampling)
         )
-        if array.size == 1 and not unasked:
-            value = array.item()
-            self.rest.loss = float(abs(value) if value.__class__ is complex else value)
+        if array.size != 1 or unasked:
+            return None
+        value = array.item()
+        return float(abs(value) if value.__class__ is complex else value)
 
     def _stepped(self, event: Stepped) -> None:
         if not self._optimizer_seen and self._noted:
-            self._noted = 0  # what we took for steps were parts of the first one
+            self._recount(0)  # what we took for steps were parts of the first one
         self._optimizer_seen = True
+        optimizer = event.optimizer
         if self.glance is not None and self.glance.gauges is not None:
-            self.glance.gauges.stepped(event.optimizer)
-        self.finish_step()
+            self.glance.gauges.stepped(optimizer)
+        path = path_to(sys._getframe(1), self.names.frame)
+        worked = self._accumulated or self.rest.worked
+        verdict = self.boundary.update(path, id(optimizer), self.step, worked)
+        if verdict.recount is not None:
+            self._recount(verdict.recount)
+        for _ in range(verdict.late + verdict.over):
+            self.finish_step()
+        # Once known, a loop like others is counted without a look at where it is.
+        self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NOBODY
+
+    def _recount(self, steps: int) -> None:
+        """Let only so many steps have ended. What came after them is a part of the one that runs."""
+        self.loss_names.join(self.step - steps)
+        self._noted = steps - self.rest.counted
+        self.recounted = True
+
+    def _end_if_turned(self) -> None:
+        """End a step whose last update was left out this time, now that its loop has turned."""
+        if self.boundary.has_turned(path_to(sys._getframe(1), self.names.frame)):
+            self.boundary.ended_late()
+            self.finish_step()
+
+    def name_loss(self, event: BackwardEnded) -> None:
+        """Note a loss on which backward has run, by its name."""
+        if event.accumulated and len(event.roots) == 1 and event.roots[0]._array.size == 1:
+            value = self._value_of(event.roots[0])
+            if value is not None:
+                self.loss_names.note(event.roots[0], value, sys._getframe(1))
 
     def finish_step(self) -> None:
         """End the step: make its snapshot, count it, tell the owner, begin the next one."""
@@ -319,6 +372,7 @@ class Recorder:
             if self.graph.vertices:
                 self.snapshot = self.arrange()
                 self.full = self.watch is None
+                self.leaves.note(self.graph, self.snapshot)
                 self.script = self._script(self.snapshot)
             self.cost = self._spent + perf_counter() - start
         self.glimpse = None if self.glance is None else self.glance.finish()
@@ -328,6 +382,7 @@ class Recorder:
                 self.script = None  # the loop does something else now
                 self.eager |= self.glance.written
         self._noted += 1
+        self.step_losses = self.loss_names.end_step(self.rest.passes)
         for part in self.parts:
             if self.rest.losses:
                 part.rested(self.rest.losses)
@@ -335,7 +390,8 @@ class Recorder:
         self._forget()
         if self.on_step is not None:
             self.on_step(self)
-        self.rest.told()
+        self.recounted = False
+        self.rest.told(self.loss_names.several)
         self.aside += perf_counter() - start
 
     def _script(self, snapshot: Snapshot) -> Script | None:
@@ -358,10 +414,9 @@ class Recorder:
         for part in self.parts if self.rest.losses else ():
             part.rested(self.rest.losses)
         if results is not None:
-            keys = [self.graph.keys.find(result) for result in results]
-            self.graph.results = list(dict.fromkeys(key for key in keys if key is not None))
+            self.graph.results = self.graph.keys_of_results(results)
             self.snapshot = self.arrange() if self.graph.vertices else None
-        elif self._accumulated and not self._optimizer_seen:
+        elif self.boundary.is_over_at_end or (self._accumulated and not self._optimizer_seen):
             self.finish_step()
         elif self.graph.vertices and self.snapshot is None:
             self.snapshot = self.arrange()

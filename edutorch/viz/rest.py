@@ -28,10 +28,15 @@ class Rest:
         ends: when each of the steps ended that were only counted, since the last that was not.
         losses: theirs. Before the first backward, there is none.
         loss: the value of the scalar on which backward last ran, None if unknown.
+        ender: the optimizer whose updates each end a step; None: everybody's do.
+        worked: a backward has run since the last step that was counted here.
+        several: a step has several losses, and all are wanted.
+        passes: those of the step that runs. rounds: those of each step in `ends`.
     """
 
     __slots__ = (
-        "_before", "awake", "ends", "follow", "let_pass", "loss", "losses", "on_due", "until",
+        "_before", "awake", "ender", "ends", "follow", "let_pass", "loss", "losses", "on_due",
+        "passes", "rounds", "several", "until", "worked",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,6 +46,9 @@ class Rest:
         self.awake: Callable[[type, Any, bool], None] = lambda kind, subject, accumulated: None
         self.ends, self.losses = list[float](), list[float]()
         self.loss: float | None = None
+        self.ender: Any = None
+        self.worked = self.several = False
+        self.passes, self.rounds = list[float](), list[list[float]]()
         self._before = 0  # steps that are in `ends` no more
 
     @property
@@ -52,17 +60,24 @@ class Rest:
         """Take one. What is written here at length would otherwise be calls: they take time."""
         if self.until:
             if kind is BackwardEnded:
+                self.worked = True
                 array = subject[0]._array
                 if array.__class__ is ndarray and array.size == 1:  # to ask a GPU is to wait for it
                     loss = self.loss = array.item()
                     if loss.__class__ is float:
+                        if self.several and accumulated:
+                            self.passes.append(loss)
                         return
-            else:
+            elif subject is self.ender or self.ender is None:
                 now = perf_counter()
                 if now < self.until or self._passes():
                     self.ends.append(now)
                     if self.loss is not None:
                         self.losses.append(self.loss)
+                    self.worked = False
+                    if self.several:
+                        self.rounds.append(self.passes)
+                        self.passes = []
                     return
         self.awake(kind, subject, accumulated)
 
@@ -76,6 +91,12 @@ class Rest:
             self.follow()
         return glances
 
-    def told(self) -> None:
-        """Forget the steps that were counted: all who wanted to know have been told of them."""
+    def told(self, several: bool = False) -> None:
+        """Forget the steps that were counted: all who wanted to know have been told of them.
+
+        Args:
+            several: from now on, a step has several losses.
+        """
+        self.several, self.worked = several, False
+        self.passes, self.rounds = [], []
         self._before, self.ends, self.losses = self.counted, [], []

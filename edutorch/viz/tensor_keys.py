@@ -93,6 +93,12 @@ class TensorKeys:
             if known.tensor() is not None and known.version != FIXED:
                 yield identity, known.key
 
+    def references(self) -> Iterator[tuple[int, weakref.ref[Tensor]]]:
+        """Yield the vertex of each tensor as it was seen last, and a weak reference to it."""
+        for known in self._tensors.values():
+            if known.version != FIXED:
+                yield known.key, known.tensor
+
     def last(self, tensor: Tensor) -> Known | None:
         """Return what was noted last of a tensor, also if its memory was written to since."""
         known = self._tensors.get(id(tensor))

@@ -3,7 +3,7 @@
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
 from edutorch.modes import current
-from edutorch.viz import live
+from edutorch.viz import live, looks
 from edutorch.viz.rest import Rest
 
 FAR = float("inf")
@@ -49,7 +49,8 @@ def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
     assert (rest.counted, heard) == (3, [Stepped])
 
 
-def test_the_step_after_which_it_begins_is_counted_once():
+def test_the_step_after_which_it_begins_is_counted_once(monkeypatch):
+    monkeypatch.setattr(looks, "FIRST_STEPS", 0)
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.1)
     with live() as view:

@@ -1,0 +1,210 @@
+"""Whatever ends a loop: what stays is its last step, and steps are rounds of all its updates."""
+
+import pytest
+
+import edutorch as torch
+from edutorch import nn, optim, viz
+
+ENDS = {"end": 3000, "break": 2996, "error": 2994, "interrupt": 2993}
+
+
+def train(view_of, how):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = optim.SGD(model.parameters(), lr=1e-4)
+    x = torch.randn(16, 3)
+    y = x.sum(1, keepdim=True)
+    loss = None
+    try:
+        with view_of(model) as view:
+            for number in range(1, 3001):
+                optimizer.zero_grad()
+                loss = ((model(x) - y) ** 2).mean()
+                loss.backward()
+                optimizer.step()
+                if number == ENDS[how] and how == "break":
+                    break
+                if number == ENDS[how] and how == "error":
+                    raise ValueError("enough")
+                if number == ENDS[how] and how == "interrupt":
+                    raise KeyboardInterrupt
+    except (ValueError, KeyboardInterrupt):
+        pass
+    return view, model, loss.item()
+
+
+@pytest.mark.parametrize("how", list(ENDS))
+def test_what_stays_is_the_last_step(how, tmp_path):
+    view, model, loss = train(viz.live, how)
+    step = ENDS[how]
+    assert view.step == step and view.loss == pytest.approx(loss)
+    drawing = view.drawing()
+    assert drawing.caption.startswith(f"step {step:,}, loss {loss:.4g}; activations of step ")
+    assert drawing.curves["loss"].points()[-1][0] == step
+    assert view.history.steps[-1] == step
+    assert view.history.moment(-1).loss == pytest.approx(loss)
+    assert view.history[-1].caption == drawing.caption
+    parameters = dict(model.named_parameters())
+    for shown in (drawing.whole, view.history.moment(-1).snapshot):
+        rows = zip(shown.graph.nodes, shown.values, shown.grads, strict=True)
+        found = {f"{node.module}.{node.label}": (value, grad) for node, value, grad in rows
+                 if node.kind == "parameter"}  # fmt: skip
+        assert found.keys() == parameters.keys()
+        for name, (value, grad) in found.items():
+            tensor = parameters[name]
+            assert value.mean == pytest.approx(tensor.detach().mean().item(), rel=1e-5)
+            assert grad.norm == pytest.approx(tensor.grad.norm().item(), rel=1e-5)
+    text = view.export(tmp_path / "run.html").read_text()
+    assert f'"step": {step}' in text or f'"step":{step}' in text
+
+
+def test_a_short_loop_has_no_older_activations():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.1)
+    with viz.live() as view:
+        for _ in range(2):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+    assert "activations" not in view.drawing().caption
+
+
+def network(inputs, outputs):
+    return nn.Sequential(nn.Linear(inputs, 4), nn.ReLU(), nn.Linear(4, outputs))
+
+
+def gan(rounds, critics=0):
+    torch.manual_seed(0)
+    generator, critic = network(2, 3), network(3, 1)
+    of_g, of_d = (optim.SGD(each.parameters(), lr=0.01) for each in (generator, critic))
+    criterion = nn.BCEWithLogitsLoss()
+    steps = []
+    with viz.live(generator, critic) as view:
+        for _ in range(rounds):
+            fake = generator(torch.randn(8, 2))
+            for _ in range(critics):
+                of_d.zero_grad()
+                lossD = critic(fake.detach()).mean() - critic(torch.randn(8, 3)).mean()
+                lossD.backward()
+                of_d.step()
+            if not critics:
+                of_d.zero_grad()
+                errD_real = criterion(critic(torch.randn(8, 3)), torch.ones(8, 1))
+                errD_real.backward()
+                errD_fake = criterion(critic(fake.detach()), torch.zeros(8, 1))
+                errD_fake.backward()
+                of_d.step()
+            of_g.zero_grad()
+            errG = criterion(critic(fake), torch.ones(8, 1))
+            errG.backward()
+            of_g.step()
+            steps.append(view.step)
+    return view, steps, errG.item()
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 40, 1500])
+def test_a_round_of_a_gan_is_a_step_with_a_curve_for_each_loss(rounds):
+    view, steps, loss = gan(rounds)
+    assert steps == list(range(1, rounds + 1))
+    assert view.losses.keys() == {"errD_real", "errD_fake", "errG"}
+    assert view.loss == view.losses["errG"] == pytest.approx(loss)
+    curves = {name: curve.points() for name, curve in view.curves.items() if name in view.losses}
+    assert curves.keys() == view.losses.keys() and "loss" not in view.curves
+    assert all(points[-1][0] == rounds for points in curves.values())
+    assert all(len(points) == rounds for points in curves.values() if rounds <= 40)
+    if rounds > 1:
+        graph = view.drawing().whole.graph
+        assert [tab.title for tab in graph.tabs] == ["errD_real", "errD_fake", "errG"]
+        modules = {node.module.split(".")[0] for node in graph.nodes}
+        assert {"generator", "critic"} <= modules
+
+
+@pytest.mark.parametrize("rounds", [2, 400])
+def test_the_updates_of_a_critic_belong_to_the_round(rounds):
+    view, steps, loss = gan(rounds, critics=5)
+    assert steps == list(range(1, rounds + 1))
+    assert view.losses.keys() == {"lossD", "errG"} and view.loss == pytest.approx(loss)
+    assert view.curves["errG"].points()[-1][0] == view.curves["lossD"].points()[-1][0] == rounds
+
+
+def descend(loop, rounds=60):
+    torch.manual_seed(0)
+    model = network(3, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.01)
+    with viz.live(model) as view:
+        loop(model, optimizer, rounds)
+    return view
+
+
+def loss_of(model):
+    return (model(torch.randn(8, 3)) ** 2).mean()
+
+
+def accumulation(model, optimizer, rounds):
+    for number in range(4 * rounds):
+        loss_of(model).backward()
+        if number % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def closures(model, optimizer, rounds):
+    optimizer = optim.LBFGS(model.parameters(), lr=0.01, max_iter=3)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        return loss
+
+    for _ in range(rounds):
+        optimizer.step(closure)
+
+
+def scaled(model, optimizer, rounds):
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    for _ in range(rounds):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def evaluated(model, optimizer, rounds):
+    for _ in range(rounds):
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+        with torch.no_grad():
+            loss_of(model)
+
+
+def from_a_generator(model, optimizer, rounds):
+    def losses():
+        for _ in range(rounds):
+            optimizer.zero_grad()
+            yield loss_of(model)
+
+    for loss in losses():
+        loss.backward()
+        optimizer.step()
+
+
+def by_hand(model, optimizer, rounds):
+    for _ in range(rounds):
+        model.zero_grad()
+        loss_of(model).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.01 * parameter.grad
+
+
+LOOPS = [accumulation, closures, scaled, evaluated, from_a_generator, by_hand]
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+def test_other_loops_count_as_ever(loop):
+    view = descend(loop)
+    assert view.step == 60
+    losses = [name for name in view.curves if "loss" in name]
+    assert losses == ["loss"] and view.curves["loss"].points()[-1][0] == 60
