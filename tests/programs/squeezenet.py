@@ -46,7 +46,7 @@ class SqueezeNet(nn.Module):
 
 
 def main(steps=2, watch=unwatched):
-    torch.manual_seed(0)
+    torch.manual_seed(1)
     model = SqueezeNet()
     criterion = nn.CrossEntropyLoss()
     optimizer = optim.Adam(model.parameters(), lr=0.001)

@@ -13,7 +13,7 @@ import numpy as np
 
 from edutorch.core.autograd import Node
 from edutorch.core.op import REGISTRY
-from edutorch.core.tensor import Tensor
+from edutorch.core.tensor import Tensor, wrap
 from edutorch.events import (
     GradientAccumulated,
     OpApplied,
@@ -49,6 +49,7 @@ class PlainListener(listening):
         self.ran: list[Ran] = []
         self.kept: list[Any] = []  # alive, so that identities stay unique
         self.maker: dict[int, Any] = {}  # of a tensor or node, by identity
+        self.shown: dict[int, Tensor] = {}  # by array
         self.written: dict[int, Any] = {}  # the same, by memory: what was written into it last
         self.norms: dict[int, float] = {}  # of the tensors from outside, when they were first used
         self.gradients: dict[int, float] = {}  # norms, when backward had ended
@@ -91,11 +92,15 @@ class PlainListener(listening):
                 self.gradients[id(event.tensor)] = norm_of(event.tensor.grad)
 
     def note(self, label, inputs, outputs, node, latent=False) -> None:
+        inputs = [self.shown.get(id(each), each) for each in inputs]  # an index is an array
+        inputs = [wrap(each) if isinstance(each, np.ndarray) else each for each in inputs]
         operands = [each for each in inputs if isinstance(each, Tensor)]
         for each in operands:
             self.norms.setdefault(id(each), norm_of(each))
         sources = tuple(self.maker_of(each) for each in operands)
         shape = tuple(outputs[0].shape) if node is None else tuple(node.shape)
+        for each in outputs:
+            self.shown[id(each._array)] = each
         for each in (*outputs, *([node] if node is not None else [])):
             self.maker[id(each)] = len(self.ran)
         self.kept.append(node)
