@@ -20,7 +20,7 @@ import numpy as np
 from .. import backends
 from ..core.tensor import Tensor
 from ..events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
-from .gauge_words import FINE, words_of
+from .gauge_words import FINE, HUGE, words_of
 from .meter import middle
 from .names import Names
 from .part import Part
@@ -301,9 +301,12 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def norm_of(tensor: Tensor, recorder: Recorder) -> float:
-    """Return the norm of a parameter's gradient: as the recorder found it, or on our own."""
+    """Return the norm of a parameter's gradient: as the recorder found it, or on our own.
+
+    One that is very large is measured again: a GradScaler has made it smaller since.
+    """
     known = recorder.gradient_norm(tensor)
-    if known is not None or tensor._grad is None:
+    if tensor._grad is None or (known is not None and not known > HUGE):
         return math.nan if known is None else known
     flat = tensor._grad._array.ravel()
     return math.sqrt(abs(float((flat.conj() * flat).sum().real)))
