@@ -86,6 +86,16 @@ def test_options_of_the_script_behind_two_dashes(graph):
     assert done.returncode == 1 and "nothing was recorded" in done.stderr
 
 
+def test_what_has_no_gradient_and_several_results_are_drawn(graph):
+    text = "import torch; x = torch.tensor([1, 2]); y = x + 1; z = x > 1"
+    done = graph(text)
+    assert done.returncode == 0
+    assert "y = add" in done.stdout and "z = gt" in done.stdout
+    done = graph(text, "--backward")
+    assert done.returncode == 1
+    assert "--backward: nothing that has a gradient was computed" in done.stderr
+
+
 def test_an_error_leaves_the_graph_as_far_as_it_got(graph, tmp_path):
     text = """
         import torch
@@ -115,7 +125,7 @@ def test_an_exit_code_is_kept(graph):
         (("-o", "out.gif"), "cannot tell the format of 'out.gif'; use a name that ends in .svg"),
         (("-o", "nowhere/out.svg"), "there is no folder 'nowhere'"),
         (("--backward", "--both"), "not allowed with"),
-        (("--open", "third"), "there is no module 'third' in the graph; there is first, second"),
+        (("--open", "third"), "--open: viz.draw: there is no group called 'third'"),
     ],
 )
 def test_mistakes_are_said_in_words(graph, options, said):

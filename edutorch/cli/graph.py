@@ -1,7 +1,8 @@
 """`python -m edutorch graph SCRIPT`: the picture of a script's graph, without a notebook.
 
 The script runs as with `run`. What its last backward went through is drawn; without a
-backward, what was recorded last; after an error, as far as it got.
+backward, all that was computed last, in grey where it has no gradient; after an error, as far
+as it got.
 """
 
 from __future__ import annotations
@@ -113,26 +114,26 @@ class ScriptFrame(SimpleNamespace):
 
 def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
     """Draw what was recorded, into a file or as a table on the terminal."""
+    from ..viz.fold import UnknownGroupError
     from ..viz.mirror import mirrored
     from ..viz.static import Drawing
 
     if recorder.snapshot is None:
         print(
-            f"{USAGE}: nothing was recorded: the script computed nothing from a tensor "
-            "with requires_grad=True",
+            f"{USAGE}: nothing was recorded: the script computed nothing from a tensor",
             file=sys.stderr,
         )
         return 1
     whole = recorder.snapshot
-    for group in groups:
-        if group not in whole.graph.modules:
-            known = ", ".join(whole.graph.modules) or "no module at all"
-            print(f"{USAGE}: --open: there is no module {group!r} in the graph; there is {known}",
-                  file=sys.stderr)  # fmt: skip
-            return 2
+    if part == "backward" and not any(node.differentiable for node in whole.graph.nodes):
+        print(f"{USAGE}: --backward: nothing that has a gradient was computed", file=sys.stderr)
+        return 1
     drawing = Drawing(mirrored(whole, part))
-    if groups:
+    try:
         drawing = drawing.open(*groups)
+    except UnknownGroupError as error:
+        print(f"{USAGE}: --open: {error}", file=sys.stderr)
+        return 2
     if output is None:
         print(drawing.table(ROWS))
         return 0
