@@ -14,6 +14,7 @@ from typing import Any
 from ..events import BackwardEnded, Stepped, hearing_milestones
 from ..modes import current, follow, listening, switch
 from .recorder import Recorder
+from .step_boundary import functions_around
 
 SWITCH = 0.0005
 """Seconds after which a watched loop gives Python's lock to a thread that waits for it.
@@ -31,6 +32,7 @@ class Hearing:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self._given = tuple(recorder.names.models)
         self._listening = listening(self.event)
         recorder.rest.awake, recorder.rest.follow = self.milestone, self.follow
         self._milestones = hearing_milestones(recorder.rest.milestone)
@@ -41,6 +43,9 @@ class Hearing:
             _usual[:] = [sys.getswitchinterval()]
             sys.setswitchinterval(min(SWITCH, *_usual))
         _heard.append(self)
+        for hearing in _heard if len(_heard) > 1 else ():
+            hearing.recorder.names.keep_to(hearing._given)
+        self.recorder.around = functions_around(sys._getframe(1))
         self._milestones.__enter__()
         self._listening.__enter__()
         self._collect(False)

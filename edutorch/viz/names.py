@@ -35,6 +35,7 @@ class Names:
         self._met: dict[int, weakref.ref[Module]] = {}  # those that ran; they are forgotten
         self._prefixes: list[str] = []  # of the models that are known
         self.frame = frame
+        self.own: set[int] = set()  # the parameters of `models`, while other views watch as well
         self.modules: dict[int, str] = {}
         self.classes: dict[str, str] = {}
         self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
@@ -121,6 +122,10 @@ class Names:
         """Return a name for a model that no other has: "Linear", "Linear_2"."""
         names = (name, *(f"{name}_{number}" for number in range(2, len(self._prefixes) + 3)))
         return next(name for name in names if name not in self._prefixes)
+
+    def keep_to(self, models: Iterable[Module]) -> None:
+        """Let only what these models take part in be shown."""
+        self.own = {id(tensor) for model in models for tensor in model.parameters()}
 
     def name(self, tensor: Any, name: str) -> None:
         """Call a leaf by this name, whatever it is called elsewhere."""

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable
 from time import perf_counter
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -97,6 +98,7 @@ class Recorder:
         self.on_step, self.on_graph = on_step, on_graph
         self.rest = Rest()
         self.boundary, self.loss_names = StepBoundary(), LossNames()
+        self.around: frozenset[CodeType] = frozenset()  # functions that called the watched one
         self.leaves, self.recounted = LivingLeaves(), False
         self.step_losses: dict[str, float] = {}
         self._noted = self._known_parts = 0
@@ -335,7 +337,7 @@ class Recorder:
         optimizer = event.optimizer
         if self.glance is not None and self.glance.gauges is not None:
             self.glance.gauges.stepped(optimizer)
-        path = path_to(sys._getframe(1), self.names.frame)
+        path = path_to(sys._getframe(1), self.names.frame, self.around)
         worked = self._accumulated or self.rest.worked
         verdict = self.boundary.update(path, id(optimizer), self.step, worked)
         if verdict.recount is not None:
@@ -346,14 +348,14 @@ class Recorder:
         self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NOBODY
 
     def _recount(self, steps: int) -> None:
-        """Let only so many steps have ended. What came after them is a part of the one that runs."""
+        """Let so many steps have ended: what came after them is a part of the one that runs."""
         self.loss_names.join(self.step - steps)
         self._noted = steps - self.rest.counted
         self.recounted = True
 
     def _end_if_turned(self) -> None:
         """End a step whose last update was left out this time, now that its loop has turned."""
-        if self.boundary.has_turned(path_to(sys._getframe(1), self.names.frame)):
+        if self.boundary.has_turned(path_to(sys._getframe(1), self.names.frame, self.around)):
             self.boundary.ended_late()
             self.finish_step()
 
@@ -369,7 +371,7 @@ class Recorder:
         start = perf_counter()
         self.sampled = self.sampling and self.sampled_whole
         if self.sampled:
-            if self.graph.vertices:
+            if self.graph.vertices and not (self.graph.is_others and self.snapshot is not None):
                 self.snapshot = self.arrange()
                 self.full = self.watch is None
                 self.leaves.note(self.graph, self.snapshot)

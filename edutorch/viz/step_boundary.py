@@ -38,10 +38,27 @@ def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(ends.items(), key=lambda ends: (ends[0], -ends[1])))
 
 
-def path_to(frame: FrameType | None, outermost: FrameType | None = None) -> Path:
-    """Return where the user's functions are that run now, as far as `outermost`."""
+def functions_around(frame: FrameType | None) -> frozenset[CodeType]:
+    """Return the functions that called the one in `frame`, which begins to watch: no loop of
+    theirs turns meanwhile."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        NO_LOOPS_OF_THE_USER
+    ):
+        frame = frame.f_back
+    found = set()
+    while frame is not None and (frame := frame.f_back) is not None:
+        found.add(frame.f_code)
+    return frozenset(found)
+
+
+def path_to(
+    frame: FrameType | None,
+    outermost: FrameType | None = None,
+    around: frozenset[CodeType] = frozenset(),
+) -> Path:
+    """Return where the user's functions are that run now, as far as `outermost` or `around`."""
     found = []
-    while frame is not None:
+    while frame is not None and (frame is outermost or frame.f_code not in around):
         name = frame.f_globals.get("__name__", "")
         if not name.startswith(NO_LOOPS_OF_THE_USER) or name.startswith(TRAINER):
             found.append((frame.f_code, frame.f_lasti))

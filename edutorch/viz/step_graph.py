@@ -96,6 +96,7 @@ class StepGraph:
         self.passes_met = False
         self.tail = 0
         self.results: list[int] | None = None
+        self._own: set[int] = set()  # vertices of the parameters that the view is for
         self._latent: set[int] = set()  # vertices that are drawn only if something uses them
         self._adopted: dict[int, int] = {}  # by number in the step before
         self._sums: dict[tuple[int, str], Any] = {}  # gradients that a later pass is added to
@@ -215,6 +216,8 @@ class StepGraph:
             return adopted
         known, writer = self.keys.last(tensor), self.keys.writer(tensor)
         vertex = leaf_vertex(tensor, self.names)
+        if id(tensor) in self.names.own:
+            self._own.add(len(self.vertices))
         if vertex.kind == "leaf" and not vertex.differentiable:
             self._name_gradient(vertex, tensor)
         if writer is not None:
@@ -391,7 +394,7 @@ class StepGraph:
         ran = [each.root for each in self.passes if each.accumulates]
         roots = list(dict.fromkeys(root for root in ran if root is not None))
         if roots:
-            return roots
+            return self._of_own(roots)
         ends = self._unused()
         with_gradient = [key for key in ends if self.vertices[key].differentiable]
         return with_gradient or ends
@@ -400,6 +403,17 @@ class StepGraph:
         """Return the vertices of what a function returned; an input given back is its own."""
         keys = (self._source(result, "result") for result in results)
         return list(dict.fromkeys(key for key in keys if key is not None))
+
+    @property
+    def is_others(self) -> bool:
+        """Whether this step is only one of the models of another view."""
+        return bool(self.names.own) and not self._own
+
+    def _of_own(self, roots: list[int]) -> list[int]:
+        """Leave out what has nothing to do with the models of this view, inside another one."""
+        if not self._own:
+            return roots
+        return [root for root in roots if ancestors(self.vertices, [root]) & self._own] or roots
 
     def _unused(self) -> list[int]:
         """Return the ops whose results no op used."""
@@ -417,6 +431,8 @@ class StepGraph:
         no part of the picture: an evaluation between two steps, or an update written by hand.
         """
         others = [key for key in self._unused() if key not in roots]
+        if self._own:
+            others = [key for key in others if ancestors(self.vertices, [key]) & self._own]
         if self.tail:
             first = self.calls[0].number if self.calls else 0
             others = [key for key in others if first <= key < self.tail]

@@ -208,3 +208,22 @@ def test_other_loops_count_as_ever(loop):
     assert view.step == 60
     losses = [name for name in view.curves if "loss" in name]
     assert losses == ["loss"] and view.curves["loss"].points()[-1][0] == 60
+
+
+def test_nested_views_show_a_model_each():
+    torch.manual_seed(0)
+    first, second = network(3, 1), network(3, 1)
+    of_first, of_second = (optim.SGD(each.parameters(), lr=0.01) for each in (first, second))
+    with viz.live(first) as outer, viz.live(second) as inner:
+        for _ in range(20):
+            for model, optimizer in ((first, of_first), (second, of_second)):
+                optimizer.zero_grad()
+                loss_of(model).backward()
+                optimizer.step()
+    for view, model in ((outer, first), (inner, second)):
+        snapshot = view.drawing().whole
+        rows = zip(snapshot.graph.nodes, snapshot.grads, strict=True)
+        norms = sorted(grad.norm for node, grad in rows if node.kind == "parameter")
+        assert norms == pytest.approx(
+            sorted(each.grad.norm().item() for each in model.parameters())
+        )
