@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,10 +45,19 @@ class Ran(NamedTuple):
 class PlainListener(listening):
     """Keeps the ops that run inside a `with` block, and the graphs on which backward ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: Callable[[], int] = lambda: 0) -> None:
+        """Listen; forget all whenever `step` returns another number."""
         super().__init__(self.take)
-        self.ran: list[Ran] = []
+        self.step_now, self.step_then = step, 0
         self.kept: list[Any] = []  # alive, so that identities stay unique
+        self.elsewhere = 0
+        self.before: dict[str, Any] = {}
+        self.backward = hearing_backward(self.walk)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin a step."""
+        self.ran: list[Ran] = []
         self.maker: dict[int, Any] = {}  # of a tensor or node, by identity
         self.shown: dict[int, Tensor] = {}  # by array
         self.written: dict[int, Any] = {}  # the same, by memory: what was written into it last
@@ -55,8 +65,7 @@ class PlainListener(listening):
         self.gradients: dict[int, float] = {}  # norms, when backward had ended
         self.walked, self.arrows = Counter(), Counter()
         self.seen: set[int] = set()
-        self.elsewhere = self.ended = 0
-        self.backward = hearing_backward(self.walk)
+        self.ended = 0
 
     def __enter__(self):
         self.backward.__enter__()
@@ -64,9 +73,17 @@ class PlainListener(listening):
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
+        if not any(each.recorded for each in self.ran):  # what came after the last step
+            self.__dict__.update(self.before)
         self.backward.__exit__(*exception)
 
     def take(self, event: Any) -> None:
+        if self.step_now() != self.step_then:
+            self.step_then = self.step_now()
+            if any(each.recorded for each in self.ran):
+                self.before = dict(self.__dict__)
+                del self.before["elsewhere"], self.before["step_then"]
+            self.forget()
         self.kept.append(event)
         match event:
             case WorkStarted() if is_elsewhere(event):

@@ -32,6 +32,9 @@ LEAVES = ("leaf", "parameter", "buffer")
 MOST_BOXES, FEW_BOXES, WIDEST = 40, 12, 4.0
 PAGE, LEAST_TEXT, MOST_BYTES = 1200.0, 9.0, 150_000
 
+ROUNDS = {"cyclegan", "dcgan", "gradient_accumulation", "lbfgs", "wgan_gp"}
+"""Several backward passes make a step. That they are one round is known when it comes again."""
+
 each_program = pytest.mark.parametrize("program", PROGRAMS)
 
 
@@ -44,15 +47,18 @@ class Run(NamedTuple):
 
 
 @cache
-def run(program: str, steps: int = 1) -> Run:
+def run(program: str, steps: int = 0) -> Run:
     """Run a program while it is watched, and while a plain listener hears the same."""
+    steps = steps or (3 if program in ROUNDS else 1)
     main = importlib.import_module(f"tests.programs.{program}").main
     seen: list[Run] = []
 
     @contextmanager
     def watch(*models: Any) -> Iterator[viz.View]:
         frame = sys._getframe(2)  # of the program, whose variables name the models
-        view, listener = viz.View(models, frame, None, False, None), PlainListener()
+        view = viz.View(models, frame, None, False, None)
+        view.history.every = 1  # each step is looked at in full
+        listener = PlainListener(lambda: view.step)
         seen.append(Run(view, listener, parameter_names(models, frame.f_locals)))
         with view, listener:
             yield view
