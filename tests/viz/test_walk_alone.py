@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from edutorch import viz
+from edutorch import ones, viz
 from edutorch.errors import GradientError
 from edutorch.viz.walk import WalkError
 from tests.viz.walks import Failing, gone, leaf, simple, walk_threads
@@ -81,7 +81,7 @@ def test_a_walk_dropped_while_grads_are_written_writes_the_rest():
 def test_a_program_can_end_in_the_middle():
     program = """
 import edutorch as torch
-from edutorch import viz
+from edutorch import ones, viz
 x = torch.tensor(3.0, requires_grad=True)
 walk = viz.walk((x * x).sin())
 print(walk.next())
@@ -101,3 +101,12 @@ def test_a_long_chain():
     walk = viz.walk(y)
     walk.finish()
     assert len(walk.stations) == 301 and x.grad.item() == 1
+
+
+def test_a_walk_goes_through_writes():
+    x = ones(3, requires_grad=True)
+    h = x * 2
+    h.mul_(3)
+    walk = viz.walk((h**2).sum())
+    assert [station.title for station in walk] == ["sum", "pow", "h = mul", "mul", "x"]
+    assert x.grad.tolist() == [72.0, 72.0, 72.0]
