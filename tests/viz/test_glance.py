@@ -10,7 +10,7 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.modes import PLAIN, current
 from edutorch.nn import functional as F
-from edutorch.viz import live
+from edutorch.viz import live, looks
 from edutorch.viz.fold import Choice
 from edutorch.viz.looks import SETTLED
 from edutorch.viz.messages import numbers_of, texts_of
@@ -301,7 +301,8 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     assert "NaN" in view.trouble.text()
 
 
-def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at():
+def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatch):
+    monkeypatch.setattr(looks, "FIRST_STEPS", 0)  # else the first ones are glanced at
     loop = Loop(mlp)
     inner, seen = loop.loss, []
 
