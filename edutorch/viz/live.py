@@ -296,7 +296,8 @@ class View(LookBack):
             if recorder.sampled:
                 self._throttle.spent(self._cost)
             looked = self._throttle.sample() or self.history.wants(recorder)
-            self._looks.choose(looked or self._looks.begins(self.step), looked)
+            first = self.history.every is None and self._looks.begins(self.step)
+            self._looks.choose(looked or first, looked)
         elif self._awaits:  # `tick` holds it
             self._show(recorder)
         else:

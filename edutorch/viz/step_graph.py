@@ -158,6 +158,11 @@ class StepGraph:
             if key is None:
                 return self._leaf(value)
             self._refresh(value, key)
+            vertex = self.vertices[key]
+            if vertex.kind != "op" and vertex.differentiable != value.requires_grad:
+                return self._leaf(value)  # frozen in one pass of the step, trained in another
+            if vertex.kind == "op" and value._node is LEAF and not vertex.differentiable:
+                return self._leaf(value, made=key)  # x.detach().requires_grad_()
             return key
         if isinstance(value, int | float):
             return self._add(number_vertex(name, value))
@@ -209,12 +214,17 @@ class StepGraph:
             return None
         return key if isinstance(value, Tensor) else Constant(key)
 
-    def _leaf(self, tensor: Tensor) -> int:
-        """Return the vertex of a tensor from outside the step, or of its newest version."""
+    def _leaf(self, tensor: Tensor, made: int | None = None) -> int:
+        """Return the vertex of a tensor from outside the step, or of its newest version.
+
+        Args:
+            made: the op whose result became a leaf.
+        """
         adopted = self._adopt(tensor)
         if adopted is not None:
             return adopted
-        known, writer = self.keys.last(tensor), self.keys.writer(tensor)
+        known = self.keys.last(tensor)
+        writer = self.keys.writer(tensor) if made is None else made
         vertex = leaf_vertex(tensor, self.names)
         if id(tensor) in self.names.own:
             self._own.add(len(self.vertices))
@@ -363,8 +373,11 @@ class StepGraph:
         """Note the gradient of a leaf."""
         known = self.keys.last(leaf)
         if gradient is not None and known is not None:
-            vertex = self.vertices[known.key]
-            self.received.add(known.key)
+            key = known.key
+            while not self.vertices[key].differentiable and key in self.again:
+                key = self.again[key]  # it is frozen by now
+            vertex = self.vertices[key]
+            self.received.add(key)
             vertex.grad = summarize(gradient._array) if vertex.watched else None
 
     def gradient_norm(self, leaf: Tensor) -> float | None:
