@@ -47,6 +47,11 @@ class CallScopes:
         self._frame: FrameType | None = None  # of the function that ran last; held, so that no
         self._function: Scope | None = None  # other frame gets its identity
 
+    def clear(self) -> None:
+        """Forget the calls that run: the ends of some were not heard."""
+        self.stack.clear()
+        self._in_library.clear()
+
     def begin_step(self) -> None:
         """Count calls from 1 again."""
         self._calls.clear()

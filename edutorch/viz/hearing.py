@@ -110,6 +110,7 @@ class Hearing:
 
     def _leave(self) -> None:
         self._collect(True)
+        self.recorder.scopes.clear()  # a step may end inside a module, whose end is not heard then
         # A mode of the user's that is left later may bring the listener back: then, once more.
         modes = current()
         others = tuple(each for each in modes.listeners if each != self.event)

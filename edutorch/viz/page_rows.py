@@ -85,9 +85,9 @@ def _framed(
     for number in wanted:
         key = graph.nodes[number].frame
         members.setdefault(key, []).append(boxes[number])
-        while key:
+        while key and around[key] not in members:
             key = around[key]
-            members.setdefault(key, [])
+            members[key] = []
     inner: dict[str, list[Frame]] = {}
     for frame in graph.frames:
         if frame.key in members:

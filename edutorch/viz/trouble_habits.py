@@ -291,7 +291,8 @@ class Habits:
         """Look for a whole model in eval mode whose parameters an optimizer changes."""
         for model in self.names.models:
             layers = [type(each).__name__ for each in model.modules()
-                      if any(word in type(each).__name__ for word in BEHAVES)]  # fmt: skip
+                      if any(word in type(each).__name__ for word in BEHAVES)
+                      and not is_frozen(each)]  # fmt: skip
             trained = any(id(each) in self._got and id(each) in optimized
                           for each in model.parameters())  # fmt: skip
             if model.training or not layers or not trained:
@@ -301,6 +302,12 @@ class Habits:
                 self._add("eval-mode", model=type(model).__name__, subject="eval-mode",
                           line=self.update_line,
                           layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
+
+
+def is_frozen(module: Any) -> bool:
+    """Return True for a layer whose parameters are all frozen: eval mode is right for it."""
+    parameters = list(module.parameters())
+    return bool(parameters) and not any(each.requires_grad for each in parameters)
 
 
 def maker(tensor: Any) -> str | None:
