@@ -28,6 +28,8 @@ from tests.viz.plain_listener import Box, PlainListener, name_of_label
 FOLDER = Path(__file__).parent.parent / "programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
+pytestmark = pytest.mark.programs
+
 LEAVES = ("leaf", "parameter", "buffer")
 MOST_BOXES, FEW_BOXES, WIDEST = 40, 12, 4.0
 PAGE, LEAST_TEXT, MOST_BYTES = 1200.0, 9.0, 150_000
