@@ -94,13 +94,21 @@ def reflect(op: Op) -> Callable[..., Any]:
             return NotImplemented
         if op.name == "div" and current().autocast is not None:  # as PyTorch's 2 / x does
             return public("reciprocal")(self) * other
+        number = None
         if not isinstance(other, Tensor):
-            array = self._array
+            array, number = self._array, other
             if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
                 other = backends.of(array).asarray(other, array.dtype)  # as a number would be
             if hasattr(other, "dtype"):
                 other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
-        return op.function(other, self)
+        if number.__class__ not in (int, float) or not isinstance(other, Tensor):
+            return op.function(other, self)
+        if current().listeners:
+            other._number = number  # what was written: a picture shows no tensor for it
+        result = op.function(other, self)
+        if isinstance(result, Tensor) and result._node is not None:
+            result._node.numbers = ((op.inputs[0], number),)
+        return result
 
     return reflected
 

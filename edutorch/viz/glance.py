@@ -219,6 +219,8 @@ class Glance:
         """Say whether data, or a number, is there where it was; and take it."""
         if not isinstance(wanted, Constant):
             return self._is_leaf(operand, wanted)
+        if isinstance(operand, Tensor) and operand._array.size == 1:  # the 1 of `1 - x`
+            operand = operand._array.item()
         if isinstance(operand, int | float):
             self._constant(wanted.number, operand)
             return True

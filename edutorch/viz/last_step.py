@@ -6,10 +6,13 @@ costs the loop nothing, and put into what was seen last.
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ..core.tensor import Tensor
 from .graph import Snapshot
@@ -56,6 +59,23 @@ class LivingLeaves:
             tensor = reference()
             if tensor is not None and tensor.shape == snapshot.graph.nodes[position].shape:
                 yield position, tensor
+
+
+def with_losses(snapshot: Snapshot, losses: Mapping[str, float | None]) -> Snapshot:
+    """Return a snapshot whose results hold these losses, by the names of their variables.
+
+    The only loss of a step is the only result, whatever it is called.
+    """
+    values = list(snapshot.values)
+    results = [at for at, node in enumerate(snapshot.graph.nodes)
+               if node.kind == "output" and math.prod(node.shape) == 1]  # fmt: skip
+    for at in results:
+        alone = len(results) == len(losses) == 1
+        name = next(iter(losses)) if alone else snapshot.graph.nodes[at].variable
+        loss = losses.get(name)
+        if loss is not None:
+            values[at] = summarize(np.full(snapshot.graph.nodes[at].shape, loss))
+    return replace(snapshot, values=tuple(values))
 
 
 def is_trained(vertex: Any) -> bool:

@@ -16,6 +16,7 @@ from .gauges import Gauges
 from .hand import BetweenSteps
 from .hearing import Hearing
 from .history import History, step_caption
+from .last_step import with_losses
 from .layouts import LIMIT, PATIENCE
 from .lookback import LookBack
 from .looks import Looks
@@ -223,7 +224,8 @@ class View(LookBack):
         snapshot, seen = self._looks.latest_whole()
         if snapshot is None or seen >= self.step:
             return
-        snapshot = self._recorder.leaves.refresh(snapshot)
+        losses = self.losses or {"loss": self.loss}
+        snapshot = with_losses(self._recorder.leaves.refresh(snapshot), losses)
         self._activations = seen
         self._looks.show(snapshot)
         self.history.add(self.step, snapshot, self.loss, seen)

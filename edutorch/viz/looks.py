@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .fold import Plan
@@ -55,6 +55,15 @@ class Watch:
             frozenset(whole.order[node] for node in plan.nodes),
             frozenset(numbers[target] for target in shown),
         )
+
+
+def overlaid(older: Snapshot, newer: Snapshot) -> Snapshot:
+    """Return a newer step's numbers where they were taken, at what is open, and else an older's."""
+    pairs = ((older.values, newer.values), (older.grads, newer.grads), (older.flows, newer.flows))
+    values, grads, flows = (
+        tuple(old if new is None else new for old, new in zip(*both, strict=True)) for both in pairs
+    )
+    return replace(older, values=values, grads=grads, flows=flows)
 
 
 class Looks:
@@ -256,8 +265,11 @@ class Looks:
         """Return the last step of which everything is known, and its number."""
         recorder, watched = self.recorder, self._watched
         if self.glimpse is not None and watched is not None:
+            newest = unpack(self.glimpse.packed, watched.graph)
             if len(watched.plan.nodes) == len(watched.graph.nodes):
-                return unpack(self.glimpse.packed, watched.graph), self._whole_step
+                return newest, self._whole_step
+            if self.whole is not None and self.whole[0].graph.structure == newest.graph.structure:
+                return overlaid(self.whole[0], newest), self._whole_step
         elif recorder.full and (self.whole is None or self.whole[0] is not recorder.snapshot):
             return recorder.snapshot, recorder.step
         return self.whole or (self.latest(), recorder.step)

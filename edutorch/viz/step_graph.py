@@ -154,6 +154,9 @@ class StepGraph:
     def _source(self, value: Any, name: str) -> int | None:
         """Return the vertex of one operand, and make it if it is new."""
         if isinstance(value, Tensor):
+            number = value.__dict__.get("_number")
+            if number is not None:
+                return self._add(number_vertex(name, number))
             key = self.keys.find(value)
             if key is None:
                 return self._leaf(value)
@@ -212,7 +215,8 @@ class StepGraph:
     def _given(self, value: Any, key: int | None) -> int | Constant | None:
         if key is None:
             return None
-        return key if isinstance(value, Tensor) else Constant(key)
+        is_number = not isinstance(value, Tensor) or "_number" in value.__dict__
+        return Constant(key) if is_number else key
 
     def _leaf(self, tensor: Tensor, made: int | None = None) -> int:
         """Return the vertex of a tensor from outside the step, or of its newest version.

@@ -57,7 +57,7 @@ def words():
 def scalars():
     model = nn.ParameterList([torch.tensor(2.0), torch.tensor(-3.0)])
     a, b = model
-    return model, lambda: ((a * 3 + b) * a).tanh() + (a / b) ** 2 + abs(b)
+    return model, lambda: ((a * 3 + b) * a).tanh() + (a / b) ** 2 + abs(b) + 1 / a - (1 - b)
 
 
 def several():

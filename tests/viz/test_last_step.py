@@ -1,9 +1,13 @@
 """Whatever ends a loop: what stays is its last step, and steps are rounds of all its updates."""
 
+from dataclasses import replace
+
 import pytest
 
 import edutorch as torch
 from edutorch import nn, optim, viz
+from edutorch.viz.looks import overlaid
+from tests.viz.viewers import PLACES
 
 ENDS = {"end": 3000, "break": 2996, "error": 2994, "interrupt": 2993}
 
@@ -31,6 +35,27 @@ def train(view_of, how):
     except (ValueError, KeyboardInterrupt):
         pass
     return view, model, loss.item()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_result_holds_the_last_loss(place):
+    view, _, loss = train(PLACES[place], "end")
+    shown = view.drawing().whole
+    at = next(at for at, node in enumerate(shown.graph.nodes) if node.kind == "output")
+    assert shown.values[at].few == pytest.approx((loss,))
+
+
+def test_a_folded_picture_has_the_newest_numbers_where_it_is_open():
+    older, newer = (recorded_sum(value) for value in (1.0, 5.0))
+    known = replace(newer, values=(None, *newer.values[1:]), flows=(None,) * len(newer.flows))
+    both = overlaid(older, known)
+    assert both.values == (older.values[0], *newer.values[1:])
+    assert both.flows == older.flows
+
+
+def recorded_sum(value):
+    w = torch.tensor([value, value], requires_grad=True)
+    return viz.draw((w * w).sum()).whole
 
 
 @pytest.mark.parametrize("how", list(ENDS))

@@ -10,6 +10,7 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.events import listening
 from edutorch.nn import functional as F
+from edutorch.viz import draw
 from edutorch.viz.names import Names
 from edutorch.viz.recorder import Recorder
 
@@ -284,3 +285,47 @@ def test_no_tensor_is_kept_alive():
         del h, view, grey
         gc.collect()
         assert [each() for each in alive] == [None] * 3
+
+
+def test_a_number_in_front_is_a_number():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    snapshot = recorded(lambda: (1 - w + 2 / w).sum().backward())
+    assert [node.label for node in snapshot.graph.nodes if node.kind == "leaf"] == ["leaf"]
+    numbers = [
+        value.text for node, value in zip(snapshot.graph.nodes, snapshot.values, strict=True)
+        if node.kind == "constant"
+    ]  # fmt: skip
+    assert numbers == ["1", "2"]
+    read = draw((1 - w).sum()).whole
+    assert [node.kind for node in read.graph.nodes].count("constant") == 1
+
+
+def test_a_parameter_that_is_frozen_in_one_pass_has_a_box_for_each():
+    w = torch.ones(2)
+    x = torch.ones(2, requires_grad=True)
+
+    def run():
+        first = (w * x).sum()
+        w.requires_grad_()
+        second = (w * 2).sum()
+        first.backward()
+        second.backward()
+
+    snapshot = recorded(run)
+    wanted = [node.differentiable for node in snapshot.graph.nodes if node.kind == "leaf"]
+    assert sorted(wanted) == [False, True, True]
+    grads = [grad.few for grad in snapshot.grads if grad is not None]
+    assert (2.0, 2.0) in grads
+
+
+def test_a_detached_result_that_becomes_a_leaf():
+    w = torch.ones(2, requires_grad=True)
+
+    def run():
+        middle = (w * 2).detach().requires_grad_()
+        (middle * 3).sum().backward()
+
+    boxes, arrows = described(recorded(run))
+    assert ("detach", 0, False) in boxes
+    assert ("detach", "leaf", "forward") in arrows or ("detach", "middle", "forward") in arrows
+    assert ("mul", "detach", "cut") in arrows
