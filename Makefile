@@ -3,6 +3,7 @@
 #   make lab                                  install, open the tour in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                                 install, run all tests but the slow ones
+#   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            rates in a browser, killed processes, more derivatives
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
@@ -28,7 +29,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-programs test-slow test-long lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-browser test-programs test-slow test-long lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -38,7 +39,10 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not programs" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not programs and not browser" $(ARGS)
+
+test-browser: .venv/.test-stamp
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "browser and not slow and not programs" $(ARGS)
 
 # The programs first, on all cores; then those in a browser, one after the other in one JupyterLab.
 test-programs: .venv/.test-stamp

@@ -224,7 +224,7 @@ class View(LookBack):
         snapshot, seen = self._looks.latest_whole()
         if snapshot is None or seen >= self.step:
             return
-        losses = self.losses or {"loss": self.loss}
+        losses = self.losses if len(self.losses) > 1 else {"loss": self.loss}
         snapshot = with_losses(self._recorder.leaves.refresh(snapshot), losses)
         self._activations = seen
         self._looks.show(snapshot)

@@ -89,7 +89,10 @@ class LookBack:
     @property
     def losses(self) -> dict[str, float]:
         """The last value of each loss, by the name of the variable that holds it."""
-        return dict(self._recorder.loss_names.values)
+        values = dict(self._recorder.loss_names.values)
+        if len(values) > 1 or self.loss is None:
+            return values
+        return {next(iter(values), "loss"): self.loss}  # also of steps that were only counted
 
     def drawing(self) -> Drawing:
         """Return the picture of the last recorded step."""
