@@ -102,6 +102,7 @@ class Gauges(Part):
         self.activations: dict[tuple[str, str, int], Activation] = {}
         self.rates: dict[str, float] = {}
         self._rates_changed: set[str] = set()
+        self._searches = False  # the optimizer looks for its steps' length: large ones are no alarm
         self._path: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
         self._looks = 0
@@ -184,6 +185,7 @@ class Gauges(Part):
 
     def _note_rates(self, optimizer: Any) -> None:
         groups = optimizer.param_groups
+        self._searches |= any("line_search_fn" in group for group in groups)
         for number, group in enumerate(groups):
             rate = group.get("lr")
             if rate is None:
@@ -209,7 +211,8 @@ class Gauges(Part):
                 del self.layers[key]
             elif before is not None and seen:
                 layer.norms.append(norm_of(tensor, recorder))
-                layer.ratios.append(ratio_of(before, sample_of(tensor._array)))
+                ratio = ratio_of(before, sample_of(tensor._array))
+                layer.ratios.append(math.nan if self._searches else ratio)
         self._looks += seen
 
     # What the page is told ----------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_the_first_picture_comes_while_backward_still_runs():
     assert np.isnan(page.shown[0][1]).all()  # its numbers come at the end of the step
     assert not np.isnan(page.shown[-1][1]).all()
     assert view.layouts == len(page.pictures) == 1
-    assert [node["label"] for node in page.pictures[0]["nodes"]] == ["leaf", "sin", "sum"]
+    assert [node["label"] for node in page.pictures[0]["nodes"]] == ["w", "sin", "sum"]
 
 
 def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
