@@ -12,7 +12,7 @@ from edutorch.viz import draw, live, touch, toy, walk
 from edutorch.viz.explore import Explorer
 from edutorch.viz.layouts import LIMIT
 
-STEPS = 20
+STEPS = 40
 
 
 def two_layers() -> Any:
