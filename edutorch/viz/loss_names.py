@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import deque
 from types import CodeType, FrameType
@@ -10,11 +11,18 @@ from typing import Any
 INNER = ("edutorch.core", "edutorch.viz", "edutorch.events", "edutorch.autograd", "edutorch.amp",
          "edutorch.modes", "contextlib", "functools")  # fmt: skip
 
+
 FRAMES = 6
 """A variable is looked for in so many functions, from where backward was called outwards."""
 
 MOST = 12
 """So many losses have names of their own: a loop written out at length has no more curves."""
+
+
+@functools.lru_cache(1000)
+def is_inner(module: str) -> bool:
+    """Whether the functions of a module, by its name, stand between backward and its caller."""
+    return module.startswith(INNER)
 
 
 class LossNames:
@@ -41,7 +49,7 @@ class LossNames:
 
     def note(self, root: Any, value: float, frame: FrameType | None) -> None:
         """Note a loss on which backward ran, called from `frame`."""
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(INNER):
+        while frame is not None and is_inner(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
         if frame is None:
             return

@@ -42,7 +42,7 @@ from .packing import Glimpse
 from .part import Part
 from .rest import Rest
 from .script import Aside, Script
-from .step_boundary import StepBoundary, path_to
+from .step_boundary import AS_BEFORE, StepBoundary, path_to
 from .step_graph import Pass, StepGraph
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ class Recorder:
     def _forget(self) -> None:
         self.scopes.begin_step()
         before = None if self._optimizer_seen else self.graph
-        self.graph = StepGraph(self.names, self.scopes, self.watch, self.detailed, before)
+        if before is not None or self.graph.touched:
+            self.graph = StepGraph(self.names, self.scopes, self.watch, self.detailed, before)
         self._accumulated = False
         self._scalar: weakref.ref[Tensor] | None = None
         self._spent = 0.0
@@ -344,8 +345,9 @@ class Recorder:
             self._recount(verdict.recount)
         for _ in range(verdict.late + verdict.over):
             self.finish_step()
-        # Once known, a loop like others is counted without a look at where it is.
-        self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NOBODY
+        if verdict is not AS_BEFORE:
+            # Once known, a loop like others is counted without a look at where it is.
+            self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NOBODY
 
     def _recount(self, steps: int) -> None:
         """Let so many steps have ended: what came after them is a part of the one that runs."""

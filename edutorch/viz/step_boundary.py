@@ -24,6 +24,12 @@ TRAINER = "edutorch.train."
 
 
 @functools.lru_cache(1000)
+def is_users(module: str) -> bool:
+    """Whether the functions of a module, by its name, may hold the loop that is watched."""
+    return not module.startswith(NO_LOOPS_OF_THE_USER) or module.startswith(TRAINER)
+
+
+@functools.lru_cache(1000)
 def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
     """Return the first and the last byte of each loop in a function, outer ones first."""
     ends: dict[int, int] = {}
@@ -59,8 +65,7 @@ def path_to(
     """Return where the user's functions are that run now, as far as `outermost` or `around`."""
     found = []
     while frame is not None and (frame is outermost or frame.f_code not in around):
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith(NO_LOOPS_OF_THE_USER) or name.startswith(TRAINER):
+        if is_users(frame.f_globals.get("__name__", "")):
             found.append((frame.f_code, frame.f_lasti))
         if frame is outermost:
             break
@@ -134,6 +139,10 @@ class Verdict(NamedTuple):
     recount: int | None = None
 
 
+AS_BEFORE = Verdict(late=False, over=True)
+"""The update that ended the last step has ended this one: nothing was learnt."""
+
+
 class StepBoundary:
     """Learns where the updates of a round stand, and says when a step is over.
 
@@ -147,6 +156,9 @@ class StepBoundary:
         self._optimizers: dict[Path, set[int]] = {}
         self._ended: tuple[Path, int] | None = None  # where the last step did, by which optimizer
         self._ends_late = False
+        # Of the sites known so far; it takes a hundredth of a small step to find them.
+        self._loops: dict[Path, Loop | None] = {}
+        self._last: dict[Path, bool] = {}
 
     def update(self, path: Path, optimizer: int, counted: int, worked: bool = True) -> Verdict:
         """Take one update: where it came, of which optimizer, and how many steps were counted.
@@ -155,11 +167,12 @@ class StepBoundary:
             worked: a backward has run since the last update. `for each in optimizers: each.step()`
                 is one update.
         """
+        if worked and self.open is None and self._ended == (path, optimizer):
+            return AS_BEFORE
         recount = None
         together = self._ended is not None and self._ended[1] != optimizer and not worked
         if path not in self._sites:
             recount = self._joined(path, counted)
-            self._sites[path] = counted
         self._optimizers.setdefault(path, set()).add(optimizer)
         if together and recount is None and self.open is None and self._ended[0] == path:
             return Verdict(False, False)
@@ -200,6 +213,8 @@ class StepBoundary:
         """
         sites = list(self._sites)
         self._sites[path] = counted
+        self._loops.clear()
+        self._last.clear()
         loop = self._loop(path)
         others = [site for site in sites if loop is not None and loop.contains(site)]
         if loop is None or not others or self._ended is None:
@@ -211,12 +226,19 @@ class StepBoundary:
 
     def _loop(self, path: Path) -> Loop | None:
         """Return the loop of a round: the outermost around this update that holds one directly."""
-        own = (innermost_loop(site) for site in (path, *self._sites))
-        around = [loop for loop in own if loop is not None and loop.contains(path)]
-        return min(around, key=size_of, default=None)
+        if path not in self._loops:
+            own = (innermost_loop(site) for site in (path, *self._sites))
+            around = [loop for loop in own if loop is not None and loop.contains(path)]
+            self._loops[path] = min(around, key=size_of, default=None)
+        return self._loops[path]
 
     def _is_last(self, path: Path) -> bool:
         """Whether an update is the last one of its round, in the order of the code."""
+        if path not in self._last:
+            self._last[path] = self._find_last(path)
+        return self._last[path]
+
+    def _find_last(self, path: Path) -> bool:
         loop = self._loop(path)
         if loop is None:
             return True

@@ -103,6 +103,11 @@ class StepGraph:
         self._drawn: tuple[Any, Any] = None, None  # of which vertices and roots, and their graph
         self._flowed: tuple[Any, Stats | None] = None, None  # what left a node last, its numbers
 
+    @property
+    def touched(self) -> bool:
+        """Whether anything of a step was gathered."""
+        return bool(self.vertices or self.passes or self.aside)
+
     def _add(self, vertex: Vertex) -> int:
         """Gather a vertex, and decide whether its numbers are wanted."""
         key = len(self.vertices)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 6
 """Findings in the page at one time: the newest."""
 
-AT_FIRST, SHARE = 40, 0.002
+AT_FIRST, SHARE = 40, 0.001
 """So many glances are thought about at once, later ones for this part of the time at most."""
 
 
