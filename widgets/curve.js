@@ -85,6 +85,11 @@ export class Curves {
     if (anew) {
       this.whole = curves;
       this.points = new Map(Object.entries(curves).map(([name, points]) => [name, [...points]]));
+      for (const [name, chart] of this.charts) {
+        if (name in curves || name in latest) continue;
+        chart.element.remove(); // the loss has got another name: there are several
+        this.charts.delete(name);
+      }
     }
     for (const [name, point] of Object.entries(latest)) {
       const points = this.points.get(name) ?? [];

@@ -57,6 +57,9 @@ ARRIVAL = """() => {
   }).observe(document.body, { childList: true, subtree: true });
 }"""
 
+CHANGE_THEME = """theme =>
+  window.jupyterapp.commands.execute("apputils:change-theme", { theme })"""
+
 
 @pytest.fixture(scope="module")
 def tab(browser: Any) -> Iterator[Any]:
@@ -126,11 +129,12 @@ def press(button: Any) -> None:
 def keep_pictures(tab: Any, name: str) -> None:
     folder: Path = ARTIFACTS / "programs"
     folder.mkdir(parents=True, exist_ok=True)
-    for scheme in ("light", "dark"):
-        tab.emulate_media(color_scheme=scheme)
+    for theme in ("light", "dark"):
+        tab.evaluate(CHANGE_THEME, f"JupyterLab {theme.title()}")
+        tab.locator(f"body[data-jp-theme-light={'true' if theme == 'light' else 'false'}]").wait_for()
         tab.wait_for_timeout(150)
-        tab.locator(".edutorch-live").screenshot(path=folder / f"{name}-{scheme}.png")
-    tab.emulate_media(color_scheme="light")
+        tab.screenshot(path=folder / f"{name}-{theme}.png")
+    tab.evaluate(CHANGE_THEME, "JupyterLab Light")
 
 
 def shut_down(tab: Any) -> None:

@@ -173,6 +173,14 @@ describe("curves", () => {
     expect(labels).toEqual(["0.6931", "", "2"]);
   });
 
+  it("go when their loss has got another name", () => {
+    const { model, el } = open({ picture: null, numbers: null, curves: { loss: [[1, 5]] }, patch: samplePatch({ latest: { loss: [1, 5] } }) });
+    model.change({ curves: { loss_G: [[1, 5]], loss_D: [[1, 2]] }, patch: samplePatch({ latest: { loss_G: [1, 5], loss_D: [1, 2] } }) });
+    paint();
+    const titles = [...el.querySelectorAll(".edutorch-curves figcaption span")].map((title) => title.textContent);
+    expect(titles).toEqual(["loss_G", "loss_D"]);
+  });
+
   it("grow by the latest point until a whole curve comes", () => {
     const { model, el } = open({ picture: null, numbers: null, curves: { a: [[1, 5]] }, patch: samplePatch({ latest: { a: [1, 5] } }) });
     const points = () => (el.querySelector("path.raw")?.getAttribute("d")?.match(/[ML]/g) ?? []).length;
