@@ -265,7 +265,7 @@ def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
         value = value.item()
     if value is None and name in op.optional:
         return None
-    if op.takes_numbers and isinstance(value, bool | int | float | complex):
+    if name in op.numbers and isinstance(value, bool | int | float | complex):
         return value
     if backends.is_array(value):
         if backends.of(value) is not backend:

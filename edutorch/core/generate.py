@@ -164,7 +164,7 @@ def _array_path(op: Op) -> str:
         test = f"{name}.__class__ is ndarray"
         if op.promotion != "none":
             test += f" and {name}.dtype is {first}.dtype"
-        if op.takes_numbers:
+        if name in op.numbers:
             test = f"({test} or {name}.__class__ in NUMBERS and {first}.dtype.kind == 'f')"
         tests.append(f"({name} is None or {test})" if name in op.optional else test)
     if op.has_out:
@@ -316,7 +316,7 @@ def _other_input(op: Op, name: str, first: str) -> str:
         f"    n_{name} = {name}._node\n"
         f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
     )
-    if op.takes_numbers:
+    if name in op.numbers:
         # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
             f"elif kind in NUMBERS:\n"
@@ -345,7 +345,7 @@ def _record(op: Op) -> str:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
     saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
-    numbers = _numbers(op) if op.takes_numbers and not op.variadic else []
+    numbers = _numbers(op) if op.numbers.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
             "node = NODE()",
@@ -366,7 +366,7 @@ def _numbers(op: Op) -> list[str]:
     rule needs, and that only until backward has run.
     """
     name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBERS:")
-                  for name in op.inputs[1:]]  # fmt: skip
+                  for name in op.inputs[1:] if name in op.numbers]  # fmt: skip
     if len(name_pairs) == 1:
         ((name, test),) = name_pairs
         test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")
@@ -396,7 +396,7 @@ def _saved_value(op: Op, name: str) -> str:
         name = name.removesuffix("_shape")
         if op.variadic:
             return "[each.shape for each in arrays]"
-        a_number = op.takes_numbers or name in op.optional  # it has no shape
+        a_number = name in op.numbers or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name in op.copied:
         return f"{name} if {name}.__class__ is int else kept({name})"

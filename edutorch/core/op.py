@@ -35,6 +35,7 @@ from .complaints import explain
 from .generate_backward import backward_source
 from .inline import expression_of, free_names
 from .pieces import PiecesNode, cut
+from .precision import rounded_once, widened
 from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again, wrap
@@ -79,7 +80,9 @@ class Op:
     half of, for errors. `fast=False` leaves the
     everyday path out, for an op whose result is not an array of NumPy. `takes`
     says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
-    `single`: the first input may leave out its first axis, the batch.
+    `single`: the first input may leave out its first axis, the batch. `numbers` names the
+    inputs that may be Python numbers; by default all of an elementwise op with several.
+    `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
     """
 
     def __init__(
@@ -97,7 +100,11 @@ class Op:
         takes: str = "bifc",
         single: bool = False,
         public: str = "",
+        numbers: str | None = None,
+        accumulates: bool = False,
     ) -> None:
+        if accumulates:
+            forward = functools.wraps(forward)(rounded_once(positional(forward)))
         self.forward, self.single = forward, single
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
@@ -114,8 +121,10 @@ class Op:
         self.copied = (*indices, *outputs[1:])  # arrays that are saved as they are now
         self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
         self.variadic = any("Sequence[" in str(each.annotation) for each in tensors)
-        numbers = any("float" in str(each.annotation) for each in tensors)
-        self.takes_numbers = numbers or family == "elementwise"
+        if numbers is None:
+            several = family == "elementwise" and len(tensors) > 1
+            named = [each.name for each in tensors if several or "float" in str(each.annotation)]
+        self.numbers = frozenset(named if numbers is None else numbers.split())
         self.has_out = out
         self.takes_spots = False  # whether its rule takes a gradient as `Spots`
         self.rules: dict[str, Rule] = {}
@@ -215,7 +224,7 @@ class Op:
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
             "kept": kept, "entered": entered, "KERNEL": self.slot, "cut": cut,
-            "without_subclass": without_subclass,
+            "without_subclass": without_subclass, "widened": widened,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip

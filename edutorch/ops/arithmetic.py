@@ -149,7 +149,7 @@ remainder.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="promote", takes="bif", numbers="")
 def maximum(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; where they are equal, each gets half of the gradient.
 
@@ -166,7 +166,7 @@ maximum.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="promote", takes="bif", numbers="")
 def minimum(xp: Any, input: Array, other: Array) -> Array:
     """The smaller of two; where they are equal, each gets half of the gradient.
 
@@ -188,7 +188,7 @@ def share(loses: Any, ties: Any) -> Any:
     return where(ties, 0.5, where(loses, 0.0, 1.0))
 
 
-@elementwise(promotion="float", takes="bif")
+@elementwise(promotion="float", takes="bif", numbers="")
 def atan2(xp: Any, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
 
@@ -211,7 +211,7 @@ def square_radius(a: Any, b: Any) -> Any:
     return where(square != 0, square, 1.0)
 
 
-@elementwise(promotion="same", takes="fc")
+@elementwise(promotion="same", takes="fc", numbers="weight")
 def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     """Part of the way from one to the other: y = input + weight · (end - input).
 
@@ -232,7 +232,7 @@ lerp.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="promote", takes="bif", numbers="min max")
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
 
@@ -271,7 +271,7 @@ def within(input: Any, min: Any, max: Any) -> Any:
     return input <= max if min is None else (input >= min) & (input <= max)
 
 
-@elementwise(promotion="promote", takes="ifc")
+@elementwise(promotion="promote", takes="ifc", numbers="")
 def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 · tensor2.
 
@@ -289,7 +289,7 @@ addcmul.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="ifc")
+@elementwise(promotion="promote", takes="ifc", numbers="")
 def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 / tensor2, for floating numbers.
 
@@ -309,7 +309,7 @@ addcdiv.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="if")
+@elementwise(promotion="promote", takes="if", numbers="other")
 def fmod(xp: Any, input: Array, other: Array) -> Array:
     """What is left after dividing, with the sign of the dividend: y = a - b · trunc(a / b).
 
@@ -327,7 +327,7 @@ fmod.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="f")
+@elementwise(promotion="promote", takes="f", numbers="")
 def hypot(xp: Any, input: Array, other: Array) -> Array:
     """The long side of a right triangle: y = √(a² + b²), without overflow.
 

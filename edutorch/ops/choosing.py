@@ -11,7 +11,7 @@ from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="promote", takes="bif", numbers="")
 def fmax(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; next to NaN the other one. The first gets the gradient of a tie.
 
@@ -28,7 +28,7 @@ fmax.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif")
+@elementwise(promotion="promote", takes="bif", numbers="")
 def fmin(xp: Any, input: Array, other: Array) -> Array:
     """The smaller of two; next to NaN the other one. The first gets the gradient of a tie.
 
@@ -50,7 +50,7 @@ def first_wins(wins: Any, other: Any) -> Any:
     return logical_or(wins, other != other)
 
 
-@elementwise(promotion="same", takes="bif")
+@elementwise(promotion="same", takes="bif", numbers="")
 def heaviside(xp: Any, input: Array, values: Array) -> Array:
     """The step: 0 below 0, 1 above 0, and `values` at 0.
 

@@ -8,10 +8,10 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
-from ..errors import DTypeError
+from ..errors import DTypeError, ValueRangeError
 
 
-@comparison
+@comparison(numbers="other")
 def eq(xp: Any, input: Array, other: Array) -> Array:
     """Is input = other?
 
@@ -21,7 +21,7 @@ def eq(xp: Any, input: Array, other: Array) -> Array:
     return xp.equal(input, other)
 
 
-@comparison
+@comparison(numbers="other")
 def ne(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≠ other?
 
@@ -31,7 +31,7 @@ def ne(xp: Any, input: Array, other: Array) -> Array:
     return xp.not_equal(input, other)
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", numbers="other")
 def lt(xp: Any, input: Array, other: Array) -> Array:
     """Is input < other?
 
@@ -41,7 +41,7 @@ def lt(xp: Any, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", numbers="other")
 def le(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≤ other?
 
@@ -51,7 +51,7 @@ def le(xp: Any, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", numbers="other")
 def gt(xp: Any, input: Array, other: Array) -> Array:
     """Is input > other?
 
@@ -61,7 +61,7 @@ def gt(xp: Any, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", numbers="other")
 def ge(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≥ other?
 
@@ -131,7 +131,7 @@ def signbit(xp: Any, input: Array) -> Array:
     return xp.signbit(input) if input.dtype.kind not in "iub" else xp.less(input, 0)
 
 
-@comparison(promotion="same")
+@comparison(promotion="same", numbers="")
 def isclose(
     xp: Any,
     input: Array,
@@ -145,13 +145,16 @@ def isclose(
     >>> isclose(tensor([1.0, 2.0]), tensor([1.0 + 1e-9, 2.1]))
     tensor([ True, False])
     """
+    for name, tolerance in {"rtol": rtol, "atol": atol}.items():
+        if tolerance < 0:
+            raise ValueRangeError("isclose", f"`{name}` must not be negative, got {tolerance}")
     if input.dtype.kind != "c":
         return xp.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
     close = (input == other) | (xp.abs(input - other) <= atol + rtol * xp.abs(other))
     return close | (xp.isnan(input) & xp.isnan(other)) if equal_nan else close
 
 
-@comparison
+@comparison(numbers="")
 def logical_and(xp: Any, input: Array, other: Array) -> Array:
     """Are both true (nonzero)?
 
@@ -161,7 +164,7 @@ def logical_and(xp: Any, input: Array, other: Array) -> Array:
     return (input != 0) & (other != 0)
 
 
-@comparison
+@comparison(numbers="")
 def logical_or(xp: Any, input: Array, other: Array) -> Array:
     """Is at least one true (nonzero)?
 
@@ -171,7 +174,7 @@ def logical_or(xp: Any, input: Array, other: Array) -> Array:
     return (input != 0) | (other != 0)
 
 
-@comparison
+@comparison(numbers="")
 def logical_xor(xp: Any, input: Array, other: Array) -> Array:
     """Is exactly one true (nonzero)?
 
@@ -231,7 +234,7 @@ def bitwise_not(xp: Any, input: Array) -> Array:
     return xp.invert(input)
 
 
-@elementwise(promotion="promote", keep=("condition",))
+@elementwise(promotion="promote", keep=("condition",), numbers="input other")
 def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
     """Choose per element: y = input where `condition` is true, else other.
 

@@ -12,7 +12,7 @@ from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
 
 
-@elementwise(takes="bif")
+@elementwise(takes="bif", numbers="other")
 def copysign(xp: Any, input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other` (-0.0 has a minus).
 
@@ -29,7 +29,7 @@ copysign.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="f")
+@elementwise(promotion="promote", takes="f", numbers="")
 def nextafter(xp: Any, input: Array, other: Array) -> Array:
     """The neighbour of `input` among the floating numbers, on the side of `other`.
 

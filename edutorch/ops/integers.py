@@ -28,7 +28,7 @@ def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
     return xp.right_shift(input, other)
 
 
-@elementwise(promotion="promote", takes="i")
+@elementwise(promotion="promote", takes="i", numbers="")
 def gcd(xp: Any, input: Array, other: Array) -> Array:
     """The largest number that divides both, 0 for two zeros.
 
@@ -38,7 +38,7 @@ def gcd(xp: Any, input: Array, other: Array) -> Array:
     return xp.gcd(input, other)
 
 
-@elementwise(promotion="promote", takes="i")
+@elementwise(promotion="promote", takes="i", numbers="")
 def lcm(xp: Any, input: Array, other: Array) -> Array:
     """The smallest positive number that both divide, 0 if one is 0.
 

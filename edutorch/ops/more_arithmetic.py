@@ -12,7 +12,7 @@ from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
 
 
-@elementwise(promotion="promote", takes="fc")
+@elementwise(promotion="promote", takes="fc", numbers="")
 def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
@@ -33,7 +33,7 @@ logaddexp.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="f")
+@elementwise(promotion="promote", takes="f", numbers="")
 def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
     """y = log₂(2^a + 2^b), without overflow.
 
