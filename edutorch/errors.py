@@ -178,6 +178,13 @@ class ValueRangeError(EdutorchError, RuntimeError):
     """Numbers lie outside the range that the op is defined for."""
 
 
+class InvalidValueError(EdutorchError, ValueError, RuntimeError):
+    """An argument has a value that makes no sense: a negative size, an unknown word.
+
+    PyTorch raises a ValueError of some and a RuntimeError of others; this is both.
+    """
+
+
 class OutOfMemory(EdutorchError, MemoryError, RuntimeError):
     """A tensor needs more memory than there is. (PyTorch raises a RuntimeError here.)"""
 

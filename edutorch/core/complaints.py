@@ -18,6 +18,7 @@ from ..errors import (
     ArgumentError,
     DimError,
     EdutorchError,
+    InvalidValueError,
     NotForTypesError,
     ShapeError,
 )  # fmt: skip
@@ -71,7 +72,7 @@ def explain(
         if misfit is not None:
             return ShapeError(op.title, misfit, rows, _broadcast_hint(list(named.values())))
         if not is_foreign(said):  # the forward itself objects, for example to a setting
-            return type(error)(f"{op.title}: {said}")
+            return InvalidValueError(op.title, said)
     if op.family == "reduction" and 0 in shape_of(arrays[0]):
         hint = "reduce over an axis that is not empty, or leave empty tensors out"
         return NothingToChooseError(op.title, "there is no number to choose from", rows, hint)
@@ -121,7 +122,7 @@ def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception
     if is_foreign(said) or "not supported for the input types" in said:
         kinds = {name: _kind(each) for name, each in named.items()}
         return NotForTypesError(op.title, "not implemented for these types", kinds)
-    return TypeError(f"{op.title}: {said}")
+    return ArgumentError(op.title, said)
 
 
 def _kind(value: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from ..errors import ArgumentError
 from ..modes import changed, current
 from .apply import write_out
 from .methods import overwrite, refuse_leaf, same_past
@@ -43,7 +44,7 @@ def into(name: str, out: Any, result: Any) -> Any:
     if not isinstance(result, tuple):
         return write_out(op, out, result)
     if not isinstance(out, tuple | list) or len(out) != len(result):
-        raise TypeError(f"{name}(): out must be a tuple of {len(result)} tensors")
+        raise ArgumentError(name, f"out must be a tuple of {len(result)} tensors")
     parts: list[Any] = [write_out(op, *pair) for pair in zip(out, result, strict=True)]
     kind: Any = type(result)
     return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import backends
+from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
-from ..errors import DimError, DTypeError, ShapeError
+from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .indexing import Index, as_index, on_device, repeats_possible
 
 
@@ -101,7 +101,7 @@ def scatter(
     """
     src = value if src is None else src
     if src is None:
-        raise TypeError("scatter: give `src`, a tensor, or `value`, a number")
+        raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
     index = positions("scatter", index)
     dim = normal_dim("scatter", dim, input.ndim)
     y = input.copy()
@@ -319,21 +319,33 @@ index_copy.vjp(
 
 
 @op()
-def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Any) -> Array:
+def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | float) -> Array:
     """A copy of `input` with one number in the slices along `dim` at `index`.
 
     >>> index_fill(zeros(3), 0, tensor([0, 2]), 7.0)
     tensor([7., 0., 7.])
     """
+    if getattr(value, "ndim", 0):
+        raise ShapeError(
+            "index_fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
+            "index_copy takes a slice of its own for each position",
+        )  # fmt: skip
     y = input.copy()
     row, where = slices(dim, index, y, "index_fill")
-    row[where] = value.item() if isinstance(value, Tensor) else value
+    row[where] = value
     return y
+
+
+def _index_fill_value_rule(g: Any, dim: int, index: Any) -> Any:
+    """The part of `g` at the index, each place once however often the index names it."""
+    outside = index_fill(ones_like(g, dtype=dtypes.bool), dim, index, False)
+    return masked_fill(g, outside, 0)
 
 
 index_fill.vjp(
     input=lambda g, dim, index: index_fill(g, dim, index, 0.0),
-    latex=r"g\ \text{outside the index}",
+    value=_index_fill_value_rule,
+    latex={"input": r"g\ \text{outside the index}", "value": r"\sum g[index]"},
 )
 
 
@@ -375,5 +387,6 @@ index_put.vjp(
 
 
 from .indexing import getitem, place  # noqa: E402
-from .like import zeros_like  # noqa: E402  (rules may use any op)
+from .like import ones_like, zeros_like  # noqa: E402  (rules may use any op)
+from .masks import masked_fill  # noqa: E402
 from .movement import reshape  # noqa: E402

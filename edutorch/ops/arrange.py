@@ -16,7 +16,7 @@ from ..core.room import check_room
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..device import backend_for
-from ..errors import ShapeError
+from ..errors import InvalidValueError, ShapeError
 from .creation import created, strided_only
 
 
@@ -329,7 +329,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
-        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+        raise InvalidValueError("meshgrid", f"indexing must be 'ij' or 'xy', got {indexing!r}")
     shape = tuple(each.numel() for each in tensors)
     grids = [
         each.reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)).expand(shape)

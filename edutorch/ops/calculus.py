@@ -7,9 +7,10 @@ from typing import Any
 
 from .. import dtypes
 from ..core.methods import as_method, with_aliases
+from ..core.precision import composed_in_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 
 
 @as_method
@@ -30,7 +31,7 @@ def diff(
     if not input.ndim:
         raise ShapeError("diff", "needs at least one axis", {"input": ()})
     if n < 0:
-        raise ValueError(f"diff: n cannot be negative, got {n}")
+        raise InvalidValueError("diff", f"n cannot be negative, got {n}")
     if prepend is not None or append is not None:
         parts = (prepend, input, append)
         input = cat([each for each in parts if each is not None], dim)
@@ -50,6 +51,7 @@ def ends(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @with_aliases
+@composed_in_float32
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The area under a curve through points, by trapezoids: Σ (xᵢ₊₁ - xᵢ) (yᵢ + yᵢ₊₁) / 2.
 
@@ -77,7 +79,7 @@ def cumulative_trapezoid(
 def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     """Twice the area between each two neighbours."""
     if x is not None and dx is not None:
-        raise TypeError(f"{name}: give the points by `x` or their distance by `dx`, not both")
+        raise ArgumentError(name, "give the points by `x` or their distance by `dx`, not both")
     no_bools(name, y)
     dim = normal_dim(name, dim, y.ndim)
     behind, before = ends(y, dim)
@@ -113,7 +115,7 @@ def gradient(
     (tensor([3., 4., 5.]),)
     """
     if edge_order not in (1, 2):
-        raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+        raise InvalidValueError("gradient", f"edge_order must be 1 or 2, got {edge_order}")
     if input.dtype is dtypes.uint8:
         rows = {"input": str(input.dtype)}
         raise DTypeError("gradient", "bytes cannot hold a negative slope", rows, "x.float()")

@@ -12,7 +12,7 @@ from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.shapes import Size
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InvalidValueError, ShapeError
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -26,7 +26,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if input.ndim != 1:
         raise ShapeError("combinations", "expects a vector", {"input": tuple(input.shape)})
     if r < 0:
-        raise ValueError(f"combinations: r cannot be negative, got {r}")
+        raise InvalidValueError("combinations", f"r cannot be negative, got {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.shape[0]), r))
     places = np.array(rows, np.int64).reshape(len(rows), r)
@@ -67,7 +67,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
         raise DTypeError("unravel_index", "expected integers", rows, "indices.long()")
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(each < 0 for each in sizes):
-        raise ValueError(f"unravel_index: a size cannot be negative, got {tuple(sizes)}")
+        raise InvalidValueError("unravel_index", f"a size cannot be negative, got {tuple(sizes)}")
     indices, found = indices.long(), []
     for size in reversed(sizes):
         found.append(indices % size)
@@ -86,7 +86,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
             [-1]])
     """
     if size < 0:
-        raise ValueError(f"nonzero_static: size cannot be negative, got {size}")
+        raise InvalidValueError("nonzero_static", f"size cannot be negative, got {size}")
     found = nonzero(input)
     missing = max(size - found.shape[0], 0)
     filling = found.new_full((missing, found.shape[1]), fill_value)

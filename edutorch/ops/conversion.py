@@ -8,8 +8,9 @@ from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method, leaves_no_trace, overwrite, refuse_leaf, same_past, write
 from ..core.op import op
-from ..core.tensor import PLAIN_TENSORS, Tensor, wrap
+from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..device import Device, backend_for
+from ..errors import ArgumentError, ShapeError
 from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
 
 
@@ -53,11 +54,6 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 as_type.vjp(input=lambda g: g, latex=r"g")
 
 
-def widened(x: Any) -> Any:
-    """16-bit numbers as float32, in which their squares do not overflow; others as they are."""
-    return as_type(x, dtypes.float32) if x.dtype.itemsize == 2 else x
-
-
 @op(linear=True, fast=False, method=False, public="to")
 def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
@@ -94,7 +90,7 @@ def to(
         elif isinstance(each, str | Device):
             device = each
         elif each is not None and not isinstance(each, bool):
-            raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
+            raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {each!r}")
     output = input
     if dtype is not None and dtype is not output.dtype:
         output = as_type(output, dtype)
@@ -189,6 +185,19 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
 # Whole tensors overwritten -----------------------------------------------------------------
 
 
+@op(method=False, public="copy_")
+def copy(xp: Any, input: Array, src: Array) -> Array:
+    """The numbers of `src` in the place of those of `input`, which gets no gradient.
+
+    >>> copy(zeros(2), tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return src.copy()
+
+
+copy.vjp(input=lambda g: zeros_like(g), src=lambda g: g, latex={"input": "0", "src": "g"})
+
+
 @as_method
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write the numbers of `src` (broadcast, converted) into the tensor.
@@ -196,19 +205,46 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     >>> copy_(zeros(2), tensor([1, 2]))
     tensor([1., 2.])
     """
+    return replace_values(input, src, "copy_")
+
+
+def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
+    """Write the numbers of `src` into `input`, which stays in the graph: `copy_` and its kin.
+
+    Raises: GradientError: a leaf that requires grad.
+    """
     if leaves_no_trace(input, (src,)) and src.__class__ in PLAIN_TENSORS:
         values, have = src._array, input._array
         if values.dtype is have.dtype and values.shape == have.shape:
-            write(input, "copy_", values)
+            write(input, name, values)
             return input
-    return _replace(input, src, "copy_")
-
-
-def _replace(input: Tensor, src: Tensor, name: str) -> Tensor:
     refuse_leaf(input, name)
+    before = same_past(input)
     source = to(src, dtype=input.dtype, device=input.device).expand(input.shape)
-    overwrite(input, clone(source), same_past(input), name)
+    overwrite(input, copy(before, source), before, name)
     return input
+
+
+@op()
+def fill(xp: Any, input: Array, value: Array | float) -> Array:
+    """A copy with one number everywhere. Its gradient reaches `value`; that of `input` is 0.
+
+    >>> fill(zeros(2), 7)
+    tensor([7., 7.])
+    """
+    if getattr(value, "ndim", 0):
+        raise ShapeError(
+            "fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
+            "x.copy_(value) writes a number of its own at each place",
+        )  # fmt: skip
+    return xp.full_like(input, value)
+
+
+fill.vjp(
+    input=lambda g: zeros_like(g),
+    value=lambda g: g,
+    latex={"input": "0", "value": r"\sum g"},
+)
 
 
 @as_method
@@ -218,25 +254,17 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     >>> fill_(zeros(2), 7)
     tensor([7., 7.])
     """
-    if isinstance(value, Tensor):
-        return _replace(input, value, "fill_")
-    return _fill(input, input._array.dtype.type(value), "fill_")
+    return _fill(input, value, "fill_")
 
 
-def _fill(input: Tensor, number: Any, name: str) -> Tensor:
-    if not leaves_no_trace(input, ()):
-        return _replace(input, wrap(number), name)
-    write(input, name, number)
+def _fill(input: Tensor, value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor) and leaves_no_trace(input, (value,)):
+        write(input, name, input._array.dtype.type(value))
+        return input
+    refuse_leaf(input, name)
+    before = same_past(input)
+    overwrite(input, fill(before, before if value is input else value), before, name)
     return input
-
-
-def fill(input: Tensor, value: Any) -> Tensor:
-    """A copy with one number everywhere.
-
-    >>> fill(zeros(2), 7)
-    tensor([7., 7.])
-    """
-    return fill_(clone(input), value)
 
 
 @as_method
@@ -246,4 +274,9 @@ def zero_(input: Tensor) -> Tensor:
     >>> zero_(ones(2))
     tensor([0., 0.])
     """
-    return _fill(input, input._array.dtype.type(0), "zero_")
+    return _fill(input, 0, "zero_")
+
+
+fill.in_place = fill_  # type: ignore[attr-defined]
+
+from .like import zeros_like  # noqa: E402  (rules may use any op)

@@ -9,7 +9,7 @@ from .. import backends
 from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError, refuse_complex
+from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 
 
 @as_method
@@ -28,7 +28,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if array.size and int(array.min()) < 0:
         raise ShapeError("bincount", "negative numbers cannot be counted")
     if minlength < 0:
-        raise ValueError(f"bincount: minlength cannot be negative, got {minlength}")
+        raise InvalidValueError("bincount", f"minlength cannot be negative, got {minlength}")
     xp = backends.of(array).xp
     if weights is None:
         return wrap(xp.bincount(array, minlength=minlength).astype("int64"))
@@ -55,14 +55,16 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
             "histc", "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
         )
     if bins < 1 or min > max:
-        raise ValueError(f"histc: needs bins > 0 and min <= max, got {bins}, {min} and {max}")
+        raise InvalidValueError(
+            "histc", f"needs bins > 0 and min <= max, got {bins}, {min} and {max}"
+        )
     xp, array = backends.of(input._array).xp, input._array.reshape(-1)
     if min == max and array.size:
         min, max = float(array.min()), float(array.max())
     if min == max:
         min, max = min - 1, max + 1
     if not math.isfinite(max - min):
-        raise ValueError(f"histc: the range [{min}, {max}] is not finite")
+        raise InvalidValueError("histc", f"the range [{min}, {max}] is not finite")
     array = array[xp.logical_and(array >= min, array <= max)]
     place = xp.floor((array - min) * (bins / (max - min))).astype("int64")
     place = xp.minimum(place, bins - 1)  # the last part has both its ends
@@ -88,9 +90,9 @@ def searchsorted(
     tensor([1, 3])
     """
     if side not in (None, "left", "right"):
-        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+        raise InvalidValueError("searchsorted", f"side must be 'left' or 'right', got {side!r}")
     if right and side == "left":
-        raise ValueError("searchsorted: side='left' and right=True contradict each other")
+        raise InvalidValueError("searchsorted", "side='left' and right=True contradict each other")
     if sorter is not None:
         if tuple(sorter.shape) != tuple(sorted_sequence.shape):
             rows = {"sorted_sequence": sorted_sequence.shape, "sorter": sorter.shape}

@@ -23,7 +23,14 @@ from ..core.out import into
 from ..core.room import check_room, is_too_large, no_room
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ArgumentError, DTypeError, ShapeError, refuse_complex
+from ..errors import (
+    ArgumentError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+    ValueRangeError,
+    refuse_complex,
+)  # fmt: skip
 from ..events import TensorMade, emit
 from ..memory_format import laid_out, strided
 from ..modes import current
@@ -66,7 +73,7 @@ def sizes(op: str, size: Sequence[Any]) -> tuple[int, ...]:
 def strided_only(op: str, asked: Any) -> None:
     """Raise ValueError for a `layout` other than the one that tensors have here."""
     if asked is not None and asked is not strided:
-        raise ValueError(f"{op}: tensors here are strided ones, got layout={asked!r}")
+        raise InvalidValueError(op, f"tensors here are strided ones, got layout={asked!r}")
 
 
 OPTIONS = {
@@ -111,9 +118,20 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     return function
 
 
-def number_of(value: Any) -> Any:
-    """Return the number in a 0-d tensor; a number is returned as it is."""
-    return value.item() if isinstance(value, Tensor) else value
+def number_of(op: str, value: Any) -> Any:
+    """Return the number in a 0-d tensor; a number is returned as it is.
+
+    Raises: ArgumentError: the tensor wants a gradient, which a number would cut off.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value.requires_grad and current().grad:
+        raise ArgumentError(
+            op, "expected a number, not a tensor that requires grad: no gradient would reach it",
+            {"value": tuple(value.shape)},
+            "value.expand(size) keeps the graph; value.item() does not",
+        )  # fmt: skip
+    return value.item()
 
 
 def _float(dtype: Any) -> Any:
@@ -160,7 +178,7 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
     >>> full((2,), 7)
     tensor([7, 7])
     """
-    fill_value = number_of(fill_value)
+    fill_value = number_of("full", fill_value)
     kind = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
     shape = sizes("full", (size,))
     check_room("full", shape, kind)
@@ -190,11 +208,15 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
     refuse_complex("arange", dtype=dtype)
-    start, end, step = bounds("arange", start, end, step)
+    start, end, step = bounds("arange", start, end, step, dtype)
     if dtype is None:
         whole = all(isinstance(each, int) for each in (start, end, step))
         dtype = np.dtype(np.int64) if whole else _float(None)
-    check_room("arange", (math.ceil((end - start) / step),), dtype)
+    count = math.ceil((end - start) / step)
+    check_room("arange", (count,), dtype)
+    if holds_integers(dtype):
+        start, step = whole_steps("arange", start, step)
+        return xp.arange(start, start + count * step, step).astype(dtype)
     return xp.arange(start, end, step).astype(dtype)
 
 
@@ -206,29 +228,49 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
     tensor([1., 2., 3., 4.])
     """
     refuse_complex("range", dtype=dtype)
-    start, end, step = bounds("range", start, end, step)
+    start, end, step = bounds(
+        "range", start, end, step, np.int64 if holds_integers(dtype) else None
+    )
     count = math.floor((end - start) / step) + 1
     check_room("range", (count,), _float(dtype))
     return (start + xp.arange(count) * step).astype(_float(dtype))
 
 
-def bounds(op: str, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+def bounds(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Read the bounds of a range: a single one is where it ends."""
-    start, end, step = (number_of(each) for each in (start, end, step))
+    start, end, step = (number_of(op, each) for each in (start, end, step))
     if any(isinstance(each, complex) for each in (start, end, step)):
         raise DTypeError(op, "complex numbers have no order")
     if end is None:
         start, end = 0, start
     if not math.isfinite(start) or not math.isfinite(end):
         raise ShapeError(op, f"the range from {start} to {end} is not finite")
+    if dtype == np.int64:  # in PyTorch, too, the smaller types count before they cut off
+        end = int(end)
+        start, step = whole_steps(op, start, step)
     if step == 0 or (end - start) * step < 0:
         raise ShapeError(op, f"from {start} to {end} cannot be reached in steps of {step}")
     return start, end, step
 
 
+def whole_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
+    """Cut the start and the step of a range of integers off to integers.
+
+    Raises: ShapeError: nothing is left of the step. (PyTorch repeats the start for small types.)
+    """
+    if int(step) == 0:
+        raise ShapeError(
+            op, f"step must be nonzero, and as an integer {step} is 0",
+            hint="leave the dtype out, and convert the result with .long()",
+        )  # fmt: skip
+    return int(start), int(step)
+
+
 @creation
 def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
     """`steps` numbers from start to end, both included, at equal distances.
+
+    With an integer `dtype` start and end are cut off to integers first.
 
     >>> linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
@@ -243,6 +285,8 @@ def logspace(
 ) -> Array:
     """`steps` numbers from base^start to base^end, each the same factor larger than the last.
 
+    With an integer `dtype` start and end are cut off to integers first, and base^x afterwards.
+
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
@@ -250,11 +294,18 @@ def logspace(
     return (base**places).astype(kind)
 
 
+def holds_integers(dtype: Any) -> bool:
+    """Return True if the type is given, and one of integers."""
+    return dtype is not None and dtype.kind in "iu"
+
+
 def evenly(
     xp: Any, op: str, start: Any, end: Any, steps: int, dtype: Any
 ) -> tuple[Array, np.dtype]:
     """Numbers at equal distances in double precision, and the type they shall have."""
-    start, end = number_of(start), number_of(end)
+    start, end = number_of(op, start), number_of(op, end)
+    if holds_integers(dtype):
+        start, end = (as_integer(op, bound, dtype) for bound in (start, end))
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
     check_room(op, (steps,), _float(dtype))
@@ -262,6 +313,20 @@ def evenly(
     if isinstance(start, complex) or isinstance(end, complex):
         return start + xp.linspace(0, 1, steps) * (end - start), dtype or kind.to_complex().numpy
     return xp.linspace(start, end, steps), kind.numpy if dtype is None else dtype
+
+
+def as_integer(op: str, bound: Any, dtype: np.dtype) -> int:
+    """Cut a bound off to an integer of this type.
+
+    Raises: ValueRangeError: the type does not reach so far.
+    """
+    whole, limits = int(bound), np.iinfo(dtype)
+    if not limits.min <= whole <= limits.max:
+        raise ValueRangeError(
+            op, f"value cannot be converted to type {dtype} without overflow", {"value": bound},
+            f"{dtype} holds numbers from {limits.min} to {limits.max}",
+        )  # fmt: skip
+    return whole
 
 
 def scalar_tensor(

@@ -14,7 +14,7 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
-from ..errors import GradientError, LinAlgError
+from ..errors import GradientError, InvalidValueError, LinAlgError
 from .matrices import (
     adjoint_of,
     divided,
@@ -84,7 +84,9 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     True
     """
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+        raise InvalidValueError(
+            "linalg.qr", f"mode must be 'reduced', 'complete' or 'r', got {mode!r}"
+        )
     complete = mode == "complete"
     q, r = parts(qr_joined(A, complete), qr_shapes(A.shape, complete))
     return return_types.linalg_qr(q.new_empty(0) if mode == "r" else q, r)
@@ -142,7 +144,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     tensor([1., 2.])
     """
     if UPLO not in ("L", "U", "l", "u"):
-        raise ValueError(f"linalg.eigh: expected UPLO to be 'L' or 'U', got {UPLO!r}")
+        raise InvalidValueError("linalg.eigh", f"expected UPLO to be 'L' or 'U', got {UPLO!r}")
     n = A.shape[-1] if A.ndim else 0
     w, v = parts(eigh_joined(A, UPLO.upper()), [(n,), (n, n)])
     return return_types.linalg_eigh(real_part(w), v)
@@ -236,7 +238,9 @@ def svd(
     """
     need_matrix("linalg.svd", A)
     if driver is not None and A.device.type != "cuda":
-        raise ValueError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs")
+        raise InvalidValueError(
+            "linalg.svd", "keyword argument `driver=` is only supported on CUDA inputs"
+        )
     u, s, vh = parts(svd_joined(A, full_matrices), svd_shapes(A.shape, full_matrices))
     return return_types.linalg_svd(u, real_part(s), vh)
 

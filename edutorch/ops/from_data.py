@@ -11,7 +11,7 @@ from .. import backends, dtypes
 from ..backends.shared import plain, shared
 from ..core.tensor import Tensor
 from ..device import backend_for
-from ..errors import ShapeError
+from ..errors import ArgumentError, InvalidValueError, ShapeError
 from .creation import created, strided_only
 from .nested import from_lists
 
@@ -64,15 +64,17 @@ def check_layout(op: str, array: np.ndarray) -> np.ndarray:
     Raises: ValueError: it is read backwards, or in another byte order.
     """
     if any(step < 0 for step in array.strides):
-        raise ValueError(
-            f"{op}: at least one stride in the given numpy array is negative, and tensors with "
-            "negative strides are not supported\n  hint: array.copy() has none"
+        raise InvalidValueError(
+            op,
+            "at least one stride in the given numpy array is negative, and tensors with "
+            "negative strides are not supported",
+            hint="array.copy() has none",
         )
     if not array.dtype.isnative:
-        raise ValueError(
-            f"{op}: the given numpy array has byte order different from the native byte order\n"
-            "  hint: array.astype(array.dtype.newbyteorder('='))"
-        )
+        raise InvalidValueError(
+            op, "the given numpy array has byte order different from the native byte order",
+            hint="array.astype(array.dtype.newbyteorder('='))",
+        )  # fmt: skip
     return array
 
 
@@ -110,7 +112,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     tensor([5., 0.], dtype=torch.float64)
     """
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}")
+        raise ArgumentError("from_numpy", f"expected a NumPy array, got {type(ndarray).__name__}")
     check_layout("from_numpy", ndarray)
     dtypes.of(ndarray.dtype)
     return of_memory(ndarray)
@@ -132,7 +134,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(ext_tensor).__name__} has no __dlpack__")
+        raise ArgumentError("from_dlpack", f"{type(ext_tensor).__name__} has no __dlpack__")
     kind = ext_tensor.__dlpack_device__()[0]
     backend = backends.get("cuda" if kind == 2 else "cpu")
     made = backend.xp.from_dlpack(ext_tensor)
@@ -176,7 +178,7 @@ def asarray(
     source = obj._array if isinstance(obj, Tensor) else obj
     same = y is obj or y._array is source or getattr(y._array, "base", None) is source
     if copy is False and not same:
-        raise ValueError("asarray: a copy is needed here, but copy=False")
+        raise InvalidValueError("asarray", "a copy is needed here, but copy=False")
     if copy and same:
         y = y.clone()
     return y.requires_grad_() if requires_grad else y

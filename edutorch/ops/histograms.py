@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InvalidValueError, ShapeError
 
 
 @as_method
@@ -123,7 +123,9 @@ def equal_parts(name: str, column: Array, count: int, ends: Sequence[float] | No
     else:
         low, high = 0.0, 1.0
     if not low <= high or high - low == float("inf"):
-        raise ValueError(f"{name}: the range [{low}, {high}] is not finite, or the wrong way round")
+        raise InvalidValueError(
+            name, f"the range [{low}, {high}] is not finite, or the wrong way round"
+        )
     if low == high:
         low, high = low - 0.5, high + 0.5
     return xp.linspace(low, high, count + 1).astype(column.dtype)

@@ -9,8 +9,9 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out, with_twin
+from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError, warn
+from ..errors import DTypeError, InvalidValueError, ShapeError, warn
 
 
 @op(promotion="same", takes="ifc", out=True)
@@ -295,6 +296,7 @@ def first_of_size_3(input: Tensor) -> int:
     return input.shape.index(3)
 
 
+@composed_in_float32
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
@@ -317,7 +319,7 @@ def cdist(
             )  # fmt: skip
     product = "use_mm_for_euclid_dist"
     if compute_mode not in (product, f"{product}_if_necessary", f"donot_{product}"):
-        raise ValueError(f"cdist: unknown compute_mode {compute_mode!r}")
+        raise InvalidValueError("cdist", f"unknown compute_mode {compute_mode!r}")
     many = x1.ndim > 1 < x2.ndim and max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and (compute_mode == product or (many and compute_mode[0] == "u")):
         squares = [(each * each).sum(-1, keepdim=True) for each in (x1, x2)]

@@ -19,7 +19,7 @@ from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, same_memory, wrap
-from ..errors import GradientError, ShapeError
+from ..errors import ArgumentError, GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from .axes import swapaxes
 from .conversion import to
@@ -156,7 +156,7 @@ def _set_(
             array = array[:whole].view(input._array.dtype)
         shown = wrap(array.view(Shared) if isinstance(source._array, Shared) else array)
     if shown.dtype is not input.dtype:
-        raise TypeError(f"set_: expected memory of {input.dtype}, got {shown.dtype}")
+        raise ArgumentError("set_", f"expected memory of {input.dtype}, got {shown.dtype}")
     if size is not None:
         steps = stride or [math.prod(size[axis + 1 :]) for axis in range(len(size))]
         shown = as_strided(shown.detach(), tuple(size), tuple(steps), storage_offset)

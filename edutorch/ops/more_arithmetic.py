@@ -10,6 +10,7 @@ from ..core.methods import as_method
 from ..core.op import elementwise
 from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
+from ..errors import ArgumentError
 
 
 @elementwise(promotion="promote", takes="fc", numbers="")
@@ -73,7 +74,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     """
     several = [each for each in (input, exponent) if isinstance(each, Tensor)]
     if not several:
-        raise TypeError("float_power(): expected a Tensor, got two numbers")
+        raise ArgumentError("float_power", "expected a Tensor, got two numbers")
     numbers = [each for each in (input, exponent) if isinstance(each, complex)]
     wide = dtypes.float64
     if numbers or any(each.is_complex() for each in several):

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..core.tensor import Tensor
-from ..errors import DTypeError, RaggedError, ValueRangeError
+from ..errors import ArgumentError, DTypeError, RaggedError, ValueRangeError
 
 NUMBERS = frozenset((bool, int, float, complex))
 SEQUENCES = frozenset((list, tuple))
@@ -37,7 +37,7 @@ def from_lists(data: Any, dtype: Any = None) -> np.ndarray:
     plain = read(data, shape, 0, "data", kinds)
     kind = common_type(kinds) if dtype is None else dtypes.of(dtypes.array_type(dtype))
     if not kind.is_complex and complex in kinds:
-        raise TypeError(f"tensor: must be real numbers for {kind}, not complex ones")
+        raise ArgumentError("tensor", f"must be real numbers for {kind}, not complex ones")
     try:
         array = np.array(plain, object if too_long(plain, shape) else None)
         if array.dtype.kind in "Ouif" and not (kind.is_floating_point or kind.is_complex):

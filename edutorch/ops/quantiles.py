@@ -9,7 +9,7 @@ from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InvalidValueError, ShapeError
 
 BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 """What is taken between two numbers."""
@@ -54,7 +54,9 @@ def at_share(
     """Sort, and take what stands at q · (n - 1) of each row."""
     q = checked_shares(name, input, q)
     if interpolation not in BETWEEN:
-        raise ValueError(f"{name}: interpolation must be one of {BETWEEN}, got {interpolation!r}")
+        raise InvalidValueError(
+            name, f"interpolation must be one of {BETWEEN}, got {interpolation!r}"
+        )
     rows = input.reshape(-1) if dim is None else movedim(atleast_1d(input), dim, -1)
     if not rows.numel():
         raise ShapeError(name, "an empty tensor has none", {"input": tuple(input.shape)})
@@ -87,7 +89,7 @@ def checked_shares(name: str, input: Tensor, q: Any) -> Tensor:
         rows = {"input": str(input.dtype), "q": str(shares.dtype)}
         raise DTypeError(name, "q must have the type of the input", rows, "q.to(x.dtype)")
     if not bool(logical_and(shares >= 0, shares <= 1).all()):
-        raise ValueError(f"{name}: q must be between 0 and 1, got {shares.tolist()}")
+        raise InvalidValueError(name, f"q must be between 0 and 1, got {shares.tolist()}")
     return shares
 
 

@@ -23,7 +23,14 @@ from ..core.room import check_room
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..device import backend_for
-from ..errors import ArgumentError, DTypeError, ShapeError, ValueRangeError, refuse_complex
+from ..errors import (
+    ArgumentError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+    ValueRangeError,
+    refuse_complex,
+)  # fmt: skip
 from ..modes import current, no_grad
 from .batching import rows_drawn_outside
 from .creation import created, number_of, sizes, strided_only
@@ -36,7 +43,7 @@ def seed_number(seed: Any) -> int:
     """
     number = int(seed)
     if not -(2**63) <= number < 2**64:
-        raise ValueError(f"manual_seed: a seed has 64 bits, got {number}")
+        raise InvalidValueError("manual_seed", f"a seed has 64 bits, got {number}")
     return number % 2**64
 
 
@@ -87,7 +94,9 @@ class Generator:
         Raises: TypeError: not a tensor of bytes.
         """
         if new_state._array.dtype != np.uint8:
-            raise TypeError(f"set_state: expected the bytes of get_state, got {new_state.dtype}")
+            raise ArgumentError(
+                "set_state", f"expected the bytes of get_state, got {new_state.dtype}"
+            )
         known = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
         self.manual_seed(known["seed"])
         self.random.set_state(arrays_again(known["random"]))
@@ -235,7 +244,7 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    low, high = number_of(low), number_of(high)
+    low, high = number_of("randint", low), number_of("randint", high)
     if low >= high:
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
     refuse_complex("randint", dtype=dtype)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy
+
+from .. import dtypes
+from ..backends.numpy import Array
 from ..core.methods import as_method, with_aliases
 from ..core.out import takes_out
+from ..core.precision import is_half, widened
 from ..core.tensor import Tensor
+from ..errors import ArgumentError
 from . import statistics
 from .reduction import Dims
 
@@ -46,15 +53,25 @@ def std(
     """
     dim, correction = one_way("std", dim, unbiased, correction)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
+    kind = input.dtype if is_half(input.dtype) else squared.dtype
+    if is_extreme(squared._array):
+        double = dtypes.promote_types(input.dtype, dtypes.float64)
+        squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
     if squared._node is None:
-        return narrowed(sqrt(squared), input)
+        return sqrt(squared).to(kind)
     spread = squared != 0
-    return narrowed(where(spread, sqrt(where(spread, squared, 1.0)), 0.0), input)
+    return where(spread, sqrt(where(spread, squared, 1.0)), 0.0).to(kind)
 
 
-def narrowed(y: Tensor, like: Tensor) -> Tensor:
-    """Undo `widened`; the spread of complex numbers stays real."""
-    return y.to(like.dtype) if like.dtype.itemsize == 2 else y
+def is_extreme(variance: Array) -> bool:
+    """Whether a float32 has no room for a variance that may have a root in it."""
+    if variance.__class__ is not numpy.ndarray or variance.itemsize != 4 or not variance.size:
+        return False
+    return not (variance.min() > SMALLEST and variance.max() < math.inf)
+
+
+SMALLEST = 1e-30
+"""Below it squares in float32 lose digits, or are 0."""
 
 
 @with_aliases
@@ -94,13 +111,12 @@ def one_way(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
-        raise TypeError(f"{name}: give `correction` or `unbiased`, not both")
+        raise ArgumentError(name, "give `correction` or `unbiased`, not both")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     return tuple(dim) if isinstance(dim, list) else dim, correction
 
 
 from .comparison import where  # noqa: E402
-from .conversion import widened  # noqa: E402
 from .elementwise import sqrt  # noqa: E402
 from .reduction import mean  # noqa: E402

@@ -12,8 +12,9 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import reduction
 from ..core.out import takes_out
+from ..core.precision import widened
 from ..core.tensor import Tensor
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InvalidValueError, ShapeError
 from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
 
 
@@ -41,10 +42,17 @@ def var(
 
 var.vjp(
     input=lambda g, input, dim, correction: (
-        g * (2 / (count(input.shape, dim) - correction)) * conj(input - mean(input, dim, True))
+        g
+        * ratio(2, max(count(input.shape, dim) - correction, 0))
+        * conj(input - mean(input, dim, True))
     ),
     latex=r"g\,\frac{2\,\overline{(x-\bar x)}}{n-1}",
 )
+
+
+def ratio(a: float, b: float) -> float:
+    """Return a / b; a / 0 is infinite, as in NumPy and PyTorch."""
+    return a / b if b else math.inf
 
 
 # The length of a vector ------------------------------------------------------------------------
@@ -122,7 +130,7 @@ def norm(
             raise ShapeError("norm", "the nuclear norm is of two axes: name them", rows)
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if p not in ("fro", None) and not isinstance(p, int | float):
-        raise ValueError(f"norm: p must be 'fro', 'nuc' or a number, got {p!r}")
+        raise InvalidValueError("norm", f"p must be 'fro', 'nuc' or a number, got {p!r}")
     return vector_norm(input, 2 if p in ("fro", None) else float(p), dim, keepdim)
 
 
@@ -152,7 +160,8 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     """
     need_floating("nanmean", input._array)
     there = sum(~isnan(input), dim, keepdim)
-    return nansum(input, dim, keepdim, dtype=dtype) / there
+    kind = dtype or input.dtype  # a sum of float16 may be too large for it where the mean is not
+    return (nansum(widened(input.to(kind)), dim, keepdim) / there).to(kind)
 
 
 @as_method

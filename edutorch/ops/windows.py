@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from .creation import creation
 
 
@@ -56,7 +56,7 @@ def made(name: str, count: int, dtype: Any) -> Any:
     if not kind.is_floating_point:
         raise DTypeError(name, f"expects floating point dtypes, got: {kind}")
     if not hasattr(count, "__index__"):
-        raise TypeError(f"{name}(): window_length must be an integer, got {count!r}")
+        raise ArgumentError(name, f"window_length must be an integer, got {count!r}")
     if count < 0:
         raise ShapeError(name, f"requires non-negative window_length, got window_length={count}")
     return kind.numpy

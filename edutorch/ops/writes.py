@@ -14,7 +14,7 @@ from ..core.methods import as_method, overwrite, refuse_leaf
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InvalidValueError, ShapeError
 from .along import index_put, positions
 from .along import scatter as _scatter
 from .conversion import clone
@@ -103,7 +103,9 @@ def index_reduce(
     tensor([ 1., 30.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise ValueError(f"index_reduce: reduce must be prod, mean, amax or amin, got {reduce!r}")
+        raise InvalidValueError(
+            "index_reduce", f"reduce must be prod, mean, amax or amin, got {reduce!r}"
+        )
     positions("index_reduce", index)
     dim = normal_dim("index_reduce", dim, input.ndim)
     if index.ndim > 1 or (source.ndim and index.numel() != source.shape[dim]):
@@ -160,7 +162,7 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
     if reduce not in _REDUCTIONS:
-        raise ValueError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
+        raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
     number = value if src is None else src
     if not isinstance(number, Tensor):
         backend = backends.of(input._array)

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
+from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
 from ..ops.windows import bessel, sum_of_cosines, triangle
 
@@ -28,11 +29,11 @@ def _made(name: str, M: int, dtype: Any) -> Any:
     """
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
     if not hasattr(M, "__index__"):
-        raise TypeError(f"{name}(): M must be an integer, got {M!r}")
+        raise ArgumentError(name, f"M must be an integer, got {M!r}")
     if M < 0:
-        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+        raise InvalidValueError(name, f"requires non-negative window length, got M={M}")
     if kind not in (dtypes.float32, dtypes.float64):
-        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")
+        raise InvalidValueError(name, f"expects float32 or float64 dtypes, got: {kind}")
     return kind.numpy
 
 
@@ -53,10 +54,10 @@ def general_cosine(
     """
     kind = _made("general_cosine", M, dtype)
     if not isinstance(a, Iterable):
-        raise TypeError("general_cosine: Coefficients must be a list/tuple")
+        raise ArgumentError("general_cosine", "Coefficients must be a list/tuple")
     weights = [float(each) for each in a]
     if not weights:
-        raise ValueError("general_cosine: Coefficients cannot be empty")
+        raise InvalidValueError("general_cosine", "Coefficients cannot be empty")
     return sum_of_cosines(xp, M, sym, weights).astype(kind)
 
 
@@ -164,9 +165,9 @@ def exponential(
     """
     kind = _made("exponential", M, dtype)
     if tau <= 0:
-        raise ValueError(f"exponential: Tau must be positive, got: {tau} instead.")
+        raise InvalidValueError("exponential", f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
-        raise ValueError("exponential: Center must be None for symmetric windows")
+        raise InvalidValueError("exponential", "Center must be None for symmetric windows")
     center = _middle(M, sym) if center is None else center
     return xp.exp(-abs(xp.arange(M) - center) / tau).astype(kind)
 
@@ -182,7 +183,9 @@ def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any 
     """
     kind = _made("gaussian", M, dtype)
     if std <= 0:
-        raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
+        raise InvalidValueError(
+            "gaussian", f"Standard deviation must be positive, got: {std} instead."
+        )
     z = (xp.arange(M) - _middle(M, sym)) / std
     return xp.exp(-0.5 * z * z).astype(kind)
 
@@ -198,5 +201,5 @@ def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any 
     """
     kind = _made("kaiser", M, dtype)
     if beta < 0:
-        raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
+        raise InvalidValueError("kaiser", f"beta must be non-negative, got: {beta} instead.")
     return bessel(xp, M, sym, beta).astype(kind)

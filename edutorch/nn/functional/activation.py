@@ -8,7 +8,7 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.methods import as_method
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import InvalidValueError, ShapeError
 from ...ops import (
     chunk,
     clamp,
@@ -178,7 +178,9 @@ def hardtanh(
     tensor([-1.0000,  0.5000])
     """
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
+        raise InvalidValueError(
+            "hardtanh", f"min_val cannot be greater than max_val: {min_val} > {max_val}"
+        )
     if not input.is_floating_point():
         return input.clamp_(min_val, max_val) if inplace else clamp(input, min_val, max_val)
     return (between.in_place if inplace else between)(input, min_val, max_val)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...core.methods import as_method
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from ...modes import no_grad
 from ...ops import clamp, expm1, rand_like, relu, tanh, where
 from .activation import elu, hardtanh, leaky_relu, selu
@@ -76,7 +77,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     tensor([-1.5000,  0.0000,  0.5000])
     """
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        raise InvalidValueError("softshrink", f"`lambd` must not be negative, got {lambd}")
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
 
 
@@ -106,8 +107,9 @@ def rrelu(
     tensor([-5.5000,  2.0000])
     """
     if lower > upper:
-        raise RuntimeError(
-            f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}"
+        raise InvalidValueError(
+            "rrelu",
+            f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}",
         )
     if inplace:
         return replace(input, "rrelu_", rrelu, lower, upper, training)

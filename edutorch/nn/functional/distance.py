@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
-from ...errors import ShapeError, refuse_complex
+from ...errors import InvalidValueError, ShapeError, refuse_complex
 from ...ops import clamp, index_select, norm, sum, triu_indices
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -54,6 +54,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
             "pdist", f"only supports 2D tensors, got: {input.ndim}D", {"input": tuple(input.shape)}
         )
     if p < 0:
-        raise ValueError("pdist only supports non-negative p values")
+        raise InvalidValueError("pdist", f"pdist only supports non-negative p values, got {p}")
     first, second = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
     return norm(index_select(input, 0, first) - index_select(input, 0, second), p, -1)

@@ -5,8 +5,9 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 
 from __future__ import annotations
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DTypeError, ValueRangeError, refuse_complex, warn
+from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
 from ...ops import abs as abs_
 from ...ops import clamp, exp, log, sum, where
 from . import pairs
@@ -73,8 +74,17 @@ def l1_loss(
 def weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """Combine the losses of elements that count differently: Σ w·y / Σ w is their mean."""
     check_weight(op, losses, weight)
-    losses = losses * weight
-    return sum(losses) / sum(weight) if reduction == "mean" else reduced(losses, reduction)
+    return (
+        mean_by_weight(losses, weight)
+        if reduction == "mean"
+        else reduced(losses * weight, reduction)
+    )
+
+
+@composed_in_float32
+def mean_by_weight(losses: Tensor, weight: Tensor) -> Tensor:
+    """Σ w·y / Σ w; both sums may be too large for a float16."""
+    return sum(losses * weight) / sum(weight)
 
 
 def check_weight(op: str, losses: Tensor, weight: Tensor) -> None:
@@ -98,7 +108,7 @@ def smooth_l1_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if beta < 0:
-        raise ValueError("smooth_l1_loss does not support negative values for beta.")
+        raise InvalidValueError("smooth_l1_loss", f"`beta` must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     return huber_loss(input, target, reduction=reduction, delta=beta) / beta
@@ -120,7 +130,7 @@ def huber_loss(
     tensor(1.5000)
     """
     if delta <= 0:
-        raise ValueError("huber_loss does not support non-positive values for delta.")
+        raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
     same_shape("huber_loss", input._array, target._array)
     distance = abs_(input - target)
     near = clamp(distance, max=delta)  # beyond, it grows with the distance alone
@@ -158,8 +168,14 @@ def kl_div(
     refuse_complex("kl_div", input=input, target=target)
     losses = divergences(input, target, log_target)
     if reduction == "batchmean":
-        return sum(losses) / (input.shape[0] if input.ndim else 1)
+        return batch_mean(losses)
     return reduced(losses, reduction)
+
+
+@composed_in_float32
+def batch_mean(losses: Tensor) -> Tensor:
+    """Σ y over the number of samples; the sum may be too large for a float16."""
+    return sum(losses) / (losses.shape[0] if losses.ndim else 1)
 
 
 def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:

@@ -5,8 +5,9 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 
 from __future__ import annotations
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...ops import (
     cumprod,
     gather,
@@ -70,9 +71,11 @@ def multi_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
+        raise InvalidValueError("multi_margin_loss", f"only p == 1 and p == 2 supported, got {p}")
     if weight is not None and weight.ndim != 1:
-        raise ValueError("weight must be one-dimensional")
+        raise ShapeValueError(
+            "multi_margin_loss", "weight must be one-dimensional", {"weight": tuple(weight.shape)}
+        )
     integers("multi_margin_loss", target)
     scores = reshape(input, (1, -1)) if input.ndim < 2 else input
     if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
@@ -87,6 +90,7 @@ def multi_margin_loss(
     return reduced(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
 
 
+@composed_in_float32
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
+import numpy
 
 from ...core.out import takes_out
+from ...core.precision import widened
 from ...core.tensor import Tensor
-from ...errors import ShapeError, ShapeValueError
+from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
-from ...ops.conversion import widened
 from ...ops.statistics import vector_norm
 from .native_norms import (
     fused_rms_norm,
@@ -69,17 +69,22 @@ def batch_norm(
     channels = (1, -1) + (1,) * (input.ndim - 2)
     if not training:
         if running_mean is None or running_var is None:
-            raise ValueError("Expected running_mean and running_var when training=False")
+            raise InvalidValueError(
+                "batch_norm", "Expected running_mean and running_var when training=False"
+            )
         scale = rsqrt(running_var + eps)
         scale = scale if weight is None else scale * weight
         shift = -running_mean * scale if bias is None else bias - running_mean * scale
         return input * reshape(scale, channels) + reshape(shift, channels)
     count = input.numel() // max(input.shape[1], 1)
-    if count < 2:
+    if count == 1:
         raise ShapeValueError(
             "batch_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
         )  # fmt: skip
+    if not count:  # an empty batch moves no average; the parameters get gradients of 0
+        y = input if weight is None else input * reshape(weight, channels)
+        return y + (0 if bias is None else reshape(bias, channels))
     y, centre, variance = native_batch_norm(input, weight, bias, eps)
     with no_grad():
         if running_mean is not None:
@@ -172,8 +177,8 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(input.shape[2:])
-    if count < 2:
-        raise ShapeError(
+    if count == 1:
+        raise ShapeValueError(
             "instance_norm", "Expected more than 1 spatial element when training",
             {"input": tuple(input.shape)}, "a sample's channel needs several numbers: (n, c, …)",
         )  # fmt: skip
@@ -200,7 +205,7 @@ def rms_norm(
     """
     shape = last_axes("rms_norm", input, normalized_shape)
     if eps is None:
-        eps = float(ml_dtypes.finfo(input.dtype.numpy).eps)
+        eps = float(numpy.finfo(widened(input).dtype.numpy).eps)  # of what it computes in
     weight = of_shape(weight, shape)
     if input._array.dtype.itemsize > 2:
         return fused_rms_norm(input, weight, len(shape), eps)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import InvalidValueError, ShapeError
 from ...ops import minimum, relu, sqrt, sum, where
 from .distance import pairwise_distance
 from .reductions import reduced, reduction_of
@@ -70,6 +71,7 @@ def hinge_embedding_loss(
     return reduced(near + far, reduction)
 
 
+@composed_in_float32
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -131,7 +133,9 @@ def triplet_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise InvalidValueError(
+            "triplet_margin_loss", f"margin must be greater than 0, got {margin}"
+        )
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
@@ -157,7 +161,9 @@ def triplet_margin_with_distance_loss(
     tensor(4.)
     """
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise InvalidValueError(
+            "triplet_margin_with_distance_loss", f"margin must be greater than 0, got {margin}"
+        )
     distance = distance_function or pairwise_distance
     return triplet_losses(anchor, positive, negative, distance, margin, swap, reduction)
 
