@@ -232,6 +232,11 @@ class Sketch:
                 rank[number] = max(0, min(users) - 1)
         return rank
 
+    def all_ranks(self) -> list[int]:
+        """Return the rank of each node where nothing is broken into rows."""
+        ranks = self.ranks(range(len(self.sizes)))
+        return [ranks[number] for number in range(len(self.sizes))]
+
     def rows(self, direction: Direction, count: int) -> tuple[int, ...]:
         """Break the nodes, in their order, into so many rows of about the same length."""
         longest, _ = self.piece(range(len(self.sizes)), direction)

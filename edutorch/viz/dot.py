@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from .arrangement import Arrangement, direction_of
 from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
-from .page_rows import in_frames, turned_arrow
+from .page_rows import in_frames, straight_edges, turned_arrow
 from .style import (
     ALARM,
     CUT,
@@ -221,14 +221,14 @@ def dot_text(
         *in_frames(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, titled),
     ]
     room = NUMBER_WIDTH if reserve else 0
-    computed = {edge.target for edge in graph.edges}
+    straight = straight_edges(graph)
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     row = dict(zip((node.id for node in graph.nodes), arrangement.rows, strict=False))
     bad = set(snapshot.bad)
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
         text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
         look = "" if bare else flow_style(flow, {edge.source, edge.target} <= bad)
-        arrow = _arrow(edge, look, text, edge.source in computed, both)
+        arrow = _arrow(edge, look, text, edge.id in straight, both)
         lines.append(turned_arrow(arrow, edge, arrangement, row))
     return "\n".join([*lines, "}", ""])
 

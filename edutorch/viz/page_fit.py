@@ -97,10 +97,11 @@ def fit_page(
             continue
         size = picture_size(svg)
         order = order_factor(svg, graph, arrangement)
-        quality = size.fits(boxes), legibility(size, arrangement) * order
-        in_order |= size.fits(boxes) and order == 1
+        fits = size.fits(boxes)
+        quality = fits and order == 1, legibility(size, arrangement) * order
+        in_order |= quality[0]
         if best is None or quality > best:
-            best, found = quality, Fitted(arrangement, svg, quality[0])
+            best, found = quality, Fitted(arrangement, svg, fits)
     if best is None and failed is not None:
         raise failed
     return found

@@ -55,6 +55,25 @@ def _padding(graph: Graph, rows: Sequence[int]) -> list[str]:
     ]
 
 
+def straight_edges(graph: Graph) -> set[str]:
+    """Return the edges that are to run straight: from the latest result that goes into each node.
+
+    Parameters join this path, and what skips a part of it runs around. Were an arrow that leads
+    past twenty boxes as straight as theirs, they would stand like a staircase.
+    """
+    computed = {edge.target for edge in graph.edges}
+    rank = dict(zip((node.id for node in graph.nodes), Sketch(graph, {}).all_ranks(), strict=True))
+    latest: dict[str, int] = {}
+    for edge in graph.edges:
+        if edge.source in computed:
+            latest[edge.target] = max(latest.get(edge.target, 0), rank[edge.source])
+    return {
+        edge.id
+        for edge in graph.edges
+        if edge.source in computed and rank[edge.source] == latest[edge.target]
+    }
+
+
 def turned_arrow(
     arrow: str, edge: GraphEdge, arrangement: Arrangement, row: Mapping[str, int]
 ) -> str:
