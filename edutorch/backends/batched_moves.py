@@ -171,7 +171,7 @@ def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: A
     """A new array with memory for each example, to be written to."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(hasattr(each, "strides") for each in args):
-        y = made(level, "empty", shape, dtype=args[0].dtype, **settings)
+        y = made(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
         y[...] = args[0]
         return y
     find = getattr(level.inner.xp, name)

@@ -225,7 +225,7 @@ def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
     return input
 
 
-@op()
+@op(method=False)  # as in PyTorch
 def fill(xp: Any, input: Array, value: Array | float) -> Array:
     """A copy with one number everywhere. Its gradient reaches `value`; that of `input` is 0.
 

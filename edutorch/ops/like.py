@@ -97,8 +97,8 @@ def full_like(
     tensor([7, 7])
     """
     return like(
-        input, "full", dtype, device, requires_grad, number_of(fill_value), layout=layout,
-        memory_format=memory_format,
+        input, "full", dtype, device, requires_grad, number_of("full_like", fill_value),
+        layout=layout, memory_format=memory_format,
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
     >>> tensor([1.0]).new_full((2,), 7)
     tensor([7., 7.])
     """
-    return _new(input, "full", (size,), named, number_of(fill_value))
+    return _new(input, "full", (size,), named, number_of("new_full", fill_value))
 
 
 @as_method

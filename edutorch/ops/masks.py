@@ -12,12 +12,13 @@ from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ShapeError, refuse_complex
+from .comparison import logical_not
 from .comparison import where as choose
 from .indexing import Index, as_index, getitem
 
 
 @op()
-def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
+def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Array:
     """A copy of `input` with one number wherever `mask` is true.
 
     >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), -1.0)
@@ -31,16 +32,20 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Any) -> Array:
             "masked_fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
             "use where(mask, value, x) for a number of its own at each place",
         )  # fmt: skip
-    value = value.item() if isinstance(value, Tensor) else value
-    if input.dtype.kind != "c" and isinstance(value, complex):
+    value = xp.asarray(value)
+    if input.dtype.kind != "c" and value.dtype.kind == "c":
         raise DTypeError(
             "masked_fill", "a complex value cannot be written among real numbers",
-            {"input": input.dtype, "value": value},
+            {"input": input.dtype, "value": value.dtype},
         )  # fmt: skip
-    return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
+    return xp.where(mask, value.astype(input.dtype), input)
 
 
-masked_fill.vjp(input=lambda g, mask: masked_fill(g, mask, 0), latex=r"g\,[not\ mask]")
+masked_fill.vjp(
+    input=lambda g, mask: masked_fill(g, mask, 0),
+    value=lambda g, mask: masked_fill(g, logical_not(mask), 0),
+    latex={"input": r"g\,[not\ mask]", "value": r"\sum g\,[mask]"},
+)
 
 
 @as_method

@@ -8,18 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.follow import notify_write
-from ..core.methods import as_method, refuse_leaf, write
+from ..core.methods import as_method
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ValueRangeError, refuse_complex
+from .conversion import replace_values
 from .random import Generator, check_bounds, rand, randint, randn
-
-
-def _fill(input: Tensor, name: str, values: Tensor) -> Tensor:
-    refuse_leaf(input, name)
-    write(input, name, values._array)
-    notify_write(input)
-    return input
 
 
 def from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -59,7 +52,7 @@ def uniform_(
         raise ValueRangeError("uniform_", text)
     drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     start = complex(from_, from_) if input.is_complex() else from_
-    return _fill(input, "uniform_", drawn * (to - from_) + start)
+    return replace_values(input, drawn * (to - from_) + start, "uniform_")
 
 
 @as_method
@@ -77,7 +70,7 @@ def normal_(
     if std < 0:
         raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _fill(input, "normal_", drawn * std + mean)
+    return replace_values(input, drawn * std + mean, "normal_")
 
 
 @as_method
@@ -97,7 +90,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     if not bool(fine.all() if isinstance(p, Tensor) else fine):
         raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
     drawn = rand(*input.shape, device=input.device, generator=generator)
-    return _fill(input, "bernoulli_", (drawn < p).to(input.dtype))
+    return replace_values(input, (drawn < p).to(input.dtype), "bernoulli_")
 
 
 @as_method
@@ -131,7 +124,7 @@ def random_(
         raise ValueRangeError("random_", text)
     check_bounds("random_", low, high, input.dtype)
     drawn = randint(low, high, tuple(input.shape), device=input.device, generator=generator)
-    return _fill(input, "random_", drawn.to(input.dtype))
+    return replace_values(input, drawn.to(input.dtype), "random_")
 
 
 LARGEST = {
@@ -165,7 +158,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     """
     floating_only("exponential_", input)
     _positive("exponential_", "lambda", lambd)
-    return _fill(input, "exponential_", -_uniform(input, generator).log() / lambd)
+    return replace_values(input, -_uniform(input, generator).log() / lambd, "exponential_")
 
 
 @as_method
@@ -181,7 +174,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     if not 0 < p < 1:
         raise ValueRangeError("geometric_", f"expects p to be in (0, 1), but got p={p}")
     tries = (_uniform(input, generator).log() / math.log1p(-p)).ceil().clamp(min=1)
-    return _fill(input, "geometric_", tries)
+    return replace_values(input, tries, "geometric_")
 
 
 @as_method
@@ -198,7 +191,7 @@ def cauchy_(
     floating_only("cauchy_", input)
     _positive("cauchy_", "sigma", sigma)
     angle = math.pi * (_uniform(input, generator) - 0.5)
-    return _fill(input, "cauchy_", median + sigma * angle.tan())
+    return replace_values(input, median + sigma * angle.tan(), "cauchy_")
 
 
 @as_method
@@ -215,4 +208,4 @@ def log_normal_(
     floating_only("log_normal_", input)
     _positive("log_normal_", "std", std)
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _fill(input, "log_normal_", (drawn * std + mean).exp())
+    return replace_values(input, (drawn * std + mean).exp(), "log_normal_")
