@@ -1,0 +1,105 @@
+"""Plants faults one at a time, runs the tests that run the line, and prints the score by area.
+
+    python -m tests.mutants --measure            which test runs which line: once, some 20 minutes
+    python -m tests.mutants --count 400 --seed 0
+    python -m tests.mutants --areas optim amp --count 40
+
+Needs pytest-cov (in the extra `dev`), and node for the area `widgets`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import shutil
+import threading
+import tomllib
+from pathlib import Path
+
+from .areas import AREAS
+from .coverage_map import CoverageMap, measure
+from .draw import draw, named
+from .operators import Mutant
+from .running import Copy, Verdict
+
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+GOAL = 0.92
+
+
+def equivalents() -> dict[str, str]:
+    """Return the mutants that change nothing that can be seen, each with the reason."""
+    return tomllib.loads(EQUIVALENT.read_text())["equivalent"]
+
+
+def run(mutants: list[Mutant], processes: int) -> list[Verdict]:
+    """Try each mutant, so many at a time, and say what became of it."""
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for mutant in mutants:
+        waiting.put(mutant)
+    verdicts: list[Verdict] = []
+
+    def work() -> None:
+        needs_map = any(mutant.path.suffix == ".py" for mutant in mutants)
+        copy, tests = Copy(), CoverageMap() if needs_map else None
+        try:
+            while not waiting.empty():
+                verdict = copy.try_mutant(waiting.get(), tests)
+                verdicts.append(verdict)
+                print(described(verdict), flush=True)
+        finally:
+            copy.close()
+
+    threads = [threading.Thread(target=work) for _ in range(processes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return verdicts
+
+
+def described(verdict: Verdict) -> str:
+    mutant = verdict.mutant
+    word = "killed" if verdict.killed else "LIVES "
+    return f"{word} {mutant.operator}, line {mutant.line}, {named(mutant)}  [{verdict.by}]"
+
+
+def table(by_area: dict[str, list[Verdict]]) -> str:
+    """Write the score by area."""
+    lines = ["| area | mutants | killed | score |", "|:--|--:|--:|--:|"]
+    for area, verdicts in by_area.items():
+        killed = sum(verdict.killed for verdict in verdicts)
+        score = killed / len(verdicts) if verdicts else 1.0
+        mark = "" if score >= GOAL else " (below the goal)"
+        lines.append(f"| {area} | {len(verdicts)} | {killed} | {score:.0%}{mark} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--measure", action="store_true", help="measure which test runs which line")
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    if options.measure:
+        measure()
+        return 0
+    areas = [area for area in options.areas if area != "widgets" or shutil.which("npx")]
+    drawn = draw(options.count, options.seed, areas)
+    known = equivalents()
+    tried = [mutant for mutants in drawn.values() for mutant in mutants if named(mutant) not in known]
+    verdicts = {verdict.mutant: verdict for verdict in run(tried, options.processes)}
+    by_area = {
+        area: [verdicts[mutant] for mutant in mutants if mutant in verdicts]
+        for area, mutants in drawn.items()
+    }
+    print(table(by_area))
+    left_out = [named(m) for mutants in drawn.values() for m in mutants if named(m) in known]
+    for name in left_out:
+        print(f"left out, it changes nothing: {name} ({known[name]})")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

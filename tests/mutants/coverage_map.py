@@ -1,0 +1,70 @@
+"""Which tests run which line: measured once, by `python -m tests.mutants --measure`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from .areas import ROOT
+
+FOLDER = ROOT / "build" / "mutants"
+DATA, TIMES = FOLDER / "coverage.sqlite", FOLDER / "times.json"
+
+LEFT_OUT = ("tests/test_house_rules.py", "tests/test_docs.py", "tests/test_docs_site.py",
+            "tests/test_notebooks.py", "tests/test_beside.py")  # fmt: skip
+"""These read the source itself, or run whole notebooks."""
+
+
+def measure(processes: str = "auto") -> None:
+    """Run the tests once, and keep for each line the tests that ran it, and how long each took."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    report = FOLDER / "junit.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal",
+               "-m", "not slow and not programs and not browser", "--cov=edutorch",
+               "--cov-context=test", "--cov-report=", f"--junitxml={report}",
+               *(f"--ignore={path}" for path in LEFT_OUT)]  # fmt: skip
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(DATA)}, check=False)
+    TIMES.write_text(json.dumps(times_of(report)))
+
+
+def times_of(report: Path) -> dict[str, float]:
+    """Return the seconds of each test, by its file and name as in a coverage context."""
+    times = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        module = case.get("classname", "").split(".")
+        times[f"{'/'.join(module)}.py::{case.get('name')}"] = float(case.get("time", "0"))
+    return times
+
+
+class CoverageMap:
+    """Looks up the tests that run a line, the quickest first."""
+
+    def __init__(self) -> None:
+        if not DATA.exists() or not TIMES.exists():
+            raise SystemExit("nothing was measured: run `python -m tests.mutants --measure` first")
+        self.times: dict[str, float] = json.loads(TIMES.read_text())
+        self.connection = sqlite3.connect(f"file:{DATA}?mode=ro", uri=True)
+
+    def tests_of(self, path: Path, line: int) -> list[str]:
+        """Return the tests that ran a line; of those that ran its file, where none did."""
+        contexts = self.contexts(path)
+        direct = [test for test, lines in contexts.items() if line in lines]
+        return sorted(direct or contexts, key=lambda test: self.times.get(test, 1.0))
+
+    def contexts(self, path: Path) -> dict[str, set[int]]:
+        from coverage.numbits import numbits_to_nums
+
+        rows = self.connection.execute(
+            "select context.context, line_bits.numbits from line_bits "
+            "join file on file.id = line_bits.file_id "
+            "join context on context.id = line_bits.context_id where file.path = ?",
+            (str(path),),
+        )
+        return {
+            context.partition("|")[0]: set(numbits_to_nums(bits)) for context, bits in rows if context
+        }

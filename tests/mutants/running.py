@@ -1,0 +1,101 @@
+"""Runs tests on a copy of the tree in which one fault is planted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from .areas import ROOT
+from .coverage_map import LEFT_OUT, CoverageMap
+from .operators import Mutant
+
+MOST_TESTS = 40
+"""The quickest of the tests that run a line."""
+
+LIMIT = 240
+"""Seconds after which a run counts as noticed: the fault has made it hang."""
+
+COPIED = ("edutorch", "tests", "widgets", "notebooks", "docs", "benchmarks", "pyproject.toml",
+          "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant, and which test (or what else) noticed it."""
+
+    mutant: Mutant
+    killed: bool
+    by: str
+
+
+class Copy:
+    """A copy of the tree, in which one fault after the other is planted."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="edutorch-mutants-"))
+        skipped = shutil.ignore_patterns("node_modules", "artifacts", ".hypothesis", "build")
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.folder / name, ignore=skipped)
+            elif source.exists():
+                shutil.copy2(source, self.folder / name)
+        modules = ROOT / "widgets" / "node_modules"
+        if modules.exists():
+            (self.folder / "widgets" / "node_modules").symlink_to(modules)
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def try_mutant(self, mutant: Mutant, tests: CoverageMap | None) -> Verdict:
+        """Plant a fault, run what might notice it, and take it out again."""
+        target = self.folder / mutant.path.relative_to(ROOT)
+        source = mutant.path.read_bytes()
+        target.write_bytes(mutant.planted(source))
+        try:
+            if mutant.path.suffix == ".js":
+                return self.verdict(mutant, self.javascript_command(target), self.folder / "widgets")
+            assert tests is not None
+            chosen = choose(tests.tests_of(mutant.path, mutant.line))
+            if not chosen:
+                return Verdict(mutant, False, "no test runs its file")
+            return self.verdict(mutant, self.python_command(chosen), self.folder)
+        finally:
+            target.write_bytes(source)
+
+    @staticmethod
+    def python_command(tests: list[str]) -> list[str]:
+        return [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header",
+                *tests]  # fmt: skip
+
+    @staticmethod
+    def javascript_command(target: Path) -> list[str]:
+        return ["npx", "vitest", "related", target.name, "--run", "--bail", "1"]
+
+    def verdict(self, mutant: Mutant, command: list[str], folder: Path) -> Verdict:
+        # No compiled file may be taken for that of another fault of the same second and length.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.folder)}
+        try:
+            done = subprocess.run(command, cwd=folder, env=environment, timeout=LIMIT,
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Verdict(mutant, True, "it hung")
+        if done.returncode == 0:
+            return Verdict(mutant, False, "")
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return Verdict(mutant, True, failed[0][:120] if failed else f"exit {done.returncode}")
+
+
+def choose(tests: list[str]) -> list[str]:
+    """Return the tests to run: the quickest, but some of every file that has any."""
+    tests = [test for test in tests if not test.startswith(LEFT_OUT)]
+    first: dict[str, str] = {}
+    for test in tests:
+        first.setdefault(test.partition("::")[0], test)
+    spread = list(first.values())[: MOST_TESTS // 2]
+    rest = [test for test in tests if test not in spread][: MOST_TESTS - len(spread)]
+    return spread + rest
