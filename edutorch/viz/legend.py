@@ -27,11 +27,14 @@ from .thumbnails import ABOVE, BELOW, MIDDLE
 if TYPE_CHECKING:
     from .messages import Curve
 
-NARROWEST = 330.0
-"""A picture is at least so many points wide, however small its graph is."""
+NARROWEST = 345.0
+"""A picture is at least so many points wide, however small its graph is: so is the legend."""
 
 EDGE, ROW, BETWEEN = 10.0, 14.0, 16.0
 """The margin, the height of a row of the legend, and what is between two of its entries."""
+
+LINE, LEAST_LETTERS = 11.0, 8
+"""From one line of an entry to the next, and so many letters are in each at least."""
 
 CHART_WIDTH, CHART_HEIGHT, MOST_CHARTS = 210.0, 62.0, 6
 PLOT_LEFT = 44.0
@@ -78,16 +81,23 @@ def wrapped(text: str, most: int) -> list[str]:
 
 
 def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> float:
-    """Add an entry for each key of `style.WORDS`, in rows; return where they end."""
+    """Add an entry for each key of `style.WORDS`, in rows; return where they end.
+
+    What one entry says is broken into lines where the picture is too narrow for it.
+    """
     group = element(root, "g", class_="legend")
     x, y = EDGE, top
     for key in keys:
         sample = 6 * 11.0 + text_width("".join(RAMP)) + 8 if key == "arrow" else 16.0
-        needs = sample + 5 + text_width(WORDS[key])
+        room = width - 2 * EDGE - sample - 5
+        lines = wrapped(WORDS[key], max(LEAST_LETTERS, int(room / text_width("n"))))
+        needs = sample + 5 + max(map(text_width, lines))
         if x > EDGE and x + needs > width - EDGE:
             x, y = EDGE, y + ROW
         draw_sample(group, key, x, y + ROW / 2)
-        words(group, WORDS[key], x + sample + 5, y + ROW / 2 + 3, fill=PALE_INK)
+        for place, line in enumerate(lines):
+            words(group, line, x + sample + 5, y + ROW / 2 + 3 + place * LINE, fill=PALE_INK)
+        y += (len(lines) - 1) * LINE
         x += needs + BETWEEN
     return y + ROW if keys else top
 

@@ -11,10 +11,12 @@ import pytest
 from edutorch.viz.dot import dot_text, flow_style, flow_text, node_lines, shown
 from edutorch.viz.graph import GraphEdge, GraphNode, Snapshot, Vertex, arrange
 from edutorch.viz.layouts import blank_numbers, slim
+from edutorch.viz.legend import EDGE, NARROWEST, draw_legend
 from edutorch.viz.render import engines, render
 from edutorch.viz.static import Drawing, polish
-from edutorch.viz.style import ALARM, CUT, PAINTS, WORDS
+from edutorch.viz.style import ALARM, CUT, PAINTS, RAMP, WORDS
 from edutorch.viz.summaries import TINY, Stats, summarize, whole
+from edutorch.viz.svg import text_width
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -203,6 +205,31 @@ def test_the_legend_says_only_what_is_there():
     assert {WORDS["data"], WORDS["op"], WORDS["arrow"]} <= texts
     absent = ("trouble", "cut", "frozen", "hook", "version", "grey", "parameter")
     assert not texts & {WORDS[key] for key in absent}
+
+
+def right_end(text):
+    return float(text.get("x")) + text_width(text.text, float(text.get("font-size")))
+
+
+@pytest.mark.parametrize("width", [NARROWEST, 240, 195, 500])
+@pytest.mark.parametrize("key", WORDS)
+def test_no_entry_of_the_legend_is_cut_off(key, width):
+    root = ElementTree.Element("svg")
+    end = draw_legend(root, [key], width, 0)
+    texts = list(root.iter(f"{SVG}text"))
+    assert max(map(right_end, texts)) <= width - EDGE + 0.5
+    assert max(float(text.get("y")) for text in texts) < end
+    said = " ".join(text.text for text in texts if text.text not in (*RAMP, CUT, "v2"))
+    assert said == WORDS[key]
+
+
+def test_the_legend_of_a_narrow_picture_is_whole():
+    one = arrange({"x": Vertex("leaf", "x")}, ["x"])
+    for snapshot in (one, example()):
+        root = parsed(Drawing(snapshot).svg)
+        _, _, width, _ = map(float, root.get("viewBox").split())
+        legend = next(g for g in root.iter(f"{SVG}g") if g.get("class") == "legend")
+        assert max(map(right_end, legend.iter(f"{SVG}text"))) <= width
 
 
 def test_many_edges_have_no_numbers():
