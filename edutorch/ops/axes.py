@@ -56,6 +56,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     torch.Size([2, 3, 4])
     """
     dim = normal_dim("unflatten", dim, len(input.shape))
+    if -1 in sizes:  # read off this axis: in an empty tensor the others do not tell
+        rest = -math.prod(sizes)
+        if rest > 0 and input.shape[dim] % rest == 0:
+            sizes = [input.shape[dim] // rest if size == -1 else size for size in sizes]
     return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
 
 

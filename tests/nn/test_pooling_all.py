@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import edutorch
 from edutorch.nn import functional as F
+from tests.nn.compare import assert_close
 from tests.nn.functions import compare_calls, refuses
 
 SHAPES = {1: (2, 3, 9), 2: (2, 1, 5, 6), 3: (1, 1, 4, 5, 3)}
@@ -147,6 +149,86 @@ def test_a_nan_is_found(device, torch):
     x = torch.tensor([[1.0, float("nan"), 3.0, 2.0]])
     compare_calls(torch, device, lambda f, x: f.adaptive_max_pool1d(x, 2), x, twice=False)
     compare_calls(torch, device, lambda f, x: f.adaptive_avg_pool1d(x, 3), x, twice=False)
+
+
+# Windows that are as low as the border ---------------------------------------------------------
+
+LOW = {
+    "float64": [-float("inf"), float("nan")], "float32": [-float("inf"), float("nan")],
+    "float16": [-float("inf")], "bfloat16": [float("nan")], "uint8": [0], "int64": [-(2**63)],
+}  # fmt: skip
+BORDERED = [{"padding": 1}, {"stride": 1, "padding": 1}, {"dilation": 2, "padding": 1},
+            {"stride": 2, "padding": 1, "ceil_mode": True}, {"padding": 0}]  # fmt: skip
+POOLINGS = {
+    "max_pool": lambda f, n, x, **settings: getattr(f, f"max_pool{n}d")(
+        x, 3, **settings, return_indices=True),
+    "adaptive_max_pool": lambda f, n, x, **_: getattr(f, f"adaptive_max_pool{n}d")(
+        x, 3, return_indices=True),
+}  # fmt: skip
+
+
+def lowest_images(rank, dtype):
+    """Yield images of the lowest value: all of it, and but for a few other elements."""
+    for value in LOW[dtype]:
+        for rate in (0.0, 0.2):
+            random = np.random.default_rng(rank)
+            image = np.full(SHAPES[rank], value, "int64" if "int" in dtype else "float64")
+            image[random.uniform(size=image.shape) < rate] = 3
+            yield image
+
+
+@RANKS
+@pytest.mark.parametrize("name", POOLINGS)
+@pytest.mark.parametrize("dtype", LOW)
+def test_the_border_never_wins(rank, name, dtype, torch):
+    for image in lowest_images(rank, dtype):
+        for settings in BORDERED if name == "max_pool" else BORDERED[:1]:
+            results = []
+            for library in (edutorch, torch):
+                x = library.tensor(image).to(getattr(library, dtype))
+                x = x.requires_grad_() if image.dtype == float else x
+                try:
+                    y, index = POOLINGS[name](library.nn.functional, rank, x, **settings)
+                except (RuntimeError, NotImplementedError):
+                    assert library is torch  # it has not every pooling of integers
+                    return
+                if x.requires_grad:
+                    y.sum().backward()
+                    results.append(x.grad.double())
+                results.extend((y.double(), index))
+            count = len(results) // 2
+            assert_close(results[:count], results[count:], str(settings))
+
+
+@pytest.mark.parametrize("value", [-float("inf"), float("nan"), 0.0])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_windows_of_one_value(rank, value, torch):
+    results = []
+    for library in (edutorch, torch):
+        x = library.full((1, 2) + (5,) * rank, value, dtype=library.float64, requires_grad=True)
+        samples = library.full((1, 2, rank), 0.3, dtype=library.float64)
+        y, index = getattr(library.nn.functional, f"fractional_max_pool{rank}d")(
+            x, 2, output_size=3, _random_samples=samples, return_indices=True
+        )
+        y.sum().backward()
+        results.append((y, index, x.grad))
+    assert_close(*results)
+
+
+def test_a_window_that_sees_only_border():
+    x = edutorch.ones(1, 1, 1, requires_grad=True)  # the taps of the first stand at -2 and 1
+    y, index = F.max_pool1d(x, 2, 1, 2, dilation=3, return_indices=True)
+    y[y > 0].sum().backward()
+    assert y.tolist() == [[[-float("inf")] * 2]] and index.tolist() == [[[-1, -1]]]
+    assert x.grad is not None and x.grad.item() == 0
+
+
+def test_an_infinite_gradient_stays_in_its_place():
+    x = edutorch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    for stride in (1, 2):
+        y = F.max_pool1d(x, 2, stride)
+        (grad,) = edutorch.autograd.grad(y, x, edutorch.full(y.shape, float("inf")))
+        assert grad.tolist() == [[0.0, float("inf"), float("inf") if stride == 1 else 0.0]]
 
 
 def test_refusals():

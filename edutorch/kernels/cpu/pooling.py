@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...nn.functional.pooling import first_taps
 from ...nn.functional.windows import Windows, windows_of
 from .common import wide
 from .conv_parts import LIST, SIZE, SIZES, alike, compiled, put_into_frame, read
@@ -65,11 +66,11 @@ def keep(x, row, best):
 
 @njit
 def take(x, row, known, numbers, rise, taken):
-    """taken = the number known where x is kept, and otherwise that of the row."""
+    """taken = the number known where x is kept, and otherwise that of the row: also of its NaN."""
     wide()
     for p in range(len(taken)):
         a, b, t, u = x[p], row[p], known[p], numbers[p] + rise
-        taken[p] = t if a >= b or a != a else u
+        taken[p] = u if b > a or b != b else t
 
 
 @njit
@@ -115,7 +116,7 @@ def largest(
 
 @njit
 def winners_along(x, tap, length, taps, step, jump, y, won):
-    """The same, and the number of the tap that sees it: the first one of several.
+    """The same, and the number of the tap that sees it: the first of several, the last NaN.
 
     The numbers of taps are kept in the type of x: then there are as many of them in a vector.
 
@@ -141,12 +142,17 @@ def winners_along(x, tap, length, taps, step, jump, y, won):
 
 
 def winners(
-    start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, won,
+    start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, firsts, won,
 ):  # fmt: skip
-    """Compute `winning_tap` for some planes. Where there is NaN, it is the last one."""
+    """Compute `winning_tap` for some planes.
+
+    Args:
+        firsts: the first tap of each window that is not in the border: it wins where all the
+            image is as low as the border, -∞.
+    """
     start, stop = share_out(start, stop)
     wide()
-    plane, last = outer[0] * outer[1] * outer[2], kernel[0] * kernel[1] * kernel[2] - 1
+    plane = outer[0] * outer[1] * outer[2]
     framed = np.full(1 if bare else together * plane, -np.inf, x.dtype)
     one, other = np.empty(together * plane, x.dtype), np.empty(together * plane, x.dtype)
     none = np.zeros(together * plane, x.dtype)
@@ -165,7 +171,7 @@ def winners(
             row = won[target : target + len(places)]
             for p in range(len(row)):
                 place = PLACE(first + places[p])
-                row[p] = last if best[place] != best[place] else int(numbers[place])
+                row[p] = firsts[p] if best[place] == -np.inf else int(numbers[place])
             target += len(places)
 
 
@@ -213,6 +219,7 @@ class Place:
             into one.
         arguments: see WINDOW.
         offsets: for each tap, how far it is in a plane from the first one.
+        firsts: for each window, its first tap that is not in the border.
         fits: whether the kernels are for such windows.
     """
 
@@ -235,7 +242,10 @@ class Place:
             together, frame.sizes[1:], frame.outer, frame.before, frame.bare, kernel, steps,
             places, self.many,
         )  # fmt: skip
-        self.fits = sum(kernel) <= WIDE
+        self.firsts = np.zeros(places.size, np.int64)
+        if not frame.bare:
+            self.firsts += first_taps(np, windows).reshape(-1)
+        self.fits = sum(kernel) <= WIDE and self.firsts.min(initial=0) >= 0
 
 
 @functools.lru_cache(maxsize=256)
@@ -274,12 +284,13 @@ def max_pool() -> Callable[..., Any]:
 def finding() -> Callable[..., Any]:
     """Make what both need that ask which tap it was."""
     kernel = compiled(winners, lambda number: types.void(
-        SIZE, SIZE, read(number), *WINDOW, TAPS[::1],
+        SIZE, SIZE, read(number), *WINDOW, LIST, TAPS[::1],
     ))  # fmt: skip
 
     def find(input: Any, place: Place, count: int) -> np.ndarray:
         tap = np.empty(count, np.int32)
-        in_parts(kernel, place.units, flat(input), *place.arguments, tap, work=input.size)
+        where = *place.arguments, place.firsts
+        in_parts(kernel, place.units, flat(input), *where, tap, work=input.size)
         return tap
 
     return find

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import ShapeError
 from ...modes import no_grad
-from ...ops import argmax, cat, gather, mean, narrow, reshape, tensor
+from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
 from .layer import SettingError
 from .pooling import averaged
 from .resample import Blend, Taps, resampled
@@ -35,6 +36,8 @@ def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
     Raises: ShapeError: `input` has not that many axes. SettingError: nor has `output_size`.
     """
     need_images(op, input.shape, rank)
+    if 0 in input.shape[-rank:]:
+        raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
     if output_size is None or isinstance(output_size, int):
         output_size = (output_size,) * rank
     wanted: tuple[int | None, ...] = tuple(output_size)
@@ -121,15 +124,26 @@ def largest_of(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         shape = [1] * (2 * rank)
         shape[axis], shape[rank + axis] = each.shape[-2:]
         position = position * sizes[axis] + reshape(each, (*each.shape[:-2], *shape))
+    count, taps = math.prod(counts), math.prod(each.shape[-1] for each in seen)
     flat = reshape(input, (*lead, math.prod(sizes)))
-    position = reshape(position, (*position.shape[: -2 * rank], math.prod(counts), -1))
-    position = position.expand(*lead, *position.shape[-2:])
+    position = reshape(position, (*position.shape[: -2 * rank], count, taps))
+    position = position.expand(*lead, count, taps)
     with no_grad():
-        under = gather(flat, -1, reshape(position, (*lead, -1)))
-        tap = argmax(reshape(under, position.shape), -1, keepdim=True)
-        found = reshape(gather(position, -1, tap), (*lead, math.prod(counts)))
+        under = gather(flat, -1, reshape(position, (*lead, count * taps)))
+        tap = winning(reshape(under, position.shape))
+        found = reshape(gather(position, -1, tap), (*lead, count))
     values = gather(flat, -1, found)
     return reshape(values, (*lead, *counts)), reshape(found, (*lead, *counts))
+
+
+def winning(under: Tensor) -> Tensor:
+    """Return which of the last axis is the largest: the first of several, the last NaN."""
+    tap = argmax(under, -1, keepdim=True)
+    if not under.is_floating_point():
+        return tap
+    last = under.shape[-1] - 1 - argmax(flip(under, (-1,)), -1, keepdim=True)
+    best = gather(under, -1, tap)
+    return where(best == best, tap, last)
 
 
 def adaptive_largest(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import matmul, reshape, sum, unsqueeze
@@ -34,7 +36,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if not fits:
         raise ShapeError("bilinear", "the features do not fit the weight", shapes)
     k, i, j = weight.shape
-    left = matmul(reshape(input1, (-1, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
-    y = sum(reshape(left, (-1, k, j)) * unsqueeze(reshape(input2, (-1, j)), 1), -1)
+    count = math.prod(input1.shape[:-1])
+    left = matmul(reshape(input1, (count, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
+    y = sum(reshape(left, (count, k, j)) * unsqueeze(reshape(input2, (count, j)), 1), -1)
     y = reshape(y, (*input1.shape[:-1], k))
     return y if bias is None else y + bias

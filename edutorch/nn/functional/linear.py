@@ -36,7 +36,7 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
     if input.ndim <= 2:
         y = product(xp, input, weight.T)
     else:  # one large product is faster than one for each sample
-        y = product(xp, input.reshape(-1, input.shape[-1]), weight.T)
+        y = product(xp, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
         y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
         y += bias
@@ -45,7 +45,9 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
 
 linear.vjp(
     input=lambda g, weight: (
-        g @ weight if len(g.shape) <= 2 else reshape(rows(g) @ weight, (*g.shape[:-1], -1))
+        g @ weight
+        if len(g.shape) <= 2
+        else reshape(rows(g) @ weight, (*g.shape[:-1], weight.shape[-1]))
     ),
     weight=lambda g, input: rows(g).T @ rows(input),
     bias=lambda g: g,  # the engine sums it over all rows
@@ -62,7 +64,7 @@ def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array
 
 def rows(x: Any) -> Any:
     """All axes but the last one joined."""
-    return x if len(x.shape) == 2 else reshape(x, (-1, x.shape[-1]))
+    return x if len(x.shape) == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def same_types(op: str, arrays: dict[str, Array]) -> None:

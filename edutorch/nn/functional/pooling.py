@@ -8,7 +8,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...ops import arange, reshape
+from ...ops import arange, reshape, where
 from .layer import SettingError, layer
 from .windows import Counts, Size, Windows, padded, settings_of, windows_of
 
@@ -46,23 +46,46 @@ def lowest(xp: Any, input: Array) -> float:
 
 @layer(public="max_pool2d max_pool1d max_pool3d")
 def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
-    """The number of the tap that sees the largest number, the first of several.
+    """The number of the tap that sees the largest number: the first of several, the last NaN.
 
-    It is the number of taps before it: each place counts until its largest is found.
+    The border never wins, not even where the whole window is as low as it: -∞, or the least
+    integer. A window that sees nothing but border has the tap -1, which is none.
     """
     windows = windows_of("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads, lowest(xp, input))
-    best = max_pool.op.forward(xp, input, *settings)
-    all_taps = windows.taps
-    searching = xp.ones(best.shape, "bool")
-    tap = xp.zeros(best.shape, "int8" if len(all_taps) < 128 else "int32")
-    for place in all_taps[:-1]:
-        searching &= image[place] != best
-        tap += searching
+    is_floating = input.dtype.kind not in "iu"
+    shape = (*input.shape[: -windows.rank], *windows.count)
+    best = xp.full(shape, lowest(xp, input), input.dtype)
+    tap = xp.zeros(shape, "int8" if len(windows.taps) < 128 else "int32")
+    if any(map(max, windows.pads)):
+        tap += first_taps(xp, windows).astype(tap.dtype)
+    for number, place in enumerate(windows.taps):
+        seen = image[place]
+        wins = seen > best
+        if is_floating:
+            wins |= seen != seen
+        xp.copyto(best, seen, where=wins)
+        xp.copyto(tap, number, where=wins)
     return tap
 
 
-@layer(public="max_pool2d max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d")
+def first_taps(xp: Any, windows: Windows) -> Array:
+    """Return for each window its first tap that sees the image, not the border; -1 for none."""
+    first, is_blind = xp.zeros((), int), xp.zeros((), bool)
+    for axis in range(windows.rank):
+        dilation, kernel = windows.dilation[axis], windows.kernel[axis]
+        start = xp.arange(windows.count[axis]) * windows.stride[axis] - windows.padding[axis]
+        along = xp.maximum(-(start // dilation), 0)
+        is_outside = (start + along * dilation >= windows.sizes[axis]) | (along >= kernel)
+        first = first[..., None] * kernel + along
+        is_blind = is_blind[..., None] | is_outside
+    return xp.where(is_blind, -1, first)
+
+
+@layer(
+    public="max_pool2d max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d",
+    accumulates=True,
+)
 def tap_spread(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
@@ -71,9 +94,9 @@ def tap_spread(
     y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for number, place in enumerate(windows.taps):
         if windows.apart:
-            xp.multiply(input, tap == number, y[place])
+            xp.copyto(y[place], input, where=tap == number)
         else:
-            y[place] += input * (tap == number)
+            y[place] += xp.where(tap == number, input, 0)  # ∞ · 0 would be NaN
     return windows.inside(y)
 
 
@@ -135,7 +158,7 @@ def found_at(windows: Windows, tap: Tensor) -> Tensor:
         places = reshape(places - windows.padding[axis], (-1,) + (1,) * (rank - 1 - axis))
         inside = tap // math.prod(windows.kernel[axis + 1 :]) % windows.kernel[axis]
         position = position * windows.sizes[axis] + places + inside * windows.dilation[axis]
-    return position
+    return where(tap < 0, -1, position) if windows.may_be_blind else position
 
 
 def max_pool2d(
@@ -259,6 +282,7 @@ def divisors(
 
 @layer(
     takes="if",
+    accumulates=True,
     public="avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
 )
@@ -276,7 +300,7 @@ def avg_pool(
     return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
-@layer(takes="if", public="avg_pool2d avg_pool1d avg_pool3d")
+@layer(takes="if", public="avg_pool2d avg_pool1d avg_pool3d", accumulates=True)
 def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings

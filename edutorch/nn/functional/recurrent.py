@@ -71,7 +71,7 @@ def through(
     """
     if by_one_op(x, sizes, state, weights):
         outputs, end = whole(step, reverse, x, len(sizes), state, *weights)
-        return reshape(outputs, (len(x), -1)), end
+        return reshape(outputs, (len(x), outputs.shape[-1])), end
     w_ih, w_hh, b_ih, b_hh, *projection = weights
     parts = split(linear(x, w_ih, b_ih), sizes)
     direction = backwards if reverse else forwards

@@ -191,7 +191,8 @@ def grid_sample(
     result: Any = None
     for corner in itertools.product(*by_axis):
         position, weight, seen = corner_of(corner, sizes)
-        index = reshape(position, (input.shape[0], 1, -1)).expand(*input.shape[:2], -1)
+        index = reshape(position, (input.shape[0], 1, math.prod(out)))
+        index = index.expand(*input.shape[:2], math.prod(out))
         found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
         part = found * where(seen, weight, 0.0).unsqueeze(1)
         result = part if result is None else result + part

@@ -37,11 +37,12 @@ def unpooled(
         raise ShapeError(op, "each number needs an index: the shapes should be the same", shapes)
     size = size_before(op, rank, input, kernel_size, stride, padding, output_size)
     lead, room = input.shape[:-rank], math.prod(size)
-    flat = reshape(indices, (*lead, -1))
+    rows = (*lead, math.prod(input.shape[-rank:]))
+    flat = reshape(indices, rows)
     if flat.numel() and not bool(((flat >= 0) & (flat < room)).all()):
         raise ShapeError(op, f"an index lies outside an image of {size}", shapes)
     empty = zeros(*lead, room, dtype=input.dtype, device=input.device)
-    return reshape(scatter(empty, -1, flat, reshape(input, (*lead, -1))), (*lead, *size))
+    return reshape(scatter(empty, -1, flat, reshape(input, rows)), (*lead, *size))
 
 
 def size_before(
@@ -196,7 +197,12 @@ def fractional(
     lead = (1, *input.shape[:1]) if input.ndim == rank + 1 else input.shape[:2]
     if samples is None:
         samples = rand(*lead, rank, dtype=input.dtype, device=input.device)
-    drawn = reshape(samples, (*input.shape[:-rank], rank))
+    if samples.ndim != 3 or samples.shape[0] < lead[0] or samples.shape[1:] != (lead[1], rank):
+        raise ShapeError(
+            op, f"expected _random_samples of the shape {(*lead, rank)}",
+            {"input": tuple(input.shape), "_random_samples": tuple(samples.shape)},
+        )  # fmt: skip
+    drawn = reshape(samples[: lead[0]], (*input.shape[:-rank], rank))
     order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
     seen = [
         unsqueeze(starts(drawn[..., number], n, m, k), -1) + arange(k, device=input.device)

@@ -127,6 +127,7 @@ class Windows:
 
     pads: the border, wide enough for the last window also with `ceil_mode`.
     apart: whether no two windows see the same number.
+    may_be_blind: whether all taps of a window may lie in the border, the image being between them.
     taps: what each tap sees, row by row; see `taps`.
     """
 
@@ -147,6 +148,7 @@ class Windows:
         settings = zip(self.sizes, stride, padding, reach, self.count, strict=True)
         self.pads = tuple((p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in settings)
         self.apart = all(s >= r for s, r in zip(stride, reach, strict=True))
+        self.may_be_blind = max(dilation) > 1 and any(map(max, self.pads))
         self.taps = list(taps(kernel, stride, dilation, self.count))
 
     def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:

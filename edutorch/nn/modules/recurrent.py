@@ -143,7 +143,7 @@ class RNNBase(Module):
             )  # fmt: skip
         states = self.states(hx, x, batch)
         y, last = self.run(reshape(x, (times * batch, features)), [batch] * times, states)
-        y = reshape(y, (times, batch, -1))
+        y = reshape(y, (times, batch, y.shape[-1]))
         y = transpose(y, 0, 1) if self.batch_first else y
         if single:
             y, last = y.squeeze(0 if self.batch_first else 1), [each.squeeze(1) for each in last]

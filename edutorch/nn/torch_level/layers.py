@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,7 +176,8 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     if dim == -1:
         return norm(v, pow)
     if dim == 0:
-        return reshape(norm(reshape(v, (v.shape[0], -1)), pow, 1), (-1,) + (1,) * (v.ndim - 1))
+        rows = reshape(v, (v.shape[0], math.prod(v.shape[1:])))
+        return reshape(norm(rows, pow, 1), (-1,) + (1,) * (v.ndim - 1))
     return transpose(norm_except_dim(transpose(v, 0, dim), pow, 0), 0, dim)
 
 

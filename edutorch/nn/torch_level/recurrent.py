@@ -97,12 +97,12 @@ def sequences(
     x = transpose(input, 0, 1) if batch_first else input
     if x.ndim != 3:
         raise ShapeError("rnn", "expected (time, n, k)", {"input": tuple(input.shape)})
-    times, batch = x.shape[:2]
+    times, batch, features = x.shape
     if not times:
         raise ShapeError("rnn", "Expected sequence length to be larger than 0 in RNN")
-    flat = reshape(x, (times * batch, -1))
+    flat = reshape(x, (times * batch, features))
     y, last = network(step, flat, [batch] * times, states_of(hx), *settings)
-    y = reshape(y, (times, batch, -1))
+    y = reshape(y, (times, batch, y.shape[-1]))
     return (transpose(y, 0, 1) if batch_first else y), last
 
 
