@@ -21,7 +21,9 @@ from ..modes import Heard, current, unheard
 from .autograd import Writes
 from .complaints import (
     explain,
+    no_tensor,
     operand_names,
+    overlapping,
     sequence_of,
     wrong_operand,
 )  # fmt: skip
@@ -318,6 +320,8 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
     """Put the result into `out=`, if there is one."""
     if out is None:
         return output
+    if not isinstance(out, Tensor):
+        raise no_tensor(op.title, "out", out)
     wanted = out._node is not None and current().grad  # in `no_grad` it keeps its history
     if output._node is not None or wanted or "_tangents" in output.__dict__:
         raise GradientError(
@@ -328,6 +332,12 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
         raise DTypeError(
             op.title, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
         )
+    if output.dtype is not out.dtype and not op.casts_out:
+        raise DTypeError(
+            op.title, f"expected `out` to have the dtype {output.dtype} of the result",
+            {"out": f"{tuple(out.shape)} {out.dtype}"},
+            "leave out= away and convert the result: y.to(out.dtype)",
+        )  # fmt: skip
     if out._array.shape != output._array.shape:
         if out._array.size:
             raise ShapeError(
@@ -336,7 +346,10 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
             )  # fmt: skip
         out._array = output._array.astype(out._array.dtype)
     else:
-        out._array[...] = output._array
+        try:
+            out._array[...] = output._array
+        except ValueError as error:
+            raise overlapping(op.title, out, error) from None
     out._bump()
     notify_write(out, output)
     return out

@@ -245,6 +245,19 @@ def described(value: Any) -> str:
     return f"{shape_of(value)} {dtypes.of(value.dtype)}"
 
 
+def overlapping(op: str, target: Any, error: ValueError) -> Exception:
+    """Make the error for a write into an expanded tensor, whose array is read-only."""
+    if "read-only" not in str(error):
+        return error
+    return ShapeError(
+        op,
+        "unsupported operation: more than one element of the written-to tensor "
+        "refers to a single memory location",
+        {"input": tuple(target.shape)},
+        "x.clone() the expanded tensor first",
+    )
+
+
 # Shapes ------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import PLAIN, QUIET, changed, current
 from .apply import understood
 from .autograd import LEAF
+from .complaints import overlapping
 from .follow import notify_write, same_past, set_history
 from .forward import written
 from .generate import ALIASES
@@ -266,13 +267,5 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
     try:
         (target._array if part is None else part)[index] = values
     except ValueError as error:
-        if "read-only" not in str(error):
-            raise
-        raise ShapeError(
-            name,
-            "unsupported operation: more than one element of the written-to tensor "
-            "refers to a single memory location",
-            {"input": tuple(target.shape)},
-            "x.clone() the expanded tensor first",
-        ) from None
+        raise overlapping(name, target, error) from None
     target._bump()

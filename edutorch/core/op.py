@@ -12,6 +12,7 @@ the `out=` form, the documentation, the tests and the label in pictures.
 
 A rule asks for what it needs by naming it: `g` (the gradient of the output),
 `y` (the output), an input, `<input>_shape`, a setting. Exactly these are saved.
+(`node`, the node itself, is there for rules that ask what their `g` depends on.)
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Rule:
     @property
     def needs(self) -> tuple[str, ...]:
         """What has to be saved for it."""
-        return tuple(name for name in self.parameters if name != "g")
+        return tuple(name for name in self.parameters if name not in ("g", "node"))
 
 
 class Op:
@@ -82,6 +83,8 @@ class Op:
     says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
     `single`: the first input may leave out its first axis, the batch. `numbers` names the
     inputs that may be Python numbers; by default all of an elementwise op with several.
+    `out` gives it the `out=` form, which takes the result's own type or, as in PyTorch, any that
+    it can be cast to where types are promoted: "cast" and "exact" choose otherwise.
     `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
     """
 
@@ -93,7 +96,7 @@ class Op:
         contract: str | None = None,
         linear: bool = False,
         outputs: tuple[str, ...] = ("y",),
-        out: bool = False,
+        out: bool | str = False,
         keep: tuple[str, ...] = (),
         method: bool = True,
         fast: bool = True,
@@ -125,7 +128,12 @@ class Op:
             several = family == "elementwise" and len(tensors) > 1
             named = [each.name for each in tensors if several or "float" in str(each.annotation)]
         self.numbers = frozenset(named if numbers is None else numbers.split())
-        self.has_out = out
+        self.has_out = bool(out)
+        self.casts_out = out == "cast" or out is True and (
+            family == "reduction"
+            or promotion == "promote"
+            or (family == "elementwise" and promotion not in ("none", "same"))
+        )
         self.takes_spots = False  # whether its rule takes a gradient as `Spots`
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
@@ -160,7 +168,7 @@ class Op:
             rules = {name: one_of(together, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
-            known = {"g", *self.outputs, "y", *self.inputs, *self.settings}
+            known = {"g", "node", *self.outputs, "y", *self.inputs, *self.settings}
             known |= {f"{each}_shape" for each in self.inputs}
             unknown = [each for each in parameters if each not in known]
             if name not in self.inputs or unknown:

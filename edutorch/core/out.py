@@ -14,6 +14,15 @@ from .apply import write_out
 from .methods import overwrite, refuse_leaf, same_past
 from .tensor import Tensor
 
+CASTING = set(
+    """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power
+    column_stack hstack vstack dstack row_stack kron inner nansum nanmean std var normal bernoulli
+    hfft hfft2 hfftn irfft irfft2 irfftn polygamma multigammaln
+    cholesky cholesky_inverse cholesky_solve geqrf lu normalize cond householder_product lstsq
+    matrix_rank pinv tensorinv tensorsolve""".split()
+)
+"""The composed functions that cast their result to the type of `out`, as PyTorch's do."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,7 +49,7 @@ def takes_out(function: F) -> F:
 
 def into(name: str, out: Any, result: Any) -> Any:
     """Write one result, or each of several, into the tensors given for them."""
-    op: Any = SimpleNamespace(name=name, title=name)
+    op: Any = SimpleNamespace(name=name, title=name, casts_out=name in CASTING)
     if not isinstance(result, tuple):
         return write_out(op, out, result)
     if not isinstance(out, tuple | list) or len(out) != len(result):

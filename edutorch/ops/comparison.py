@@ -101,7 +101,7 @@ def isfinite(xp: Any, input: Array) -> Array:
     return xp.isfinite(input)
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", out="exact")
 def isposinf(xp: Any, input: Array) -> Array:
     """Is it plus infinity?
 
@@ -111,7 +111,7 @@ def isposinf(xp: Any, input: Array) -> Array:
     return xp.equal(input, float("inf"))
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", out="exact")
 def isneginf(xp: Any, input: Array) -> Array:
     """Is it minus infinity?
 
@@ -121,7 +121,7 @@ def isneginf(xp: Any, input: Array) -> Array:
     return xp.equal(input, float("-inf"))
 
 
-@comparison(takes="bif")
+@comparison(takes="bif", out="exact")
 def signbit(xp: Any, input: Array) -> Array:
     """Does it have a minus sign? (-0.0 has one.)
 
@@ -234,7 +234,7 @@ def bitwise_not(xp: Any, input: Array) -> Array:
     return xp.invert(input)
 
 
-@elementwise(promotion="promote", keep=("condition",), numbers="input other")
+@elementwise(promotion="promote", keep=("condition",), numbers="input other", out="exact")
 def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
     """Choose per element: y = input where `condition` is true, else other.
 

@@ -56,10 +56,14 @@ def abs(xp: Any, input: Array) -> Array:
     return xp.abs(input)
 
 
-abs.vjp(
-    input=lambda g, input: g * (conj_physical(sgn(input)) if holds_complex(input) else sign(input)),
-    latex=r"g \cdot \mathrm{sign}(x)",
-)
+def _abs_rule(g: Any, input: Any, node: Any) -> Any:
+    if not holds_complex(input):
+        return with_curvature(g * sign(input), g, input, node, input, 0.0)
+    direction, conjugate = conj_physical(sgn(input)), conj_physical(input)
+    return with_curvature(g * direction, g, input, node, conjugate, math.nan)
+
+
+abs.vjp(input=_abs_rule, latex=r"g \cdot \mathrm{sign}(x)")
 
 
 @elementwise
@@ -75,7 +79,7 @@ def reciprocal(xp: Any, input: Array) -> Array:
 reciprocal.vjp(input=lambda g, y: -g * y * y, latex=r"-g\,y^2")
 
 
-@elementwise(promotion="none")
+@elementwise(promotion="none", out="cast")
 def square(xp: Any, input: Array) -> Array:
     """y = x².
 
@@ -278,4 +282,5 @@ logit.vjp(
 
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .complex import conj_physical, holds_complex, sgn  # noqa: E402
+from .lengths import with_curvature  # noqa: E402
 from .rounding import sign  # noqa: E402

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import dtypes
 from ..backends.numpy import Array
 from ..core.op import reduction
+from ..core.precision import in_float32, is_half
 from ..errors import DTypeError
 
 Dims = int | tuple[int, ...] | None
@@ -39,7 +41,7 @@ def sum_type(input: Array, dtype: Any) -> Any:
     """Sums of bools and integers are int64, so that they do not overflow."""
     if dtype is not None:
         return dtype.numpy
-    return "int64" if input.dtype.kind in "iub" else input.dtype
+    return dtypes.int64.numpy if input.dtype.kind in "iub" else input.dtype
 
 
 @reduction
@@ -128,7 +130,10 @@ def prod(
     >>> prod(tensor([2.0, 3.0, 4.0]))
     tensor(24.)
     """
-    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=sum_type(input, dtype))
+    kind = sum_type(input, dtype)
+    if is_half(kind):
+        return xp.prod(in_float32(input), axis=dim, keepdims=keepdim).astype(kind)
+    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=kind)
 
 
 prod.vjp(
@@ -157,7 +162,7 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     return reshape(before * flip(behind, (axis,)), input.shape)
 
 
-@reduction(takes="bif")
+@reduction(takes="bif", out="exact")
 def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The largest number over `dim`; equal ones share the gradient evenly.
 
@@ -170,7 +175,7 @@ def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
 amax.vjp(input=lambda g, y, input, dim: g * even_share(input == y, dim, g), latex=r"g\,[x = y]")
 
 
-@reduction(takes="bif")
+@reduction(takes="bif", out="exact")
 def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The smallest number over `dim`; equal ones share the gradient evenly.
 
@@ -211,7 +216,7 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
 logsumexp.vjp(input=lambda g, y, input: g * exp(input - y), latex=r"g\,e^{x-y}")
 
 
-@reduction
+@reduction(out="exact")
 def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Is every number true (nonzero)?
 
@@ -226,7 +231,7 @@ def truth(answer: Array, input: Array) -> Array:
     return answer.astype("uint8") if input.dtype == "uint8" else answer
 
 
-@reduction
+@reduction(out="exact")
 def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Is at least one number true (nonzero)?
 
@@ -236,7 +241,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     return truth(xp.any(input, axis=dim, keepdims=keepdim), input)
 
 
-@reduction(takes="if")
+@reduction(takes="if", out="exact")
 def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the largest number is: its index along `dim`, or in the flattened tensor.
 
@@ -246,7 +251,7 @@ def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
     return xp.argmax(input, axis=dim, keepdims=keepdim)
 
 
-@reduction(takes="if")
+@reduction(takes="if", out="exact")
 def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the smallest number is: its index along `dim`, or in the flattened tensor.
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import op
+from ..core.precision import in_float32, is_half
 from ..core.shapes import normal_dim
 from .reduction import sum_type
 
 
-@op(linear=True, out=True)
+@op(linear=True, out="cast")
 def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The running sum along `dim`.
 
@@ -18,9 +19,8 @@ def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     tensor([1., 3., 6.])
     """
     kind = sum_type(input, dtype)
-    if dtype is None and input.itemsize == 2 and input.dtype.kind not in "iu":
-        input = input.astype("float32")  # rounded once, at the end
-    y = xp.cumsum(input, axis=normal_dim("cumsum", dim, input.ndim), dtype=sum_type(input, dtype))
+    axis = normal_dim("cumsum", dim, input.ndim)
+    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else kind)
     return y.reshape(input.shape).astype(kind, copy=False)
 
 
@@ -31,15 +31,17 @@ cumsum.vjp(
 )
 
 
-@op(out=True)
+@op(out="cast")
 def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The running product along `dim`.
 
     >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
     """
-    y = xp.cumprod(input, axis=normal_dim("cumprod", dim, input.ndim), dtype=sum_type(input, dtype))
-    return y.reshape(input.shape)
+    kind = sum_type(input, dtype)
+    axis = normal_dim("cumprod", dim, input.ndim)
+    y = xp.cumprod(in_float32(input), axis=axis, dtype=None if is_half(kind) else kind)
+    return y.reshape(input.shape).astype(kind, copy=False)
 
 
 cumprod.vjp(
@@ -64,7 +66,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
     return cumprod(before, dim) * cat(later[::-1], dim)
 
 
-@op(takes="fc", out=True)
+@op(takes="fc", out=True, accumulates=True)
 def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     """log of the running sum of exp(x) along `dim`, safe for large x.
 
