@@ -231,3 +231,19 @@ def test_mistakes(mistake, torch):
     with pytest.raises(theirs.type, match=MISTAKES[mistake]) as ours:
         mistake(edutorch)
     assert isinstance(ours.value, EdutorchError)
+
+
+@pytest.mark.parametrize("overflows", range(3))
+def test_an_overflow_in_any_parameter_skips_the_step(torch, overflows):
+    """Also in one that others follow, whose gradients are all right."""
+    for t in both(torch):
+        parameters = [t.nn.Parameter(t.ones(2)) for _ in range(3)]
+        optimizer = t.optim.SGD(parameters, lr=0.5)
+        scaler = t.amp.GradScaler("cpu", init_scale=4.0)
+        factors = [float("inf") if index == overflows else 1.0 for index in range(3)]
+        loss = sum((w * factor).sum() for w, factor in zip(parameters, factors, strict=True))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert [w.tolist() for w in parameters] == [[1, 1]] * 3
+        assert scaler.get_scale() == 2.0

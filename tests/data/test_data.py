@@ -278,3 +278,32 @@ def test_a_subclass_that_forgot_something_is_told():
         _ = Nothing()[0]
     with pytest.raises(NotImplementedError, match="__iter__"):
         iter(data.IterableDataset())
+
+
+@pytest.mark.parametrize("order", [[3, 0, 4, 1, 2], [4, 3, 0, 2, 1], [2, 4, 1, 0, 3, 3, -1]])
+def test_a_batch_of_several_datasets_keeps_its_order(order):
+    """None of these orders is its own inverse."""
+    parts = [TensorDataset(edutorch.arange(2)), TensorDataset(edutorch.arange(2, 5))]
+    loader = DataLoader(ConcatDataset(parts), batch_sampler=[order])
+    ((batch,),) = loader
+    assert batch.tolist() == [index % 5 for index in order]
+
+
+class Stream(IterableDataset):
+    """Samples one after the other, so many as it says."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        return iter(range(self.count))
+
+    def __len__(self):
+        return self.count
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, 5, 8])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_the_length_of_a_stream(count, drop_last):
+    loader = DataLoader(Stream(count), batch_size=4, drop_last=drop_last)
+    assert len(loader) == len(list(loader))

@@ -168,3 +168,39 @@ def test_without_fsspec_the_extra_is_named(monkeypatch):
     for call in (lambda: edutorch.save({}, "s3://a/b"), lambda: edutorch.load("s3://a/b")):
         with pytest.raises(ImportError, match=r'pip install "edutorch\[remote\]"'):
             call()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are opened where POSIX is")
+def test_file_and_folder_reach_the_disk(tmp_path, monkeypatch):
+    """First the bytes, then the name: after that a power cut takes neither."""
+    steps = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}") if Path("/proc/self/fd").exists() else ""
+        steps.append("folder" if path == str(tmp_path) else "file")
+        fsync(descriptor)
+
+    def noted_replace(source, target):
+        steps.append("name")
+        replace(source, target)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("what a descriptor is of cannot be asked here")
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    edutorch.save({"x": 1}, tmp_path / "x")
+    assert steps == ["file", "name", "folder"]
+
+
+def test_what_another_user_writes_is_left_alone(tmp_path, monkeypatch):
+    """A process that may not be signalled is alive."""
+    name = files.temporary_name("x", 4_194_301, 0)
+    (tmp_path / name).write_bytes(b"half")
+
+    def refuse(process, signal):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    edutorch.save({"x": 1}, tmp_path / "x")
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "x"])

@@ -95,6 +95,15 @@ def test_the_last_checkpoint_is_kept(tmp_path):
     assert torch.load(keeper.last_model_path)["global_step"] == 6
 
 
+@pytest.mark.parametrize(
+    ("every", "epochs"), [(1, [0, 1, 2, 3, 4]), (2, [1, 3]), (3, [2]), (6, [])]
+)
+def test_some_epochs_are_kept(tmp_path, every, epochs):
+    settings = {"save_top_k": -1, "every_n_epochs": every, "filename": "{epoch}"}
+    _, files = saved(tmp_path, [1] * 5, monitor="score", **settings)
+    assert files == [f"epoch={epoch}.ckpt" for epoch in epochs]
+
+
 def test_all_and_none_are_kept(tmp_path):
     assert len(saved(tmp_path / "all", [1, 2, 3], save_top_k=-1)[1]) == 3
     (tmp_path / "none").mkdir()

@@ -162,6 +162,11 @@ describe("a comparison", () => {
     expect(panel.element.querySelector("caption")?.textContent).toContain("From step 1 to step 40");
     panel.element.querySelector("tbody button")?.dispatchEvent(new MouseEvent("click"));
     expect(focused).toEqual(["n1"]);
+    const linked = { ...CHANGE, name: nasty.name }; // a node that is there: its name is a link
+    show({ compare: { step: 1, rows: [linked], more: 0 } });
+    expect(panel.element.querySelector("tbody button")?.textContent).toBe(nasty.name);
+    expect(panel.element.querySelector("img")).toBeNull();
+    show({ compare: { step: 1, rows: [CHANGE, nasty], more: 3 } });
     // A link keeps the keyboard while messages come, whether they say the same or something new.
     document.body.append(panel.element);
     const link = panel.element.querySelector("tbody button");

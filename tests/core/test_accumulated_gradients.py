@@ -1,0 +1,64 @@
+"""What backward does to the tensors that it is given and that it writes to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import edutorch
+
+
+def test_the_callers_gradient_stays_the_callers():
+    """`leaf.backward(g)` copies g: neither later passes nor `zero_grad` may write into it."""
+    leaf = edutorch.ones(3, requires_grad=True)
+    gradient = edutorch.tensor([1.0, 2.0, 3.0])
+    leaf.backward(gradient)
+    leaf.backward(gradient)
+    assert leaf.grad.tolist() == [2, 4, 6]
+    assert gradient.tolist() == [1, 2, 3]
+    leaf.grad.zero_()
+    assert gradient.tolist() == [1, 2, 3]
+    gradient.fill_(7)
+    assert leaf.grad.tolist() == [0, 0, 0]
+
+
+def test_accumulating_raises_the_version_of_a_gradient():
+    """Whoever saved `.grad` for another backward is told that it has changed."""
+    x = edutorch.ones(2, requires_grad=True)
+    w = edutorch.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    before = x.grad._version
+    saved = (w * x.grad).sum()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5, 5]
+    assert x.grad._version > before
+    with pytest.raises(RuntimeError, match="modified"):
+        saved.backward()
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: x.sum(), lambda x: x.mean(), lambda x: x.expand(4, 3).sum(),
+    lambda x: x[0] + x[1] + x[2], lambda x: x.reshape(3, 1).sum(), lambda x: x.t().sum(),
+])  # fmt: skip
+def test_a_gradient_can_be_written_to(make):
+    """The gradient of a sum is one number seen three times, unless it is copied for `.grad`."""
+    x = edutorch.ones(3, requires_grad=True)
+    make(x).backward()
+    other = x.grad.clone()
+    x.grad[0] = 5.0
+    x.grad.mul_(2.0)
+    other[0] = 5.0
+    assert x.grad.tolist() == (other * 2).tolist()
+    assert x.grad.numpy().flags.writeable
+
+
+@pytest.mark.parametrize("count", [1000, 1001, 1025, 4099, 70_001])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_mean_of_many_elements(count, dtype):
+    numbers = np.random.default_rng(count).standard_normal(count)
+    x = edutorch.tensor(numbers).to(getattr(edutorch, dtype)).requires_grad_()
+    mean = x.mean()
+    mean.backward()
+    tolerance = 1e-6 if dtype == "float32" else 1e-14
+    assert abs(mean.item() - numbers.mean()) < tolerance
+    np.testing.assert_allclose(x.grad.numpy(), 1 / count, rtol=1e-6)
