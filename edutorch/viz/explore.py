@@ -10,6 +10,7 @@ from .graph import Snapshot
 from .layouts import LIMIT
 from .messages import patch_of
 from .stage import Stage
+from .static import Drawing
 
 if TYPE_CHECKING:
     from .widget import LiveWidget
@@ -30,9 +31,17 @@ class Explorer:
             from .widget import LiveWidget
         except ImportError as error:
             raise missing_extra("lab", "viz.explore", f"{error.name} is not installed") from error
-        widget = self.stage.page = LiveWidget(self.command)
+        widget = self.stage.page = LiveWidget(self.command, self.bundle)
         self.show()
         return widget
+
+    def drawing(self) -> Drawing:
+        """Return the picture as it is now, to be saved."""
+        return Drawing(self.snapshot, self.stage.layouts.rankdir, self.stage.choice)
+
+    def bundle(self) -> dict[str, Any]:
+        """Return the picture as it is now, as a notebook is given it."""
+        return self.drawing()._repr_mimebundle_()
 
     def command(self, content: dict[str, Any]) -> None:
         """Take a message of the page."""

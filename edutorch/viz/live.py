@@ -258,16 +258,16 @@ class View(LookBack):
 
     def _leave_picture(self) -> None:
         """Put the static picture where the widget was (or below it, with `keep`)."""
-        if self._still is not None:
-            self._still.clear()
-        if self._display is None or self._recorder.snapshot is None:
+        if self._display is None or self._still is None or self._recorder.snapshot is None:
             return
-        bundle = self.drawing()._repr_mimebundle_()
-        bundle["text/plain"] = f"{self._summary()}\n\n{self.trouble.text()}{bundle['text/plain']}"
-        if self._keep:
-            display_in_cell(bundle, raw=True)
-        else:
+        bundle, said = self.drawing()._repr_mimebundle_(), self.trouble.text()
+        summary = self._summary()
+        bundle["text/plain"] = f"{summary}\n\n{said}{bundle['text/plain']}"
+        if not self._keep:
             self._display.update(bundle, raw=True)
+            self._still.end({"text/plain": f"{summary}\n\n{said}".strip()})
+        elif not self._still.end(bundle):
+            display_in_cell(bundle, raw=True)
 
     def _leave_still(self) -> None:
         """Have the step that was looked at drawn for pages that will not find this view."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..autograd import enable_grad, grad
 from ..core.tensor import Tensor
@@ -16,12 +16,10 @@ from .explore import Explorer
 from .graph import Snapshot
 from .hand import Hand, TouchError, TouchPart
 from .layouts import LIMIT
+from .mailbox import in_notebook
 from .messages import patch_of
 from .recorder import Recorder
-from .static import Drawing
-
-if TYPE_CHECKING:
-    from .widget import LiveWidget
+from .still import Lasting
 
 
 class Touch(Explorer):
@@ -85,10 +83,6 @@ class Touch(Explorer):
         found = self.part.hand.tensors[name].grad
         return None if found is None else found.tolist()
 
-    def drawing(self) -> Drawing:
-        """Return the picture as it is now, to be saved."""
-        return Drawing(self.snapshot, self.stage.layouts.rankdir, self.stage.choice)
-
     # Inside -----------------------------------------------------------------------------
 
     def _again(self) -> None:
@@ -139,12 +133,17 @@ class Touch(Explorer):
         while self.stage.asked:
             self.stage.show(self.snapshot, patch_of(0, "still", {}, [self.part]), patience=LIMIT)
 
+    def _ipython_display_(self) -> None:
+        if in_notebook():
+            Lasting(self.stage.page or self.open_page(), self.bundle)
+        else:
+            print(self)
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        widget: LiveWidget = self.open_page()
-        found: Any = widget._repr_mimebundle_(**options)
+        # For what shows widgets but is no Jupyter, as marimo.
+        found: Any = self.open_page()._repr_mimebundle_(**options)
         data, metadata = found if isinstance(found, tuple) else (found, {})
-        # Without a kernel, the picture of now stands where the widget was.
-        return {**self.drawing()._repr_mimebundle_(), **data}, metadata
+        return {**self.bundle(), **data}, metadata
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={self.value(name)}" for name in self.leaves)

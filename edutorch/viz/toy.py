@@ -31,6 +31,7 @@ from .names import Names
 from .part import Part
 from .plots import RISING, Plot, new_figure
 from .recorder import Recorder
+from .still import Lasting
 
 Kind = Literal["line", "moons"]
 Optimizers = Callable[[list[Tensor]], Optimizer]
@@ -69,7 +70,7 @@ class Toy(Explorer):
         self.kind, self._first, self._optimizers = kind, points.copy(), optimizer
         self.names = ("w", "b") if kind == "line" else ("w1", "w2")
         self.part = ToyPart(self)
-        self._displays: list[Any] = []
+        self._displays: list[Lasting] = []
         self.finished = False  # by `finish`: nobody wants to drag any more
         self.past: list[Moment] = []
         self.future: list[Moment] = []
@@ -265,12 +266,16 @@ class Toy(Explorer):
         with self._lock:
             return Plot(figure_of(self), repr(self)[1:-1])
 
+    def bundle(self) -> dict[str, Any]:
+        """Return the same as a notebook is given it."""
+        return self.picture()._repr_mimebundle_()
+
     def finish(self) -> Toy:
         """Leave a picture in the place of the toy: a saved notebook keeps it."""
         self.finished = True
         page, self.stage.page = self.stage.page, None
         while self._displays:
-            self._displays.pop().update(self.picture()._repr_mimebundle_(), raw=True)
+            self._displays.pop().end(self.bundle(), repr(self))
         if page is not None:
             page.close()
         return self
@@ -281,10 +286,10 @@ class Toy(Explorer):
         if not in_notebook():
             print(self)
         elif self.finished:
-            display(self.picture()._repr_mimebundle_(), raw=True)
+            display(self.bundle(), raw=True)
         else:
             page = self.stage.page or self.open_page()
-            self._displays.append(display(page, display_id=True))
+            self._displays.append(Lasting(page, self.bundle))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         # For what shows widgets but is no Jupyter, as marimo.

@@ -8,12 +8,14 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..errors import missing_extra
+from .cells import display_in_cell
 from .fold import Choice
 from .layouts import LIMIT
 from .messages import patch_of
 from .part import Part
 from .stage import Stage
 from .stations import told
+from .still import Lasting
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -39,7 +41,7 @@ class WalkView(Part):
         self.message = ""
         self._walk = weakref.ref(walk)
         self._kept: Walk | None = None
-        self._displays: list[Any] = []
+        self._displays: list[Lasting] = []
         self._sent = 0.0
         self._showing = threading.Lock()
 
@@ -52,12 +54,10 @@ class WalkView(Part):
 
     def display(self, walk: Walk) -> None:
         """Show the walk in the notebook: with buttons, unless it has been finished."""
-        from IPython.display import display
-
         if walk.finished:
-            display(self.bundle(), raw=True)
+            display_in_cell(self.bundle(), raw=True)
             return
-        self._displays.append(display(self.open_page(walk), display_id=True))
+        self._displays.append(Lasting(self.open_page(walk), self.bundle))
 
     def open_page(self, walk: Walk) -> Any:
         """Return the widget of a walk, the same each time."""
@@ -76,7 +76,7 @@ class WalkView(Part):
         page: Any = self.stage.page
         self.stage.page = self._kept = None
         while self._displays:
-            self._displays.pop().update(self.bundle(), raw=True)
+            self._displays.pop().end(self.bundle(), self.walk.table())
         if page is not None:
             page.close()
 

@@ -12,8 +12,10 @@ import anywidget
 import traitlets
 
 from .browser import folder
+from .mailbox import in_notebook
 from .post import Post
 from .render import graphviz_for_pages, page_lays_out
+from .still import Lasting
 from .turns import Turns, sending_thread
 
 MODULES = (
@@ -64,7 +66,18 @@ class LiveWidget(anywidget.AnyWidget):
     curves = traitlets.Dict().tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)  # by which the page's element is known: `data-view`
 
-    def __init__(self, on_command: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        on_command: Callable[[dict[str, Any]], None],
+        bundle_of: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """Make the widget.
+
+        Args:
+            on_command: takes the page's messages.
+            bundle_of: makes a picture of it for a page that has lost it (see `still.py`).
+        """
+        self._bundle_of = bundle_of
         self._esm, self._css = own_graphviz() + script(), style()
         super().__init__(key=secrets.token_hex(6))
         comm: Any = self.comm
@@ -75,6 +88,12 @@ class LiveWidget(anywidget.AnyWidget):
             comm._reply_subshell_for = None
         self._turns, self._post = Turns(sending_thread()), Post(comm)
         self.on_msg(lambda widget, content, buffers: on_command(content))
+
+    def _ipython_display_(self) -> None:
+        if self._bundle_of is not None and in_notebook():
+            Lasting(self, self._bundle_of)
+        else:
+            raise NotImplementedError  # for IPython: as other widgets show themselves
 
     def show(
         self,

@@ -137,7 +137,7 @@ def drawing() -> Any:
     return draw(edutorch.ones(2, requires_grad=True).sum())
 
 
-def test_a_picture_is_left_once_and_taken_away_at_the_end(handle, monkeypatch):
+def test_a_picture_is_left_once_and_what_stays_takes_its_place(handle, monkeypatch):
     monkeypatch.setattr(still, "AFTER", 0.0)
     left = still.Still("abc")
     left.offer(drawing, 7)
@@ -149,14 +149,14 @@ def test_a_picture_is_left_once_and_taken_away_at_the_end(handle, monkeypatch):
     assert "This is step 7." in bundle["text/plain"]
     assert 'data-of="abc"' in bundle["text/html"]
     assert "data:image/svg+xml;base64," in bundle["text/html"]
-    left.clear()
-    assert handle.shown[-1] == {"text/html": ""}
+    assert left.end({"text/plain": "step 9"})
+    assert handle.shown[-1] == {"text/plain": "step 9"}
 
 
 def test_a_short_loop_leaves_nothing(handle):
     left = still.Still("abc")
     left.offer(drawing, 1)
-    left.clear()
+    assert not left.end({"text/plain": "step 9"})
     left.offer(drawing, 2)
     assert handle.shown == []
 
@@ -172,8 +172,8 @@ def test_a_picture_that_comes_too_late_is_not_shown(handle, monkeypatch):
         return drawing()
 
     left.offer(slow, 1)
-    left.clear()
+    left.end({"text/plain": "step 9"})
     go.set()
     drawn.wait(10)
     time.sleep(0.3)
-    assert handle.shown == [{"text/html": ""}]
+    assert handle.shown == [{"text/plain": "step 9"}]
