@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -145,6 +145,25 @@ class NotForTypesError(DTypeError, NotImplementedError):
 
 class ArgumentError(EdutorchError, TypeError):
     """An argument is not what it has to be: text for a number, a list for a tensor."""
+
+
+def unknown_keyword(name: str, keyword: str, known: Iterable[str]) -> ArgumentError:
+    """Make the error for a keyword argument that a function does not have.
+
+    Args:
+        known: the names of those that it has; the nearest is suggested.
+
+    >>> raise unknown_keyword("Linear", "biass", ["in_features", "out_features", "bias"])
+    Traceback (most recent call last):
+    edutorch.errors.ArgumentError: Linear: got an unexpected keyword argument 'biass'
+      hint: did you mean `bias`?
+    """
+    from difflib import get_close_matches
+
+    known = [each for each in known if each not in ("self", "args", "unknown")]
+    near = get_close_matches(keyword, known, 1, 0.6)
+    hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(known) or 'none'}"
+    return ArgumentError(name, f"got an unexpected keyword argument {keyword!r}", hint=hint)
 
 
 def refuse_complex(op: str, **arguments: Any) -> None:

@@ -62,7 +62,8 @@ def explain(
         return no_such_dim(op.title, error.axis, error.ndim)
     said = str(error)
     if isinstance(error, IndexError):
-        return DimError(op.title, "a dimension is missing" if is_foreign(said) else said, rows)
+        headline = "a dimension is missing" if is_foreign(said) else said
+        return DimError(op.title, headline, rows, valid_indices(said))
     if "convert string" in said or "invalid literal" in said:
         for name, value in settings.items():
             if isinstance(value, str):
@@ -80,6 +81,15 @@ def explain(
         said = "the arguments do not fit together"
         rows |= {name: value for name, value in settings.items() if name not in rows}
     return ShapeError(op.title, said, rows)
+
+
+def valid_indices(said: str) -> str | None:
+    """Read the size from what NumPy says of an index, and say which indices there are."""
+    size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", said)
+    if size is None:
+        return None
+    count = int(size[1])
+    return f"valid indices are {-count} to {count - 1}" if count else "it has no elements"
 
 
 class NothingToChooseError(ShapeError, IndexError):

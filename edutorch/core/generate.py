@@ -19,6 +19,8 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
+from .. import errors
+from ..errors import ArgumentError
 from .inline import Renamed, free_names
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ def call_source(op: Op) -> str:
     if op.has_out:
         parameters.append(inspect.Parameter("out", KEYWORD_ONLY, default=None))
     header = ", ".join(_parameter_texts(parameters))
+    if op.names_unknown:
+        header += ", **unknown"
+        body = "if unknown:\n    raise unknown_keyword(OP, unknown)\n" + body
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
@@ -71,8 +76,13 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
     return parameters, "".join(f"{line}\n" for line in lines)
 
 
-def missing(op: Op, name: str) -> TypeError:
-    return TypeError(f"{op.title}() missing 1 required positional argument: '{name}'")
+def missing(op: Op, name: str) -> ArgumentError:
+    return ArgumentError(op.title, f"missing 1 required positional argument: '{name}'")
+
+
+def unknown_keyword(op: Op, unknown: dict[str, object]) -> ArgumentError:
+    known = [*op.signature.parameters, *(["out"] if op.has_out else [])]
+    return errors.unknown_keyword(op.title, next(iter(unknown)), known)
 
 
 def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:

@@ -22,6 +22,7 @@ from .pieces import refuse_piece
 from .registry import public
 from .subclasses import ask, overriding
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap
+from .tensors_only import tensors_only
 
 if TYPE_CHECKING:
     from .op import Op
@@ -131,7 +132,8 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a composed function (one without a block of its own) a Tensor method too."""
     name = function.__name__
     function = with_aliases(function)
-    setattr(Tensor, name, spread(function) if name in SPREAD else function)
+    method = tensors_only(function, autocasts=False)
+    setattr(Tensor, name, spread(method) if name in SPREAD else method)
     return function
 
 

@@ -129,15 +129,19 @@ class Op:
             named = [each.name for each in tensors if several or "float" in str(each.annotation)]
         self.numbers = frozenset(named if numbers is None else numbers.split())
         self.has_out = bool(out)
-        self.casts_out = out == "cast" or out is True and (
-            family == "reduction"
-            or promotion == "promote"
-            or (family == "elementwise" and promotion not in ("none", "same"))
+        self.casts_out = out == "cast" or (
+            out is True
+            and (
+                family == "reduction"
+                or promotion == "promote"
+                or (family == "elementwise" and promotion not in ("none", "same"))
+            )
         )
         self.takes_spots = False  # whether its rule takes a gradient as `Spots`
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.together: Callable[..., Any] | None = None  # one rule for all inputs
+        self.asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
@@ -178,6 +182,7 @@ class Op:
                 )
             self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
         self.formulas = {name: each.latex for name, each in self.rules.items() if each.latex}
+        self.asks_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
@@ -189,6 +194,16 @@ class Op:
     def title(self) -> str:
         """The name that users know it by, which may be that of an op it is half of."""
         return running(self.public)
+
+    @property
+    def names_unknown(self) -> bool:
+        """Whether it says itself that a keyword is unknown; an operator's op leaves it to Python.
+
+        Those are called too often for a question that costs 20 ns.
+        """
+        from .methods import OPERATORS
+
+        return bool(self.settings) and self.name not in OPERATORS
 
     def _node_type(self) -> type[autograd.Node]:
         title = "".join(part.capitalize() for part in self.name.split("_"))
@@ -228,7 +243,7 @@ class Op:
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "missing": generate.missing, "array_of": array_of, "node_of": node_of,
+            "missing": generate.missing, "unknown_keyword": generate.unknown_keyword, "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
             "kept": kept, "entered": entered, "KERNEL": self.slot, "cut": cut,

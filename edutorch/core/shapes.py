@@ -174,6 +174,18 @@ def whole(op: str, dim: Any) -> int:
         raise ArgumentError(op, f"argument `dim` must be an int, not {kind}") from None
 
 
+def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
+    """Count dims from the front, an int or several.
+
+    Raises: DimError: there is no such dim. NamedTwiceError: a dim is repeated.
+    """
+    several = dims if isinstance(dims, tuple | list | range) else (dims,)
+    counted = tuple(normal_dim(op, dim, ndim) for dim in several)
+    if len(set(counted)) != len(counted):
+        raise NamedTwiceError(op, f"dim {tuple(several)} names the same dimension twice")
+    return counted
+
+
 class NamedTwiceError(DimError, RuntimeError):
     """A dim is named twice. (PyTorch raises a RuntimeError here.)"""
 
@@ -197,15 +209,10 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
     if not isinstance(dim, tuple | list | range):
         return reduced_dims(op, whole(op.title, dim), ndim)
-    dims = tuple(
-        each % ndim
-        if each.__class__ is int and -ndim <= each < ndim
-        else normal_dim(op.title, each, ndim)
-        for each in dim
-    )
-    if len(set(dims)) != len(dims):
-        raise NamedTwiceError(op.title, f"dim {dim} names the same dimension twice")
-    return None if not dims or not ndim else dims
+    dims = distinct_dims(op.title, dim, ndim)
+    if not dims or not ndim:
+        return None
+    return dims[0] if len(dims) == 1 else dims
 
 
 def check_scalar_dim(op: str, dim: int) -> None:

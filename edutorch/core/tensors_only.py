@@ -1,4 +1,4 @@
-"""Composed functions say it when they are given something else than a tensor.
+"""Composed functions say what is wrong with their arguments.
 
 An op looks at its operands itself. A function that is composed of ops would begin with
 `input.shape`, and Python would complain that None has no shape. So the functions of a
@@ -11,57 +11,125 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from types import FunctionType
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, TracebackType
 from typing import Any
 
-from ..errors import EdutorchError
+from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
 from ..modes import current
-from .complaints import no_tensor
+from .complaints import fits, is_foreign, no_tensor, wrong_argument
+from .room import is_too_large
 from .tensor import Tensor
 
 TENSOR = ("Tensor", "Tensor | None")
+FAILURES = (AttributeError, TypeError, ValueError, LookupError, StopIteration)
+"""What Python raises inside a function whose arguments are not what it takes for granted."""
 
 
-def complain(name: str, parameters: list[inspect.Parameter], args: Any, named: Any) -> None:
-    """Raise ArgumentError if an argument that has to be a tensor is none."""
-    given = dict(zip((each.name for each in parameters), args, strict=False)) | named
+def complain(
+    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type."""
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        for keyword in named:
+            known = [parameter.name for parameter in parameters]
+            if keyword not in known:
+                raise unknown_keyword(name, keyword, known)
+    passed = by_name(parameters, args, named)
     for parameter in parameters:
-        if parameter.name not in given or str(parameter.annotation) not in TENSOR:
+        if parameter.name not in passed:
             continue
-        value = given[parameter.name]
-        if not isinstance(value, Tensor) and (
-            value is not None or parameter.annotation == "Tensor"
-        ):
-            raise no_tensor(name, parameter.name, value)
+        value, wanted = passed[parameter.name], str(parameter.annotation)
+        if wanted in TENSOR:
+            if not isinstance(value, Tensor) and (value is not None or wanted == "Tensor"):
+                raise no_tensor(name, parameter.name, value)
+        elif value is not parameter.default and not fits(value, wanted):
+            raise wrong_argument(name, parameter.name, value, wanted)
 
 
-def tensors_only(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a composed function so that it names an argument that is no tensor."""
+def by_name(parameters: Sequence[inspect.Parameter], args: Any, named: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that `*args` takes."""
+    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
+    return dict(zip((each.name for each in ordinary), args, strict=False)) | dict(named)
+
+
+def explained(
+    name: str, error: Exception, parameters: Sequence[inspect.Parameter], args: Any, named: Any
+) -> EdutorchError | None:
+    """Turn what Python or NumPy said inside a function into an error that names it.
+
+    None: it speaks for itself, or came from a function of the user's that was called there.
+    """
+    said = str(error)
+    if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
+        return None
+    if type(error) is ValueError and not is_foreign(said):
+        return InvalidValueError(name, said.removeprefix(f"{name}: "))
+    if type(error) is TypeError and error.__traceback__.tb_next is None:  # of the call itself
+        return ArgumentError(name, said.removeprefix(f"{name}() "))
+    passed = by_name(parameters, args, named)
+    rows = {label: described(value) for label, value in passed.items()}
+    if isinstance(error, IndexError):
+        headline = "a dimension or an index is missing" if is_foreign(said) else said
+        return DimError(name, headline, rows)
+    return ArgumentError(name, "the arguments do not fit together", rows)
+
+
+def described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 60 else type(value).__name__
+
+
+def is_inside(error: Exception) -> bool:
+    """Say whether only this library's functions and NumPy's were running below its caller."""
+    traceback: TracebackType | None = error.__traceback__
+    traceback = traceback and traceback.tb_next
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("edutorch", "numpy"):
+            return False
+        traceback = traceback.tb_next
+    return True
+
+
+def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Callable[..., Any]:
+    """Wrap a composed function so that it names an argument that it cannot take.
+
+    Args:
+        autocasts: let autocast see the call as a whole; a method's is left to its ops.
+    """
     parameters = list(inspect.signature(function).parameters.values())
     name = function.__name__
 
     @functools.wraps(function)
     def called(*args: Any, **named: Any) -> Any:
-        autocast = current().autocast
         try:
-            if autocast is not None:
-                return autocast.call(function, name, args, named)
+            if autocasts:
+                autocast = current().autocast
+                if autocast is not None:
+                    return autocast.call(function, name, args, named)
             return function(*args, **named)
-        except (AttributeError, TypeError, LookupError) as error:
-            if not isinstance(error, EdutorchError):
-                complain(name, parameters, args, named)
-            raise
+        except FAILURES as error:
+            if isinstance(error, EdutorchError):
+                raise
+            complain(name, parameters, args, named)
+            better = explained(name, error, parameters, args, named)
+            if better is None:
+                raise
+            raise better from error
 
     return called
 
 
 def guard(face: dict[str, Any]) -> None:
-    """Wrap the composed functions among the names of a module that take a tensor."""
+    """Wrap the composed functions among the names of a module."""
     for name, value in face.items():
         if name.startswith("_") or value.__class__ is not FunctionType or hasattr(value, "op"):
             continue
         parameters = inspect.signature(value).parameters.values()
-        if any(str(each.annotation) in TENSOR for each in parameters):
-            face[name] = tensors_only(value)
-            face[name].__module__ = face["__name__"]  # where pickle finds it again
+        takes_tensor = any(str(each.annotation) in TENSOR for each in parameters)
+        face[name] = tensors_only(value, autocasts=takes_tensor)
+        face[name].__module__ = face["__name__"]  # where pickle finds it again

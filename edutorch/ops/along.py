@@ -12,6 +12,7 @@ from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
+from .conversion import one_value
 from .indexing import Index, as_index, on_device, repeats_possible
 
 
@@ -47,6 +48,7 @@ def check_range(name: str, index: Array, size: int) -> None:
         raise DimError(
             name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
             f"bounds for a dimension of size {size}",
+            hint=f"valid indices are 0 to {size - 1}" if size else "it has no elements",
         )  # fmt: skip
 
 
@@ -325,14 +327,10 @@ def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | flo
     >>> index_fill(zeros(3), 0, tensor([0, 2]), 7.0)
     tensor([7., 0., 7.])
     """
-    if getattr(value, "ndim", 0):
-        raise ShapeError(
-            "index_fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
-            "index_copy takes a slice of its own for each position",
-        )  # fmt: skip
+    hint = "index_copy takes a slice of its own for each position"
     y = input.copy()
     row, where = slices(dim, index, y, "index_fill")
-    row[where] = value
+    row[where] = one_value(xp, "index_fill", input, value, hint)
     return y
 
 

@@ -13,7 +13,7 @@ from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.room import check_room
-from ..core.shapes import broadcast_shapes, normal_dim
+from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..device import backend_for
 from ..errors import InvalidValueError, ShapeError
@@ -42,6 +42,13 @@ def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
     >>> roll(tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
+    several = shifts if isinstance(shifts, tuple | list) else (shifts,)
+    count = 1 if dims is None else len(dims) if isinstance(dims, tuple | list) else 1
+    if len(several) != count:
+        raise ShapeError(
+            "roll", "needs a shift for each dim, or one shift and no dims",
+            {"shifts": shifts, "dims": dims},
+        )  # fmt: skip
     return xp.roll(input, shifts, dims)
 
 
@@ -165,6 +172,14 @@ def _positions_like(input: Tensor, positions: np.ndarray) -> Tensor:
     return created(backends.of(input._array).from_numpy(positions))
 
 
+def need_dims(name: str, input: Tensor, least: int) -> None:
+    if input.ndim < least:
+        raise ShapeError(
+            name, f"needs at least {least} dimension{'s' * (least > 1)}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+
+
 @as_method
 def fliplr(input: Tensor) -> Tensor:
     """Left and right exchanged: the order along axis 1 reversed.
@@ -173,6 +188,7 @@ def fliplr(input: Tensor) -> Tensor:
     tensor([[2, 1],
             [4, 3]])
     """
+    need_dims("fliplr", input, 2)
     return flip(input, (1,))
 
 
@@ -184,6 +200,7 @@ def flipud(input: Tensor) -> Tensor:
     tensor([[3, 4],
             [1, 2]])
     """
+    need_dims("flipud", input, 1)
     return flip(input, (0,))
 
 
@@ -195,7 +212,11 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
-    first, second = dims
+    need_dims("rot90", input, 2)
+    plane = distinct_dims("rot90", dims, input.ndim)
+    if len(plane) != 2:
+        raise ShapeError("rot90", f"needs 2 dims, those of the plane, got {len(plane)}")
+    first, second = plane
     if k % 4 == 0:
         return input.clone()
     if k % 4 == 2:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.methods import as_method
-from ..core.shapes import normal_dim
+from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..errors import DimError, ShapeError, warn
 
@@ -71,12 +71,17 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     torch.Size([3, 4, 2])
     """
     ndim = len(input.shape)
-    sources = [source] if isinstance(source, int) else list(source)
-    places = [destination] if isinstance(destination, int) else list(destination)
-    sources = [normal_dim("movedim", each, ndim) for each in sources]
-    places = [normal_dim("movedim", each, ndim) for each in places]
+    sources = distinct_dims("movedim", source, ndim)
+    targets = distinct_dims("movedim", destination, ndim)
+    if len(sources) != len(targets):
+        raise ShapeError(
+            "movedim", "`source` and `destination` must name as many dims",
+            {"source": source, "destination": destination},
+        )  # fmt: skip
     rest = iter(axis for axis in range(ndim) if axis not in sources)
-    order = [sources[places.index(axis)] if axis in places else next(rest) for axis in range(ndim)]
+    order = [
+        sources[targets.index(axis)] if axis in targets else next(rest) for axis in range(ndim)
+    ]
     return permute(input, tuple(order))
 
 

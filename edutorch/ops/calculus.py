@@ -8,7 +8,7 @@ from typing import Any
 from .. import dtypes
 from ..core.methods import as_method, with_aliases
 from ..core.precision import composed_in_float32
-from ..core.shapes import normal_dim
+from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 
@@ -119,8 +119,7 @@ def gradient(
     if input.dtype is dtypes.uint8:
         rows = {"input": str(input.dtype)}
         raise DTypeError("gradient", "bytes cannot hold a negative slope", rows, "x.float()")
-    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    dims = [normal_dim("gradient", each, input.ndim) for each in dims]
+    dims = distinct_dims("gradient", range(input.ndim) if dim is None else dim, input.ndim)
     several = isinstance(spacing, Sequence)
     steps = list(spacing) if several else [spacing] * len(dims)
     if len(steps) != len(dims):

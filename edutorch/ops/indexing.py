@@ -16,6 +16,7 @@ from .. import backends
 from ..backends.batched_words import not_in_place
 from ..backends.numpy import Array
 from ..backends.shared import plain
+from ..core.complaints import valid_indices
 from ..core.follow import notify, notify_write
 from ..core.forward import propagate, written
 from ..core.methods import refuse_leaf, same_past, set_history, write
@@ -136,7 +137,8 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
         y = part[on_device(rest, input)]
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
     except IndexError as error:
-        raise DimError("index", plain_words(error), {"input": input.shape}) from None
+        rows, hint = {"input": input.shape}, valid_indices(str(error))
+        raise DimError("index", plain_words(error), rows, hint) from None
 
 
 def plain_words(error: Exception) -> str:
@@ -226,7 +228,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     except (ValueError, IndexError) as error:
         kind = DimError if isinstance(error, IndexError) else ShapeError
         rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
-        raise kind("__setitem__", plain_words(error), rows) from None
+        raise kind("__setitem__", plain_words(error), rows, valid_indices(str(error))) from None
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)

@@ -113,6 +113,8 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> hstack([tensor([1]), tensor([2])])
     tensor([1, 2])
     """
+    if not len(tensors):
+        raise ShapeError("hstack", "expected a non-empty list of Tensors")
     return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from ...core.out import takes_out
-from ...core.precision import widened
+from ...core.precision import composed_in_float32, widened
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
@@ -121,7 +121,9 @@ def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
-    shape = tuple(normalized_shape)
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise ShapeError(op, "normalized_shape must name at least one axis, got ()")
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
         raise ShapeError(
             op, f"the last axes of `input` should be {shape}", {"input": tuple(input.shape)},
@@ -145,6 +147,11 @@ def group_norm(
     >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
     """
+    if input.ndim < 2 or num_groups <= 0:
+        raise ShapeError(
+            "group_norm", "needs an input (n, c, …) and a positive number of groups",
+            {"input": tuple(input.shape), "num_groups": num_groups},
+        )  # fmt: skip
     c = input.shape[1]
     if c % num_groups:
         raise ShapeError(
@@ -214,6 +221,7 @@ def rms_norm(
 
 
 @takes_out
+@composed_in_float32
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:
