@@ -69,7 +69,7 @@ export class Viewport {
     this.minimap.show(graph);
     if (this.fitted) return;
     if (wanted) this.reveal(wanted);
-    this.showSomething();
+    this.showSomething(isSeen);
   }
 
   /** The scale at which all of the graph is in the window. */
@@ -89,8 +89,9 @@ export class Viewport {
   }
 
   rearrange() {
-    if (this.fitted) this.fit();
-    else this.changed();
+    if (this.fitted) return this.fit();
+    this.showSomething();
+    this.changed();
   }
 
   /**
@@ -153,14 +154,17 @@ export class Viewport {
     this.centre(across + x, down + y);
   }
 
-  /** Never an empty window: go to the box that is nearest. */
-  showSomething() {
+  /**
+   * Never an empty window: go to the box that is nearest.
+   * @param {(box: Box, window: Box) => boolean} [isEnough] says of a box whether enough of it is in the window
+   */
+  showSomething(isEnough = overlaps) {
     const shown = this.inWindow();
     if (!this.graph || !shown) return;
     const middle = { x: (shown.left + shown.right) / 2, y: (shown.top + shown.bottom) / 2 };
     let [nearest, shortest] = [/** @type {Box | null} */ (null), Infinity];
     for (const { box } of this.graph.nodes.values()) {
-      if (overlaps(box, shown)) return;
+      if (isEnough(box, shown)) return;
       const distance = Math.hypot((box.left + box.right) / 2 - middle.x, (box.top + box.bottom) / 2 - middle.y);
       if (distance < shortest) [nearest, shortest] = [box, distance];
     }
@@ -264,6 +268,16 @@ export class Viewport {
   dispose() {
     this.resized?.disconnect();
   }
+}
+
+/**
+ * Whether all of a box is in the window; of one that is larger than that, a part will do.
+ * @param {Box} box @param {Box} window
+ */
+function isSeen(box, window) {
+  const across = box.right - box.left > window.right - window.left || (window.left <= box.left && box.right <= window.right);
+  const down = box.bottom - box.top > window.bottom - window.top || (window.top <= box.top && box.bottom <= window.bottom);
+  return across && down && overlaps(box, window);
 }
 
 // So many times as wide and high as the window is what Python is told of: a scroll stays inside.

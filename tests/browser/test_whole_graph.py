@@ -15,7 +15,7 @@ from edutorch.viz.fold import Choice
 from edutorch.viz.graph import Tab
 from tests.browser.bench import Bench
 from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, scroll_to, write_notebook
-from tests.viz.networks import ResNet
+from tests.viz.networks import NETWORKS, ResNet
 
 pytestmark = pytest.mark.browser
 
@@ -171,6 +171,30 @@ def test_where_groups_are_opened_and_closed_something_is_seen(page: Any) -> None
         bench.pump()
         assert boxes(page)["inside"] > 0
     assert page.locator("text.foldable").count() == 0
+    assert bench.errors == []
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_an_opened_loop_over_time_is_seen_in_the_window(page: Any, far: bool) -> None:
+    """Also where the window was far from where the loop begins now."""
+    page.emulate_media(reduced_motion="reduce")
+    edutorch.manual_seed(0)
+    bench = Bench(page).open(Explorer(draw(*NETWORKS["lstm_cell"]()).whole))
+    page.locator("button.larger").click()
+    if far:
+        page.locator(".scroller").evaluate("window => window.scrollTo(9999, 9999)")
+    repeat = page.locator("g.node[aria-expanded=false]", has_text="×20")
+    closed = boxes(page)["all"]
+    repeat.evaluate("box => box.focus({ preventScroll: true })")
+    page.keyboard.press("Enter")
+    bench.pump()
+    assert boxes(page)["all"] >= closed + 19
+    assert boxes(page)["whole"] > 0
+    bench.screenshot(f"loop-opened-{'far' if far else 'near'}")
+    page.locator(".scroller").evaluate("window => window.scrollTo(9999, 9999)")
+    page.set_viewport_size({"width": 600, "height": 500})
+    page.wait_for_timeout(200)
+    assert boxes(page)["inside"] > 0
     assert bench.errors == []
 
 
