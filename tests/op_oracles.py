@@ -66,6 +66,7 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         ),
         "einsum_of": lambda operands, equation: _plain_einsum(torch, equation, operands),
         "as_type": lambda input, dtype: input.to(dtype),
+        "root": torch.sqrt,
         "to_device": torch.clone,
         "scatter": _scatter,
         "vector_norm": lambda input, ord=2, dim=None, keepdim=False: torch.linalg.vector_norm(

@@ -299,12 +299,12 @@ def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
 # Walking the graph --------------------------------------------------------------------
 
 
-def reachable(roots: Sequence[Any]) -> list[Any]:
-    """Return every node and leaf behind `roots`, oldest first."""
+def reachable(roots: Sequence[Any], since: int = 0) -> list[Any]:
+    """Return every node and leaf behind `roots` that is not older than `since`, oldest first."""
     seen, stack = set(), [root for root in roots if root is not None]
     while stack:
         edge = stack.pop()
-        if edge not in seen:
+        if edge not in seen and edge._order >= since:
             seen.add(edge)
             if edge._order:
                 stack.extend(step for step in edge.edges if step is not None)
@@ -314,7 +314,8 @@ def reachable(roots: Sequence[Any]) -> list[Any]:
 def on_the_way(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
     """Return the targets and all nodes from which one of them can be reached."""
     wanted = set(targets)
-    for edge in reachable(roots):
+    since = min((target._order for target in targets), default=0)
+    for edge in reachable(roots, since):
         if edge._order and any(step in wanted for step in edge.edges if step is not None):
             wanted.add(edge)
     return wanted

@@ -32,7 +32,9 @@ from ..events import (
 )
 from ..modes import changed, current
 from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_over, together
-from .autograd import Hooks, Node, edge_of, on_the_way
+from .autograd import Hooks, Node, edge_of, on_the_way, reachable
+from .forward import released
+from .precision import WideSum
 from .registry import public
 from .tensor import Tensor, wrap
 
@@ -100,6 +102,7 @@ class Engine:
         self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
         self.captured = captured  # nodes whose gradient is asked for
         self.waiting: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
+        self.wide: set[Any] = set()  # edges whose gradients are added up in float32
         self.leaves: list[Tensor] = []
         self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
@@ -115,6 +118,7 @@ class Engine:
         ran = None if modes.follower is None else modes.follower.goes_back()
         youngest, older = None, []  # all nodes that wait; `older` is a heap
         summed = set()  # edges whose sum is a large array of our own
+        wide = self.wide
         node, g = None, None
         while True:
             for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
@@ -129,6 +133,11 @@ class Engine:
                 if held is not None:
                     if edge in summed:
                         add_onto(held, partial)
+                    elif target.dtype.itemsize == 2 and held.__class__ is not Parts:
+                        waiting[edge] = total = WideSum(settled(held))
+                        total += partial
+                        summed.add(edge)
+                        wide.add(edge)
                     elif recording or held.size <= LARGE:
                         waiting[edge] = held + partial
                     else:
@@ -153,6 +162,8 @@ class Engine:
             else:
                 node, youngest = youngest, None
             g = waiting.pop(node)
+            if wide and node in wide:
+                g = g.computed()
             edges = node.edges
             if watched or node.hooks:
                 g, edges, partials = self.watched_step(node, g, edges)
@@ -219,6 +230,8 @@ class Engine:
     def arrived(self, leaf: Tensor) -> Any:
         """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
         g = self.waiting.pop(leaf)
+        if self.wide and leaf in self.wide:
+            g = g.computed()
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
         g = conjugated(g, self.recording)
@@ -357,14 +370,18 @@ def complete(
 ) -> dict[Any, Any]:
     """Let the engine run, and hand each leaf its gradient."""
     recording, captured = engine.recording, engine.captured
+    asked = bool(current().levels) and not create_graph and asks_for_graph(edges)
+    engine.retain = engine.retain or asked
     if recording:
-        with changed(grad=create_graph, autocast=None):  # the types are chosen already
+        with changed(grad=create_graph or asked, autocast=None):  # the types are chosen already
             engine.run(edges, each_conjugated(gradients, True))
     else:
         engine.run(edges, each_conjugated([each._array for each in gradients], False))
         settle()
     for leaf in engine.leaves:
         g = engine.arrived(leaf)
+        if asked:
+            g = released(g)
         if targets is None:
             hooks = leaf._hooks
             if hooks:
@@ -374,9 +391,17 @@ def complete(
                 after(hooks, (), (), g, recording)
         elif leaf in captured:
             captured[leaf] = g
+    if asked:
+        captured = {edge: None if g is None else released(g) for edge, g in captured.items()}
     for callback in engine.at_end:
         callback(engine)
     return captured
+
+
+def asks_for_graph(edges: Sequence[Any]) -> bool:
+    """Return True if a rule behind `edges` asks what its `g` depends on (see `ops/lengths.py`)."""
+    nodes = reachable([edge for edge in edges if edge is not None], since=1)
+    return any(getattr(node.op, "asks_node", False) for node in nodes)
 
 
 _ADDING = threading.RLock()

@@ -131,7 +131,7 @@ def elementwise(
     op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Sum what each input contributes, by the rules of backward with `g` the tangent."""
-    values = {**settings, **dict(zip(op.inputs, given, strict=False)), "y": output}
+    values = {**settings, **dict(zip(op.inputs, given, strict=False)), "y": output, "node": None}
     values |= {f"{name}_shape": getattr(values.get(name), "shape", ()) for name in op.inputs}
     total = None
     for name, tangent in zip(op.inputs, tangents, strict=False):

@@ -7,6 +7,7 @@ so no rule here has to think of it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import backends
@@ -337,13 +338,19 @@ def hypot(xp: Any, input: Array, other: Array) -> Array:
     return xp.hypot(input, other)
 
 
+def _hypot_rule(g: Any, y: Any, side: Any, node: Any) -> Any:
+    gradient = g * side / where(y != 0, y, math.inf)
+    return with_curvature(gradient, g, y, node, side, math.nan)
+
+
 hypot.vjp(
-    input=lambda g, y, input: g * input / where(y != 0, y, 1.0),
-    other=lambda g, y, other: g * other / where(y != 0, y, 1.0),
+    input=lambda g, y, input, node: _hypot_rule(g, y, input, node),
+    other=lambda g, y, other, node: _hypot_rule(g, y, other, node),
     latex={"input": r"\frac{g\,a}{y}", "other": r"\frac{g\,b}{y}"},
 )
 
 
 # Rules may use any op; those defined in later files are imported last.
 from .comparison import where  # noqa: E402
+from .lengths import with_curvature  # noqa: E402
 from .rounding import trunc  # noqa: E402

@@ -10,7 +10,7 @@ from ..core.methods import as_method, leaves_no_trace, overwrite, refuse_leaf, s
 from ..core.op import op
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..device import Device, backend_for
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
 
 
@@ -232,12 +232,25 @@ def fill(xp: Any, input: Array, value: Array | float) -> Array:
     >>> fill(zeros(2), 7)
     tensor([7., 7.])
     """
+    hint = "x.copy_(value) writes a number of its own at each place"
+    return xp.full_like(input, one_value(xp, "fill", input, value, hint))
+
+
+def one_value(xp: Any, name: str, input: Array, value: Any, hint: str) -> Array:
+    """Return the one number that is to be written into `input`, as an array of its type.
+
+    Raises: ShapeError: there are several. DTypeError: a complex one for real numbers.
+    """
     if getattr(value, "ndim", 0):
-        raise ShapeError(
-            "fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
-            "x.copy_(value) writes a number of its own at each place",
+        rows = {"value": tuple(value.shape)}
+        raise ShapeError(name, "only supports a 0-dimensional value", rows, hint)
+    value = xp.asarray(value)
+    if input.dtype.kind != "c" and value.dtype.kind == "c":
+        raise DTypeError(
+            name, "a complex value cannot be written among real numbers",
+            {"input": input.dtype, "value": value.dtype},
         )  # fmt: skip
-    return xp.full_like(input, value)
+    return value.astype(input.dtype)
 
 
 fill.vjp(
@@ -276,7 +289,5 @@ def zero_(input: Tensor) -> Tensor:
     """
     return _fill(input, 0, "zero_")
 
-
-fill.in_place = fill_  # type: ignore[attr-defined]
 
 from .like import zeros_like  # noqa: E402  (rules may use any op)

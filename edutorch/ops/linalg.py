@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+from .. import dtypes
+from ..backends.interruptible import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
@@ -58,9 +61,22 @@ def product(xp: Any, left: Array, right: Array) -> Array:
     if left.itemsize == 2 and left.dtype.kind not in "iu":
         y = product(xp, left.astype("float32"), right.astype("float32"))
         return y.astype(left.dtype)
+    if left.size > LONG_SIDE or right.size > LONG_SIDE:
+        return long_product(xp, left, right)
     if left.ndim == right.ndim == 2:
         return left.dot(right)  # the same for matrices, in half the time for small ones
     return xp.matmul(left, right)
+
+
+def long_product(xp: Any, left: Array, right: Array) -> Array:
+    """The product of large factors: beside the main thread, if it may take a second."""
+    rows = left.shape[-2] if left.ndim > 1 else 1
+    columns = right.shape[-1] if right.ndim > 1 else 1
+    work = max(left.size * columns, right.size * rows)
+    multiply = left.dot if left.ndim == right.ndim == 2 else functools.partial(xp.matmul, left)
+    if work < (LONG // 16 if left.dtype.kind in "iu" else LONG):  # BLAS has no integers
+        return multiply(right)
+    return interruptible(multiply, right)
 
 
 def matmul_left(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
@@ -181,7 +197,13 @@ outer.vjp(
 
 
 def plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not."""
+    """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not.
+
+    A product of integers stays one: `beta` and `alpha` are cut off to integers (bool: to bool).
+    """
+    if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in (product, input)):
+        cut = bool if product.dtype is dtypes.bool else int
+        alpha, beta = cut(alpha), cut(beta)
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else add(scaled, input, alpha=beta)
 
@@ -324,8 +346,7 @@ def cdist(
     if p == 2 and (compute_mode == product or (many and compute_mode[0] == "u")):
         squares = [(each * each).sum(-1, keepdim=True) for each in (x1, x2)]
         squared = squares[0] + transpose(squares[1], -1, -2) - 2 * matmul(x1, transpose(x2, -1, -2))
-        apart = squared > 0  # a root has no slope at 0: 0 is taken
-        return where(apart, sqrt(where(apart, squared, 1.0)), 0.0)
+        return root(squared)
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -360,7 +381,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 from .arithmetic import add  # noqa: E402  (rules may use any op)
 from .arrange import roll  # noqa: E402
-from .comparison import where  # noqa: E402
-from .elementwise import sqrt  # noqa: E402
+from .lengths import root  # noqa: E402
 from .movement import diagonal, transpose, unsqueeze  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

@@ -11,9 +11,10 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, ShapeError, refuse_complex
+from ..errors import DTypeError, refuse_complex
 from .comparison import logical_not
 from .comparison import where as choose
+from .conversion import one_value
 from .indexing import Index, as_index, getitem
 
 
@@ -27,18 +28,8 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Arr
     mask = mask._array if isinstance(mask, Tensor) else mask
     if mask.dtype.kind != "b":
         raise DTypeError("masked_fill", "only supports boolean masks", {"mask": mask.dtype})
-    if getattr(value, "ndim", 0):
-        raise ShapeError(
-            "masked_fill", "only supports a 0-dimensional value", {"value": tuple(value.shape)},
-            "use where(mask, value, x) for a number of its own at each place",
-        )  # fmt: skip
-    value = xp.asarray(value)
-    if input.dtype.kind != "c" and value.dtype.kind == "c":
-        raise DTypeError(
-            "masked_fill", "a complex value cannot be written among real numbers",
-            {"input": input.dtype, "value": value.dtype},
-        )  # fmt: skip
-    return xp.where(mask, value.astype(input.dtype), input)
+    hint = "use where(mask, value, x) for a number of its own at each place"
+    return xp.where(mask, one_value(xp, "masked_fill", input, value, hint), input)
 
 
 masked_fill.vjp(

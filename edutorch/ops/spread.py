@@ -57,17 +57,17 @@ def std(
     if is_extreme(squared._array):
         double = dtypes.promote_types(input.dtype, dtypes.float64)
         squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
-    if squared._node is None:
-        return sqrt(squared).to(kind)
-    spread = squared != 0
-    return where(spread, sqrt(where(spread, squared, 1.0)), 0.0).to(kind)
+    return root(squared).to(kind)
 
 
 def is_extreme(variance: Array) -> bool:
     """Whether a float32 has no room for a variance that may have a root in it."""
     if variance.__class__ is not numpy.ndarray or variance.itemsize != 4 or not variance.size:
         return False
-    return not (variance.min() > SMALLEST and variance.max() < math.inf)
+    if variance.size == 1:
+        return not SMALLEST < variance.item() < math.inf
+    lowest, highest = numpy.minimum.reduce(variance, None), numpy.maximum.reduce(variance, None)
+    return not (lowest > SMALLEST and highest < math.inf)
 
 
 SMALLEST = 1e-30
@@ -117,6 +117,5 @@ def one_way(
     return tuple(dim) if isinstance(dim, list) else dim, correction
 
 
-from .comparison import where  # noqa: E402
-from .elementwise import sqrt  # noqa: E402
+from .lengths import root  # noqa: E402
 from .reduction import mean  # noqa: E402

@@ -85,9 +85,15 @@ def vector_norm(
 
 
 vector_norm.vjp(
-    input=lambda g, y, input, ord, dim: g * norm_slope(input, y, ord, dim),
+    input=lambda g, y, input, ord, dim, node: norm_gradient(g, input, y, ord, dim, node),
     latex=r"g\,\overline{\mathrm{sgn}(x)}\,\left(\tfrac{|x|}{y}\right)^{p-1}",
 )
+
+
+def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) -> Any:
+    """g · dy/dx; where the length is 0 it still has a derivative (see `lengths.py`)."""
+    gradient = g * norm_slope(input, y, ord, dim)
+    return with_curvature(gradient, g, y, node, conj(input), math.nan) if ord == 2 else gradient
 
 
 def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
@@ -99,9 +105,9 @@ def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
         return input * 0
     if ord == 1:
         return turn
-    length = where(y != 0, y, 1.0)
     if ord == 2:
-        return conj(input) / length
+        return conj(input) / where(y != 0, y, math.inf)
+    length = where(y != 0, y, 1.0)
     size = abs(input) if ord > 1 else where(input != 0, abs(input), 1.0)
     return turn * (size / length) ** (ord - 1)
 
@@ -181,4 +187,5 @@ def aminmax(
 from .comparison import isnan, where  # noqa: E402  (rules may use any op)
 from .complex import conj, sgn  # noqa: E402
 from .elementwise import abs  # noqa: E402
+from .lengths import with_curvature  # noqa: E402
 from .reduction import amax, amin, mean, sum  # noqa: E402

@@ -1,0 +1,98 @@
+"""What the rules of lengths share: second derivatives at 0, where a length has a corner.
+
+The gradient of y = |x| is g · x / y, and at 0 it is taken as 0. The function behind it may still
+be smooth there: y² is x·x, whose second derivative is 2. The second derivative of what follows is
+the limit of g / y, and by l'Hôpital's rule that is dg/dy where g is 0 with y. Where g is not 0 the
+corner remains. So a rule that is itself recorded asks how its g depends on its own y.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.backward import grad
+from ..core.op import elementwise, op
+from ..core.tensor import Tensor, wrap
+from ..errors import GradientError
+from ..modes import changed, current
+
+
+def with_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
+    """Return the gradient of a length, with its own derivative where the length is 0.
+
+    Args:
+        gradient: g · x / y, as 0 at 0.
+        y: what is 0 where the length is.
+        node: the node that computed the length.
+        input: x (its conjugate), by which the gradient may be differentiated.
+        corner: the second derivative at a corner that remains.
+    """
+    limit = limit_of_ratio(g, y, node, corner)
+    return gradient if limit is None else gradient + vanishing(input, limit)
+
+
+def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
+    """Return the limit of g / y where y is 0 (elsewhere 0); None where nobody could ask for it."""
+    if not isinstance(g, Tensor) or node is None or not current().grad:
+        return None
+    length = y._array if isinstance(y, Tensor) else y
+    at_zero = length == 0
+    if not backends.of(length).level and not at_zero.any():
+        return None
+    slope = slope_of(g, node)
+    with changed(grad=False):
+        at_zero = wrap(at_zero)
+        is_corner = at_zero & (g != 0)
+    return where(is_corner, corner, 0.0 if slope is None else where(at_zero, slope, 0.0))
+
+
+def slope_of(g: Tensor, node: Any) -> Tensor | None:
+    """Return dg/dy of the result of `node`, differentiable again; None where g does not vary."""
+    if g._node is None:
+        return None
+    result = wrap(g._array)
+    result._node = node
+    try:
+        with changed(grad=True, listeners=(), saving=None):
+            (slope,) = grad(g, result, ones_like(g), create_graph=True, allow_unused=True)
+    except GradientError:  # the graph between them was freed: there is no second derivative
+        slope = full_like(g, math.nan)
+    return None if slope is None else slope.reshape(g.shape)
+
+
+@op(method=False, public="vector_norm hypot abs")
+def vanishing(xp: Any, input: Array, slope: Array) -> Array:
+    """The product with `slope` near an input of 0: zeros that have a derivative.
+
+    >>> vanishing(tensor([0.0]), tensor([2.0]))
+    tensor([0.])
+    """
+    return xp.zeros_like(input)
+
+
+vanishing.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
+
+
+@elementwise(method=False, public="std cdist", takes="bif")
+def root(xp: Any, input: Array) -> Array:
+    """The square root of a sum of squares: the gradient at 0 is 0, and not infinite.
+
+    >>> root(tensor([4.0, 0.0]))
+    tensor([2., 0.])
+    """
+    return xp.sqrt(xp.maximum(input, 0))
+
+
+def _root_rule(g: Any, y: Any, node: Any) -> Any:
+    limit = limit_of_ratio(g, y, node, 0.0)
+    gradient = g / (2 * where(y != 0, y, math.inf))
+    return gradient if limit is None else gradient + limit / 2
+
+
+root.vjp(input=_root_rule, latex=r"\frac{g}{2y}")
+
+from .comparison import where  # noqa: E402  (rules may use any op)
+from .like import full_like, ones_like  # noqa: E402
