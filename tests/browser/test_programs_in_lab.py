@@ -77,9 +77,7 @@ def tab(browser: Any) -> Iterator[Any]:
 def test_a_program_is_seen(name: str, lab: Lab, tab: Any) -> None:
     notebook = f"program-{name}.ipynb"
     root = json.dumps(str(ROOT))
-    write_notebook(
-        lab.root / notebook, FIRST.format(root=root, name=name), LOOP.format(name=name)
-    )
+    write_notebook(lab.root / notebook, FIRST.format(root=root, name=name), LOOP.format(name=name))
     lab.open(tab, notebook)
     tab.evaluate(ARRIVAL)
     run_all(tab)
@@ -131,7 +129,8 @@ def keep_pictures(tab: Any, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
         tab.evaluate(CHANGE_THEME, f"JupyterLab {theme.title()}")
-        tab.locator(f"body[data-jp-theme-light={'true' if theme == 'light' else 'false'}]").wait_for()
+        is_light = "true" if theme == "light" else "false"
+        tab.locator(f"body[data-jp-theme-light={is_light}]").wait_for(state="attached")
         tab.wait_for_timeout(150)
         tab.screenshot(path=folder / f"{name}-{theme}.png")
     tab.evaluate(CHANGE_THEME, "JupyterLab Light")
@@ -139,7 +138,5 @@ def keep_pictures(tab: Any, name: str) -> None:
 
 def shut_down(tab: Any) -> None:
     """End the kernel: a dozen of them would not fit into the memory."""
-    tab.evaluate(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown()"
-    )
+    tab.evaluate("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown()")
     time.sleep(0.2)

@@ -1,1 +1,1 @@
-"""Faults planted one at a time, to see which of them the tests notice: `python -m tests.mutants`."""
+"""Faults planted one at a time: which does a test notice? `python -m tests.mutants`."""

@@ -66,5 +66,7 @@ class CoverageMap:
             (str(path),),
         )
         return {
-            context.partition("|")[0]: set(numbits_to_nums(bits)) for context, bits in rows if context
+            context.partition("|")[0]: set(numbits_to_nums(bits))
+            for context, bits in rows
+            if context
         }

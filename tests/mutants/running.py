@@ -58,7 +58,9 @@ class Copy:
         target.write_bytes(mutant.planted(source))
         try:
             if mutant.path.suffix == ".js":
-                return self.verdict(mutant, self.javascript_command(target), self.folder / "widgets")
+                return self.verdict(
+                    mutant, self.javascript_command(target), self.folder / "widgets"
+                )
             assert tests is not None
             chosen = choose(tests.tests_of(mutant.path, mutant.line))
             if not chosen:
