@@ -153,7 +153,8 @@ class GaugeRow {
     const far = /** @type {"bad" | "small" | "large" | "none"} */ (norm === null ? "bad" : norm < 1e-6 ? "small" : norm > 1e3 ? "large" : "none");
     setAttribute(this.element, "data-far", far);
     write(this.norm, `${gaugeNumber(norm)}${{ bad: " !", small: " ↓", large: " ↑", none: "" }[far]}`);
-    write(this.ratio, gaugeNumber(ratio));
+    const fromZero = ratio === null && norm !== null; // the weights were 0 before: no number says how much
+    write(this.ratio, fromZero ? "–" : gaugeNumber(ratio));
   }
 }
 

@@ -30,6 +30,12 @@ describe("the gauges", () => {
     expect(panel.element.querySelector(".fine")?.textContent).toBe("2 more activations with nothing dead or saturated");
     expect(panel.element.querySelector(".off li")?.classList.contains("much")).toBe(true);
   });
+  it("have no ratio where the weights were 0", () => {
+    const panel = new GaugesPanel(around);
+    panel.show(data({ layers: [["bias", 1, 1, null, null], ["lost", null, 1, null, null]] }));
+    const ratios = [...panel.element.querySelectorAll("tbody tr")].map((row) => row.querySelector("td:last-child")?.textContent);
+    expect(ratios).toEqual(["–", "NaN"]);
+  });
   it("follow layers that come and go, and keep the others", () => {
     const panel = new GaugesPanel(around);
     panel.show(data());
