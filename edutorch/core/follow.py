@@ -21,7 +21,7 @@ from ..modes import current
 from .autograd import Writes, clock
 from .forward import with_tangents
 from .registry import REGISTRY, public
-from .tensor import Tensor, fill, wrap
+from .tensor import Tensor, fill, keep_retaining, wrap
 
 Layout = tuple[tuple[int, ...], int] | None
 """The steps of a tensor's axes and its offset in the storage; None: row by row from 0."""
@@ -75,7 +75,8 @@ def set_history(target: Tensor, result: Tensor) -> None:
     if result._node is not None:
         result._node._order = clock()  # younger than the write itself
     if base is None:
-        target._node = result._node
+        past, target._node = target._node, result._node
+        keep_retaining(target, past)
         base = target
     else:
         write_back(base, target, result)
@@ -105,6 +106,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
         )  # fmt: skip
     is_itself = whole.dtype == base.dtype
     written = base if is_itself else wrap(whole._array)
+    past = base._node
     scatter = REGISTRY["as_strided_scatter"]
     scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
     notify(OpApplied(scatter, (whole, values), {}, written, written._node))
@@ -112,6 +114,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
         as_complex = REGISTRY["view_as_complex"]
         as_complex.record(base, base._array, written)
         notify(OpApplied(as_complex, (written,), {}, base, base._node))
+    keep_retaining(base, past)
 
 
 def notify(event: OpApplied | ViewRebased) -> None:
@@ -139,9 +142,10 @@ def follow(base: Tensor) -> None:
     for reference in tuple(writes.views):
         view = reference()
         if view is not None and view is not base and view._base is base:
-            view._node = None
+            past, view._node = view._node, None
             if base._node is not None and view._array.dtype in dtypes.DIFFERENTIABLE:
                 see_again(base, view)
+            keep_retaining(view, past)
 
 
 def see_again(base: Tensor, view: Tensor) -> None:

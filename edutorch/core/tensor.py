@@ -300,14 +300,33 @@ class Tensor(NumbersOut, MemoryMembers):
                 hint="call x.requires_grad_() before computing with it",
             )  # fmt: skip
         if not self.is_leaf:
-            this = ref(self)
+            self._node.hang("kept", KeepGradient(self))
 
-            def keep(gradient: Tensor) -> None:
-                tensor = this()
-                if tensor is not None:
-                    tensor._grad = gradient
 
-            self._node.hang("kept", keep)
+class KeepGradient:
+    """The hook behind `retain_grad`: it follows its tensor to the node of each in-place write."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = ref(tensor)
+
+    def __call__(self, gradient: Tensor) -> None:
+        tensor = self.tensor()
+        if tensor is not None:
+            tensor._grad = gradient
+
+
+def keep_retaining(tensor: Tensor, past: Any) -> None:
+    """Let what `retain_grad` hung on a tensor's past node follow it to the node it has now.
+
+    (Hooks of `register_hook` stay: they see the gradient of the value as it was.)
+    """
+    hooks = getattr(past, "hooks", None)
+    if not hooks or not hooks.kept:
+        return
+    for key in [key for key, hook in hooks.kept.items() if hook.tensor() is tensor]:
+        hook = hooks.kept.pop(key)
+        if tensor._node is not None and tensor._node is not LEAF:
+            tensor._node.hang("kept", hook)
 
 
 PLAIN_TENSORS.add(Tensor)

@@ -18,7 +18,7 @@ from ..core.follow import notify_write, same_past
 from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
-from ..core.tensor import Tensor, same_memory, wrap
+from ..core.tensor import Tensor, keep_retaining, same_memory, wrap
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from .axes import swapaxes
@@ -35,8 +35,9 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
     @functools.wraps(function)
     def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(self, name)
-        result = function(same_past(self), *args, **named)
+        past, result = self._node, function(same_past(self), *args, **named)
         self._array, self._node = result._array, result._node
+        keep_retaining(self, past)
         self._bump()
         notify_write(self, result)
         return self
