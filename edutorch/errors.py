@@ -14,6 +14,7 @@ classroom and the notebook, which show them in their own way.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -164,6 +165,17 @@ def unknown_keyword(name: str, keyword: str, known: Iterable[str]) -> ArgumentEr
     near = get_close_matches(keyword, known, 1, 0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(known) or 'none'}"
     return ArgumentError(name, f"got an unexpected keyword argument {keyword!r}", hint=hint)
+
+
+def refuse_unknown_keywords(cls: type, named: Iterable[str]) -> None:
+    """Raise ArgumentError for a keyword that the constructor of a class does not have."""
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    for keyword in named:
+        if keyword not in known:
+            raise unknown_keyword(cls.__name__, keyword, known)
 
 
 def refuse_complex(op: str, **arguments: Any) -> None:

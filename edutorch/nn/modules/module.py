@@ -10,8 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from numpy import ndarray
+
 from ...core.autograd import RemovableHandle
-from ...errors import EdutorchError
+from ...core.tensors_only import FAILURES
+from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
 from .everywhere import (
@@ -30,7 +33,7 @@ from .everywhere import (
 from .hooks import call_watched
 from .moving import ModuleMoves
 from .state import ModuleState
-from .text import located, nested_repr, not_a_tensor
+from .text import located, nested_repr, not_a_tensor, refuse_array
 from .tree import ModuleTree
 
 __all__ = [
@@ -73,6 +76,12 @@ class Module(ModuleState, ModuleMoves):
     _backward_pre_hooks: OrderedDict[int, Hook]
     _backward_hooks: OrderedDict[int, Hook]
 
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        """Make one; a keyword that `__init__` does not have is refused with a suggestion."""
+        if named:
+            refuse_unknown_keywords(cls, named)
+        return super().__new__(cls)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         further = self.call_super_init  # to the classes behind Module: cooperative inheritance
         if kwargs and not further:
@@ -114,6 +123,8 @@ class Module(ModuleState, ModuleMoves):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`, with the hooks around it."""
         try:
+            if args and (args[0].__class__ is ndarray or args[-1].__class__ is ndarray):
+                refuse_array(self, args)
             if (
                 self._forward_hooks
                 or self._forward_pre_hooks
@@ -127,8 +138,8 @@ class Module(ModuleState, ModuleMoves):
         except EdutorchError as error:
             located(error, self)
             raise
-        except AttributeError as error:
-            better = not_a_tensor(self, args)
+        except FAILURES as error:
+            better = not_a_tensor(self, args, error)
             if better is None:
                 raise
             raise better from error

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy
+
+from ...core.complaints import no_tensor
+from ...core.tensors_only import explained, is_inside
 from ...errors import ArgumentError, EdutorchError, layout
 
 if TYPE_CHECKING:
@@ -48,19 +54,48 @@ class NotATensorError(ArgumentError, AttributeError):
     """A layer was called with something else. (PyTorch raises either, by the layer.)"""
 
 
-def not_a_tensor(module: Module, args: tuple[object, ...]) -> EdutorchError | None:
+def is_own(module: Module) -> bool:
+    """Say whether a module is one of this library's, whose inputs are tensors."""
+    return type(module).__module__.startswith("edutorch.")
+
+
+def refuse_array(module: Module, args: tuple[object, ...]) -> None:
+    """Raise ArgumentError if a layer of ours is called with a NumPy array.
+
+    Its ops would compute with it, as derivative rules do, and the result would be no tensor,
+    or one of another precision.
+    """
+    names = list(inspect.signature(module.forward).parameters)
+    for position, value in enumerate(args):
+        if isinstance(value, numpy.ndarray) and is_own(module):
+            name = names[min(position, len(names) - 1)]
+            raise no_tensor(type(module).__name__, name, value)
+
+
+def not_a_tensor(
+    module: Module, args: tuple[object, ...], error: Exception
+) -> EdutorchError | None:
     """Make the error for a layer of ours that was called with something else than a tensor."""
-    given = args[0] if args else module
-    own = type(module).__module__.startswith("edutorch.")
-    if not own or (given is not None and not isinstance(given, list | str | int | float)):
+    value = args[0] if args else module
+    if not is_own(module) or isinstance(error, EdutorchError) or not is_inside(error):
         return None
-    hint = "write torch.tensor(…) around it"
-    if given is None:
-        hint = "does `forward` of the layer before end with `return`?"
-    name, kind = type(module).__name__, type(given).__name__
-    error = NotATensorError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
-    located(error, module)
-    return error
+    name, kind = type(module).__name__, type(value).__name__
+    if value is None or isinstance(value, list | str | int | float):
+        hint = "write torch.tensor(…) around it"
+        if value is None:
+            hint = "does `forward` of the layer before end with `return`?"
+        better = NotATensorError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
+    elif not args or not hasattr(value, "_array"):
+        return None
+    else:
+        better = explained(name, error, list(signature_of(module)), args, {})
+    if better is not None:
+        located(better, module)
+    return better
+
+
+def signature_of(module: Module) -> Iterable[inspect.Parameter]:
+    return inspect.signature(module.forward).parameters.values()
 
 
 def one_line(module: Module) -> str:
