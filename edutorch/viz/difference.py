@@ -19,7 +19,7 @@ from ..errors import MissingExtraError
 from .arrangement import better_direction, box_sizes
 from .dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
 from .fold import folded
-from .graph import Graph, GraphEdge, GraphNode, Snapshot
+from .graph import Graph, GraphEdge, GraphNode, Snapshot, inside
 from .legend import Footer
 from .page_fit import chosen_direction
 from .raster import pdf_of, png_of
@@ -205,8 +205,7 @@ def changes(before: Snapshot, after: Snapshot) -> list[Change]:
 
 
 def path_of(node: GraphNode) -> str:
-    name = node.variable or node.label
-    return f"{node.module}.{name}" if node.module else name
+    return inside(node.module, node.variable or node.label)
 
 
 def shown_path(path: str) -> str:

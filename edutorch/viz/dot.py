@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .arrangement import Arrangement, direction_of
-from .graph import Graph, GraphEdge, GraphNode, NodeKind, Snapshot
+from .graph import TIED, Graph, GraphEdge, GraphNode, NodeKind, Snapshot
 from .page_rows import in_frames, straight_edges, turned_arrow
 from .style import (
     ALARM,
@@ -54,7 +54,7 @@ NODE_SHAPES: dict[NodeKind, str] = {
 
 FAINT = 1e-5  # a mean closer to zero is rounding noise: it has no sign
 
-SHOWN_LABEL = 22
+SHOWN_LABEL, LONG_LABEL = 22, 30
 LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
 MUCH_WORK, EFFORT = 300, 0.3  # nodes; from there on, so many rounds of Graphviz's for each
 NUMBER_WIDTH = 7
@@ -68,7 +68,7 @@ MARK_COLUMNS = 2  # what a mark takes of the name's line
 # What stands in a box ----------------------------------------------------------------
 
 
-def shown(label: str) -> str:
+def shown(label: str, most: int = SHOWN_LABEL) -> str:
     """Make any text fit for one line of a box; what cannot be printed becomes a mark.
 
     >>> shown("a" + chr(10) + "b" + chr(0))
@@ -76,7 +76,7 @@ def shown(label: str) -> str:
     """
     visible = (" " if each.isspace() else each if each.isprintable() else "�" for each in label)
     text = " ".join("".join(visible).split()) or "(no name)"
-    return text if len(text) <= SHOWN_LABEL else text[: SHOWN_LABEL - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def name_text(node: GraphNode) -> str:
@@ -84,7 +84,15 @@ def name_text(node: GraphNode) -> str:
 
     A tensor that was written in place is a new version of it: `h = relu v2`.
     """
-    name = shown(f"{node.variable} = {node.label}" if node.variable else node.label)
+    names = node.label.split(TIED)
+    if node.variable:
+        name = shown(f"{node.variable} = {node.label}")
+    elif len(names) > 1:  # of a tied parameter: all of them, if they are few
+        name = TIED.join(
+            [*(shown(each, LONG_LABEL) for each in names[:2]), *["…"][: len(names) - 2]]
+        )
+    else:
+        name = shown(node.label)
     return f"{name} v{node.version + 1}" if node.version else name
 
 

@@ -154,8 +154,7 @@ class Gauges(Part):
     def _received(self, tensor: Tensor) -> None:
         layer = self.layers.get(id(tensor))
         if layer is None or layer.tensor() is not tensor:
-            _, module, label = self._names.of(tensor)
-            name = f"{module}.{label}" if module else label
+            name = self._names.path_of_leaf(tensor)
             layer = Layer(name, weakref.ref(tensor), weights=tensor.ndim > 1)
             self.layers[id(tensor)] = layer
         if layer.before is None:

@@ -25,6 +25,9 @@ Mark = Literal["frozen", "hook"]
 
 LONGEST_LABEL = 200
 
+TIED = " = "
+"""Between the names of a parameter that is in several modules: `embed.weight = head.weight`."""
+
 
 class Scope(NamedTuple):
     """A call that was running when an op ran: of a module, by its path, or of a library function.
@@ -229,6 +232,7 @@ class Vertex:
     scopes: tuple[Scope, ...] = ()
     version: int = 0
     marks: tuple[Mark, ...] = ()
+    homes: tuple[str, ...] = ()  # of a parameter: the modules that it belongs to
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
     grad: Stats | None = None
@@ -338,6 +342,24 @@ def arranged(
         tuple(inputs),
         tuple(numbers[key] for key in order),
     )
+
+
+def inside(module: str, label: str) -> str:
+    """Return a name with its module's path: of a tied parameter, each of its names.
+
+    >>> inside("net", "bias"), inside("", "bias"), inside("net", "embed.weight = head.weight")
+    ('net.bias', 'bias', 'net.embed.weight = net.head.weight')
+    """
+    return TIED.join(f"{module}.{name}" if module else name for name in label.split(TIED))
+
+
+def gradient_label(label: str) -> str:
+    """Return what the gradient of a leaf is called.
+
+    >>> gradient_label("weight"), gradient_label("embed.weight = head.weight")
+    ('weight.grad', 'embed.weight.grad = head.weight.grad')
+    """
+    return TIED.join(f"{name}.grad" for name in label.split(TIED))
 
 
 def enclosing(path: str) -> list[str]:

@@ -271,8 +271,7 @@ class BetweenSteps(TouchPart):
         found: dict[str, Tensor] = {}
         for model in self.names.models:
             for parameter in model.parameters():
-                _, module, name = self.names.of(parameter)
-                found[f"{module}.{name}" if module else name] = parameter
+                found[self.names.path_of_leaf(parameter)] = parameter
         if not found:
             for name, value in variables(self.names.frame):
                 if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:

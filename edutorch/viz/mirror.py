@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from .graph import Graph, GraphEdge, GraphNode, Snapshot
+from .graph import Graph, GraphEdge, GraphNode, Snapshot, gradient_label
 from .summaries import Stats
 
 Part = Literal["forward", "backward", "both"]
@@ -87,5 +87,5 @@ def derivative(node: GraphNode) -> GraphNode:
         title = "".join(word.capitalize() for word in node.label.split("_"))
         label = f"{title}Backward0"
     else:
-        label = f"{node.label}.grad"
+        label = gradient_label(node.label)
     return replace(node, kind="gradient", label=label, variable="", differentiable=False)

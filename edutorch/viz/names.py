@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EdutorchError
-from .graph import NodeKind
+from .graph import TIED, NodeKind, inside
 
 if TYPE_CHECKING:
     from ..nn import Module
@@ -39,6 +39,7 @@ class Names:
         self.modules: dict[int, str] = {}
         self.classes: dict[str, str] = {}
         self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
+        self._homes: dict[int, tuple[str, ...]] = {}  # of a tied parameter: its modules
         models = list(models)
         for model in models:
             self.learn(model, self._unused(self._called(model)) if len(models) > 1 else "")
@@ -77,12 +78,9 @@ class Names:
         if path is not None:
             return path
         parts = [self.modules.get(id(part)) for part in module.children()]
-        known = [part.split(".") for part in parts if part is not None]
+        known = [part for part in parts if part is not None]
         if known and len(known) == len(parts):
-            shared = itertools.takewhile(
-                lambda names: len(set(names)) == 1, zip(*known, strict=False)
-            )
-            holder = ".".join(names[0] for names in shared)
+            holder = common_path(known)
             return holder if len(known) > 1 else holder.rpartition(".")[0]
         prefix = self._unused(self._called(module)) if self._prefixes else ""
         self._meet(module, prefix)
@@ -100,7 +98,9 @@ class Names:
             if names is not None:
                 names._met.pop(key, None)
                 names._prefixes.remove(prefix)
-                for gone, table in ((modules, names.modules), (leaves, names._leaves)):
+                for gone, table in (
+                    (modules, names.modules), (leaves, names._leaves), (leaves, names._homes),
+                ):  # fmt: skip
                     for identity in gone:
                         table.pop(identity, None)
 
@@ -113,8 +113,11 @@ class Names:
             path = ".".join(part for part in (prefix, path) if part)
             self.modules.setdefault(id(module), path)
             self.classes[path] = type(module).__name__
-        for path, tensor in model.named_parameters():
-            self._leaves.setdefault(id(tensor), ("parameter", *_split(prefix, path)))
+        for tensor, paths in parameter_paths(model).values():
+            places = [_split(prefix, path) for path in paths]
+            if len(places) > 1 and id(tensor) not in self._leaves:
+                self._homes[id(tensor)] = tuple(dict.fromkeys(module for module, _ in places))
+            self._leaves.setdefault(id(tensor), ("parameter", *tied_name(places)))
         for path, tensor in model.named_buffers():
             self._leaves.setdefault(id(tensor), ("buffer", *_split(prefix, path)))
 
@@ -147,6 +150,18 @@ class Names:
         fallback = "leaf" if tensor.requires_grad else "data"
         return kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
 
+    def path_of_leaf(self, tensor: Any) -> str:
+        """Return the name of a leaf with its module's path."""
+        _, module, label = self.of(tensor)
+        return inside(module, label)
+
+    def homes_of(self, tensor: Any) -> tuple[str, ...]:
+        """Return the paths of the modules that a parameter belongs to: of a tied one, several."""
+        found = self._leaves.get(id(tensor))
+        if found is None or found[0] != "parameter":
+            return ()
+        return self._homes.get(id(tensor), (found[1],))
+
     def variable_of(self, tensor: Any) -> str:
         """Return the name of the variable that holds a tensor where names are looked up, or ""."""
         return next((name for name, value in variables(self.frame) if value is tensor), "")
@@ -174,6 +189,40 @@ def _split(prefix: str, path: str) -> tuple[str, str]:
     """Return the module's path and the name in it: ("", "layers.0.weight") -> layers.0, weight."""
     module, _, name = f"{prefix}.{path}".rpartition(".")
     return module.strip("."), name
+
+
+def parameter_paths(model: Module) -> dict[int, tuple[Any, list[str]]]:
+    """Return each parameter of a model, by identity, with all of its paths.
+
+    Those of a module that is in two places are told once, as by `named_parameters`.
+    """
+    found: dict[int, tuple[Any, list[str]]] = {}
+    for path, module in model.named_modules():
+        for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
+            found.setdefault(id(tensor), (tensor, []))[1].append(f"{path}.{name}".strip("."))
+    return found
+
+
+def tied_name(places: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the module and the name of a parameter that is in several places, or in one.
+
+    >>> tied_name([("net.embed", "weight"), ("net.head", "weight")])
+    ('net', 'embed.weight = head.weight')
+    """
+    module = common_path([module for module, _ in places])
+    inside = len(module) + 1 if module else 0
+    return module, TIED.join(f"{path}.{name}"[inside:].strip(".") for path, name in places)
+
+
+def common_path(paths: Iterable[str]) -> str:
+    """Return the innermost module around all of these, or that they all are.
+
+    >>> common_path(["net.body.0", "net.body.1"]), common_path(["fc", "fc"])
+    ('net.body', 'fc')
+    """
+    steps = zip(*(path.split(".") for path in paths), strict=False)
+    shared = itertools.takewhile(lambda names: len(set(names)) == 1, steps)
+    return ".".join(names[0] for names in shared)
 
 
 def variables(frame: FrameType | None) -> Variables:

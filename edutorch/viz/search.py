@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .fold import Choice, Plan, grouped, only
-from .graph import Graph, GraphNode
+from .graph import Graph, GraphNode, inside
 from .tree import Group
 
 MOST_HITS = 100
@@ -68,8 +68,9 @@ def first_of(group: Group) -> int:
 
 def full_name(node: GraphNode) -> str:
     """Return a node's name with its module's: "layer1.0.conv1.weight", "loss = mse_loss"."""
-    name = f"{node.variable} = {node.label}" if node.variable else node.label
-    return f"{node.module}.{name}" if node.module else name
+    if not node.variable:
+        return inside(node.module, node.label)
+    return f"{node.module}.{node.variable} = {node.label}".lstrip(".")
 
 
 def is_found(wanted: str, hit: Hit, graph: Graph) -> bool:

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from ..core.engine import Parts
+from .graph import gradient_label
 from .rules import Rule, value_of
 from .summaries import Stats, bar_text, number, number_size, summarize
 
@@ -159,7 +160,7 @@ class Station:
         where = came_from(self.paths)
         arrived = f"   arrived: {sum_text(self.paths, self.incoming)}   ({where})"
         bars = (self.after or self.incoming).bars
-        return [arrived, *lines_of(f"   {self.name}.grad = {self.added()[1]}", bars)]
+        return [arrived, *lines_of(f"   {gradient_label(self.name)} = {self.added()[1]}", bars)]
 
     def added(self) -> tuple[str, str]:
         """Return what becomes of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
@@ -246,7 +247,7 @@ def cells_of(station: Station) -> list[list[str]]:
         addition = station.added()[1]
         fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
         text = addition if fits else after.text
-        name, sent = f"{name}.grad", wrapped("= ", text)
+        name, sent = gradient_label(name), wrapped("= ", text)
     incoming = wrapped("", station.incoming.text)
     return [[str(station.number)], [ending(name, TABLE_NAME)], incoming, sent]
 

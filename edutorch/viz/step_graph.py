@@ -17,7 +17,7 @@ from ..core.autograd import LEAF
 from ..core.tensor import Tensor
 from ..events import GradientFlowed, TensorAliased, TensorWritten
 from .call_scopes import CallScopes
-from .graph import Arranged, Key, Tab, Vertex, ancestors, arranged
+from .graph import Arranged, Key, Tab, Vertex, ancestors, arranged, gradient_label
 from .names import Names, variables
 from .script import Aside, Call, Constant
 from .summaries import Stats, summarize
@@ -255,7 +255,7 @@ class StepGraph:
         for graph in (self, self.before):
             owner = None if graph is None else graph.keys.owner_of_gradient(tensor)
             if graph is not None and owner is not None:
-                vertex.label = f"{graph.vertices[owner].label}.grad"
+                vertex.label = gradient_label(graph.vertices[owner].label)
                 vertex.module = graph.vertices[owner].module
                 return
 

@@ -18,7 +18,7 @@ from ..core.autograd import Node
 from ..core.engine import Parts, conjugated, unbroadcast
 from ..core.tensor import Tensor
 from ..events import GradientAccumulated, WorkEnded, WorkStarted, listening
-from .graph import GraphNode, Key, Snapshot, Vertex
+from .graph import GraphNode, Key, Snapshot, Vertex, inside
 from .rules import rule_of
 from .stations import Amount, Flow, Path, Station
 from .trace import input_names, leaf_key
@@ -148,7 +148,7 @@ class Chart:
 def called(node: GraphNode) -> str:
     """Return a short name: the variable's, the parameter's with its module, or the op's."""
     if node.kind in ("parameter", "buffer") and node.module:
-        return f"{node.module}.{node.label}"
+        return inside(node.module, node.label)
     return node.variable or node.label
 
 

@@ -19,8 +19,8 @@ from ..core.autograd import Node, reachable
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from ..lines import Place, read_line, users_place
-from .graph import Key, Mark, Snapshot, Vertex, arrange, enclosing
-from .names import Names, variables
+from .graph import Key, Mark, Snapshot, Vertex, arrange
+from .names import Names, common_path, variables
 from .summaries import Stats, summarize
 
 
@@ -49,8 +49,8 @@ def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
             vertices[step._order] = op_vertex(step)
             vertices[step._order].sources = sources_of(step)
             add_saved(vertices, step, names)
-            vertices[step._order].module = module_of(vertices, step._order)
             vertices[step._order].device = str(tensor.device)
+    place_ops(vertices, names)
     fill_gaps(vertices)
     name_variables(vertices, names, node_order)
     result = vertices[tensor._node._order]
@@ -93,6 +93,7 @@ def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
         differentiable=tensor.requires_grad,
         device=str(tensor.device),
         marks=tuple(marks),
+        homes=names.homes_of(tensor),
     )
 
 
@@ -229,15 +230,9 @@ def fill_gaps(vertices: dict[Key, Vertex]) -> None:
     )]  # fmt: skip
     placed = [number for number, vertex in enumerate(ops) if vertex.module]
     for before, after in itertools.pairwise(placed):
-        between = common_path(ops[before].module, ops[after].module)
+        between = common_path([ops[before].module, ops[after].module])
         for vertex in ops[before + 1 : after]:
             vertex.module = between
-
-
-def common_path(one: str, other: str) -> str:
-    """Return the innermost module that holds both paths: a.b.c, a.b.d -> a.b."""
-    inside = enclosing(other)
-    return next((path for path in enclosing(one) if path in inside), "")
 
 
 def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
@@ -267,11 +262,28 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
     vertex.sources = tuple(in_order)
 
 
-def module_of(vertices: dict[Key, Vertex], key: Key) -> str:
-    """Guess where an op ran: in the one module whose parameters it used."""
-    sources = [vertices[source] for _, source in vertices[key].sources]
-    modules = {source.module for source in sources if source.kind == "parameter"}
-    return modules.pop() if len(modules) == 1 else ""
+def place_ops(vertices: dict[Key, Vertex], names: Names) -> None:
+    """Guess where each op ran: in the module to which all parameters belong that it used.
+
+    Where a tied parameter leaves several, it is the one whose class is called like the op, or the
+    only one in which no other op ran.
+    """
+    several: dict[Key, set[str]] = {}
+    for key, vertex in vertices.items():
+        sources = [vertices[source] for _, source in vertex.sources]
+        homes = [set(source.homes) for source in sources if source.kind == "parameter"]
+        modules = set.intersection(*homes) if homes else set()
+        if len(modules) > 1:
+            called = {path for path in modules if names.classes[path].lower() == vertex.label}
+            modules = called or modules
+        if len(modules) == 1:
+            (vertex.module,) = modules
+        elif modules:
+            several[key] = modules
+    taken = {vertex.module for vertex in vertices.values() if vertex.kind == "op"}
+    for key, modules in several.items():
+        left = modules - taken
+        vertices[key].module = left.pop() if len(left) == 1 else ""
 
 
 def number_vertex(name: str, value: float) -> Vertex:

@@ -275,8 +275,8 @@ class Chain:
             reason = (
                 ("cut", cut.line) if cut else ("never-called", owner) if never else ("unused", "")
             )
-            _, inside, label = self.names.of(parameter)
-            groups.setdefault(reason, ([], cut))[0].append(f"{inside}.{label}".lstrip("."))
+            path = self.names.path_of_leaf(parameter)
+            groups.setdefault(reason, ([], cut))[0].append(path)
         for (kind, key), (paths, cut) in groups.items():
             names, subject = listed(paths), f"{kind} {key}"
             if cut is not None:

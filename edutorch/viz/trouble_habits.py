@@ -146,8 +146,7 @@ class Habits:
         self._clearing.received(leaf, array)
 
     def _called(self, leaf: Tensor) -> str:
-        _, module, label = self.names.of(leaf)
-        return f"{module}.{label}" if module else label
+        return self.names.path_of_leaf(leaf)
 
     # Steps ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ..core.arriving import settled
 from ..core.tensor import LEAF, Tensor
 from ..events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
 from ..lines import users_place
+from .graph import inside
 from .names import Names
 from .trace import input_names, line_of, line_text
 from .trouble_causes import (
@@ -114,7 +115,7 @@ class Births:
 
     def _came_in(self, tensor: Tensor, line: str = "") -> Origin:
         kind, module, label = self.names.of(tensor)
-        name = f"`{module}.{label}`" if module else "The data" if label == "data" else f"`{label}`"
+        name = "The data" if (module, label) == ("", "data") else f"`{inside(module, label)}`"
         nan = has_nan(tensor._array)
         number = f"{bad_count(tensor._array):,}"
         what = "nan-parameter" if kind == "parameter" else "nan-data"
@@ -166,8 +167,7 @@ class Births:
             return argument
         if given._node is not None and given._node is not LEAF:
             return f"{argument} from {given._node.op.name}"
-        _, module, label = self.names.of(given)
-        path = f"{module}.{label}" if module else label
+        path = self.names.path_of_leaf(given)
         return argument if path in ("data", "leaf") else f"{argument} = {path}"
 
     def reached(self, tensor: Tensor) -> None:

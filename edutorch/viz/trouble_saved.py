@@ -15,6 +15,7 @@ from ..core.tensor import LEAF, Tensor
 from ..errors import EdutorchError
 from ..modes import changed
 from ..ops import ones_like
+from .graph import gradient_label
 from .names import Names, variables
 from .trace import input_names, line_of
 from .trouble_causes import (
@@ -149,8 +150,7 @@ def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
     made = None if bad_count(loss._array) else went_back(loss, leaves, steps, names)
     if made is not None:
         return [made]
-    called = [names.of(each) for each in leaves]
-    paths = [f"{module}.{label}.grad".lstrip(".") for _, module, label in called]
+    paths = [gradient_label(names.path_of_leaf(leaf)) for leaf in leaves]
     cause, advice, line = suspicion(steps)
     count = sum(bad_count(each._grad._array) for each in leaves if each._grad is not None)
     return [finding("bad-grad", names=listed(paths), count=f"{count:,}", cause=cause,

@@ -16,7 +16,7 @@ from ..core.engine import run_backward
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from .draw import GivenNames
-from .graph import Snapshot, arrange, enclosing
+from .graph import TIED, GraphNode, Snapshot, arrange, enclosing, inside
 from .live import in_notebook
 from .names import variables
 from .static import Drawing
@@ -283,9 +283,9 @@ class Walk:
                 {number for number, node in enumerate(nodes) if text in names(node)}
                 for names in (
                     lambda node: (node.id,),
-                    lambda node: (node.variable, f"{node.module}.{node.label}"),
+                    lambda node: (node.variable, *paths_of(node)),
                     lambda node: (self.chart.names[int(node.id[1:])],),
-                    lambda node: (node.label,),
+                    lambda node: (node.label, *node.label.split(TIED)),
                     lambda node: enclosing(node.module),
                 )
             ]
@@ -343,6 +343,12 @@ class Walk:
         if self.finished:
             return self._view.bundle()
         return self._view.open_page(self)._repr_mimebundle_(**options)
+
+
+def paths_of(node: GraphNode) -> list[str]:
+    """Return the module's path with the name: of a tied parameter, with each of its names."""
+    path = inside(node.module, node.label)
+    return [path, *path.split(TIED)]
 
 
 def describe(target: Any) -> str:

@@ -75,8 +75,12 @@ def parameter_names(models: tuple[Any, ...], variables: dict[str, Any]) -> dict[
     names: dict[int, str] = {}
     for model in models:
         called = next(name for name, value in variables.items() if value is model)
-        for name, tensor in model.named_parameters():
-            names[id(tensor)] = f"{called}.{name}" if len(models) > 1 else name
+        inside = called if len(models) > 1 else ""
+        known: dict[int, list[str]] = {}  # a tied one has several
+        for path, module in model.named_modules(prefix=inside):
+            for name, tensor in module.named_parameters(path, recurse=False):
+                known.setdefault(id(tensor), []).append(name)
+        names |= {key: " = ".join(paths) for key, paths in known.items()}
     if not models:
         wanted = (each for each in variables.items() if getattr(each[1], "requires_grad", False))
         names = {id(tensor): name for name, tensor in wanted}
