@@ -298,3 +298,24 @@ def test_inside_no_grad_and_under_live():
         x, w, y, loss = simple()
         viz.walk(loss).finish()
     assert x.grad.item() == 4
+
+
+IN_FRONT = {
+    "1 - x": lambda x: 1 - x, "1 / x": lambda x: 1 / x, "2 ** x": lambda x: 2**x,
+    "5 % x": lambda x: 5 % x, "3 + x": lambda x: 3 + x, "3 * x": lambda x: 3 * x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", IN_FRONT)
+def test_a_number_in_front_of_an_operator_is_in_the_lesson(code):
+    x = torch.tensor(0.25, requires_grad=True)
+    walk = viz.walk(IN_FRONT[code](x))
+    number = code.split()[0]
+    for _ in (0, 1):  # also when the graph is freed
+        whole = walk.whole
+        [constant] = (at for at, node in enumerate(whole.graph.nodes) if node.kind == "constant")
+        assert whole.values[constant].text == number
+        arrows = [edge.source for edge in whole.graph.edges]
+        assert whole.graph.nodes[constant].id in arrows
+        walk.finish()
+    assert number in walk.drawing().svg
