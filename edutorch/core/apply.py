@@ -21,6 +21,7 @@ from ..modes import Heard, current, unheard
 from .autograd import Writes
 from .complaints import (
     explain,
+    has_overlap,
     no_tensor,
     operand_names,
     overlapping,
@@ -183,9 +184,11 @@ def record(
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
     """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
-    if all(understood(each) for each in inputs):
-        return apply(op, inputs, settings)
-    return NotImplemented
+    if not all(understood(each) for each in inputs):
+        return NotImplemented
+    if not isinstance(inputs[0], Tensor):  # Tensor.__add__(2, x), which Python never calls
+        raise wrong_operand(op, op.inputs[0], inputs[0])
+    return apply(op, inputs, settings)
 
 
 def understood(operand: Any) -> bool:
@@ -346,10 +349,9 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
             )  # fmt: skip
         out._array = output._array.astype(out._array.dtype)
     else:
-        try:
-            out._array[...] = output._array
-        except ValueError as error:
-            raise overlapping(op.title, out, error) from None
+        if has_overlap(out._array):
+            raise overlapping(op.title, out)
+        out._array[...] = output._array
     out._bump()
     notify_write(out, output)
     return out

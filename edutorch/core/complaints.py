@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.exceptions import AxisError
 
 from .. import dtypes
@@ -145,10 +146,17 @@ def _kind(value: Any) -> str:
 def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
     """Find a setting that is not of the type its annotation names."""
     for name, value in settings.items():
+        if name == "dtype" and not is_dtype(value):
+            return wrong_argument(op.title, name, value, "a dtype")
         wanted = str(op.signature.parameters[name].annotation)
         if value is not op.signature.parameters[name].default and not fits(value, wanted):
             return wrong_argument(op.title, name, value, wanted)
     return None
+
+
+def is_dtype(value: Any) -> bool:
+    """Say whether a value can stand for a type: one of ours, NumPy's or Python's, or none."""
+    return value is None or isinstance(value, dtypes.dtype | np.dtype | type)
 
 
 def fits(value: Any, wanted: str) -> bool:
@@ -255,10 +263,15 @@ def described(value: Any) -> str:
     return f"{shape_of(value)} {dtypes.of(value.dtype)}"
 
 
-def overlapping(op: str, target: Any, error: ValueError) -> Exception:
-    """Make the error for a write into an expanded tensor, whose array is read-only."""
-    if "read-only" not in str(error):
-        return error
+def has_overlap(array: Any) -> bool:
+    """Say whether several elements of an array surely lie at one place, as after `expand`."""
+    return 0 not in array.shape and any(
+        step == 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def overlapping(op: str, target: Any) -> ShapeError:
+    """Make the error for a write into an expanded tensor."""
     return ShapeError(
         op,
         "unsupported operation: more than one element of the written-to tensor "

@@ -14,7 +14,7 @@ from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import PLAIN, QUIET, changed, current
 from .apply import understood
 from .autograd import LEAF
-from .complaints import overlapping
+from .complaints import no_tensor, overlapping
 from .follow import notify_write, same_past, set_history
 from .forward import written
 from .generate import ALIASES
@@ -94,6 +94,8 @@ def reflect(op: Op) -> Callable[..., Any]:
     def reflected(self: Tensor, other: Any) -> Any:
         if not understood(other):
             return NotImplemented
+        if not isinstance(self, Tensor):
+            raise no_tensor(op.title, "self", self)
         if op.name == "div" and current().autocast is not None:  # as PyTorch's 2 / x does
             return public("reciprocal")(self) * other
         number = None
@@ -269,5 +271,7 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
     try:
         (target._array if part is None else part)[index] = values
     except ValueError as error:
-        raise overlapping(name, target, error) from None
+        if "read-only" not in str(error):
+            raise
+        raise overlapping(name, target) from None
     target._bump()

@@ -124,10 +124,15 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
     return called
 
 
+def is_op(function: Any) -> bool:
+    """Say whether a function is an op's own, not one composed of it that bears its mark."""
+    return getattr(getattr(function, "op", None), "function", None) is function
+
+
 def guard(face: dict[str, Any]) -> None:
     """Wrap the composed functions among the names of a module."""
     for name, value in face.items():
-        if name.startswith("_") or value.__class__ is not FunctionType or hasattr(value, "op"):
+        if name.startswith("_") or value.__class__ is not FunctionType or is_op(value):
             continue
         parameters = inspect.signature(value).parameters.values()
         takes_tensor = any(str(each.annotation) in TENSOR for each in parameters)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.methods import as_method, with_aliases
+from ..core.out import takes_out
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
@@ -14,6 +15,7 @@ from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 
 
 @as_method
+@takes_out
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
@@ -21,7 +23,7 @@ def diff(
     """Each number minus the one before it along `dim`, n times over; bools: do they differ?
 
     Args:
-        prepend, append: what stands before and behind the numbers.
+        prepend, append: what stands before and behind the numbers; nothing for n = 0.
 
     Raises: ShapeError: a single number. ValueError: n is negative.
 
@@ -32,7 +34,7 @@ def diff(
         raise ShapeError("diff", "needs at least one axis", {"input": ()})
     if n < 0:
         raise InvalidValueError("diff", f"n cannot be negative, got {n}")
-    if prepend is not None or append is not None:
+    if n and (prepend is not None or append is not None):
         parts = (prepend, input, append)
         input = cat([each for each in parts if each is not None], dim)
     for _ in range(min(n, input.shape[dim])):
@@ -151,11 +153,14 @@ def slopes(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
 
     parts = []
     if n > 2:
-        a, b = step(0, n - 2), step(1, n - 2)
         behind, here, before = at(2, n - 2), at(1, n - 2), at(0, n - 2)
-        parts = [a / (b * (a + b)) * behind + (b - a) / (a * b) * here - b / (a * (a + b)) * before]
         if steps is None:
             parts = [(behind - before) / (2 * spacing)]
+        else:
+            a, b = step(0, n - 2), step(1, n - 2)
+            parts = [
+                a / (b * (a + b)) * behind + (b - a) / (a * b) * here - b / (a * (a + b)) * before
+            ]
     if edge_order == 1:
         first, last = (at(1) - at(0)) / step(0), (at(n - 1) - at(n - 2)) / step(n - 2)
     else:

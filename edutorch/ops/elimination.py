@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor, array_of, wrap
-from ..errors import DTypeError, LinAlgError, ShapeError
+from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError
 from .matrices import adjoint_of, need_matrix, turned
 
 
@@ -101,7 +101,7 @@ def permutation_of(pivots: Any, size: int, like: Any) -> Any:
 def need_pivot(name: str, A: Any, pivot: bool) -> None:
     """Without exchanging rows the numbers may grow without bound: PyTorch's CPU refuses it."""
     if not pivot and A.device.type != "cuda":
-        raise NotImplementedError(f"{name}: LU without pivoting is not implemented on the CPU")
+        raise NotHereError(name, "LU without pivoting is not implemented on the CPU")
 
 
 @takes_out

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.complaints import need_tensor
 from ..core.methods import as_method
 from ..core.op import elementwise, op
 from ..core.out import takes_out, with_twin
@@ -37,6 +38,13 @@ def nextafter(xp: Any, input: Array, other: Array) -> Array:
     tensor([True])
     """
     return xp.nextafter(input, other)
+
+
+nextafter.vjp(
+    input=lambda g, input, other: g * (input != other),
+    other=lambda g: zeros_like(g),
+    latex={"input": r"g\,[x \ne z]", "other": "0"},
+)
 
 
 @op(outputs=("mantissa", "exponent"), method=False, takes="f", public="frexp")
@@ -71,9 +79,11 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> ldexp(tensor([0.75]), tensor([3]))
     tensor([6.])
     """
+    need_tensor("ldexp", "input", input)
     return input * pow(2.0, other)
 
 
 from .elementwise import exp2  # noqa: E402
+from .like import zeros_like  # noqa: E402
 from .powers import pow  # noqa: E402  (rules may use any op)
 from .rounding import sign  # noqa: E402

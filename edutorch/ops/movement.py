@@ -18,7 +18,7 @@ from ..core.follow import layout_of
 from ..core.op import movement
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import DimError, ShapeError
+from ..errors import ArgumentError, DimError, ShapeError
 
 
 @movement
@@ -217,6 +217,8 @@ def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
     tensor([2, 3])
     """
     dim = normal_dim("narrow", dim, input.ndim)
+    if getattr(getattr(start, "dtype", None), "name", "") == "bool":
+        raise ArgumentError("narrow", "argument `start` must be an int, not a bool tensor")
     size = input.shape[dim]
     start = start + size if start < 0 else start
     if length < 0 or not 0 <= start <= size - length:
@@ -329,6 +331,13 @@ def as_strided_scatter(
         raise ShapeError(
             "as_strided_scatter", "expected src to have the shape of the region",
             {"src": tuple(src.shape), "size": tuple(size)},
+        )  # fmt: skip
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    count = input.untyped_storage().nbytes() // input.itemsize
+    if src.numel() and last >= count:
+        raise ShapeError(
+            "as_strided_scatter", f"the region leaves the storage, which holds {count} elements",
+            {"size": tuple(size), "stride": tuple(stride), "storage_offset": offset},
         )  # fmt: skip
     return region_replaced(input, src, tuple(size), tuple(stride), offset, layout_of(input))
 

@@ -311,6 +311,11 @@ def normal(
     given = [each for each in (mean, std) if isinstance(each, Tensor)]
     if (std < 0).any() if isinstance(std, Tensor) else std < 0:
         raise ValueRangeError("normal", "expects all elements of std >= 0")
+    if size is not None and given:
+        raise ArgumentError(
+            "normal", "`size` goes with numbers; tensors have a shape of their own",
+            {"size": size},
+        )  # fmt: skip
     if size is not None and not given:
         noise = randn(
             size=tuple(size), generator=generator, dtype=dtype, layout=layout, device=device

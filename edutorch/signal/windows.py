@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
+from ..core.tensors_only import guard as _guard
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
 from ..ops.windows import bessel, sum_of_cosines, triangle
@@ -203,3 +204,6 @@ def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any 
     if beta < 0:
         raise InvalidValueError("kaiser", f"beta must be non-negative, got: {beta} instead.")
     return bessel(xp, M, sym, beta).astype(kind)
+
+
+_guard(globals())

@@ -28,7 +28,17 @@ from ...errors import ShapeError
 from ...ops import sum as total
 from .layer import layer
 from .linear import in_float32, same_types
-from .windows import Counts, Pads, padded, pads_of, places_of, settings_of, taps, within
+from .windows import (
+    Counts,
+    Pads,
+    check_positive,
+    padded,
+    pads_of,
+    places_of,
+    settings_of,
+    taps,
+    within,
+)  # fmt: skip
 
 __all__ = ["conv2d"]
 
@@ -157,6 +167,7 @@ def kept_window(
     """The same, kept: each step of a training has the same settings."""
     kernel = tuple(shape[2:])
     stride, dilation = settings_of(stride, len(kernel)), settings_of(dilation, len(kernel))
+    check_positive("conv", stride=stride, dilation=dilation)
     return kernel, stride, pads_of(padding, kernel, dilation, stride), dilation
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from ...core.complaints import wrong_argument
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32, widened
 from ...core.tensor import Tensor
@@ -121,7 +122,9 @@ def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if isinstance(normalized_shape, int):
+        raise wrong_argument(op, "normalized_shape", normalized_shape, "Sequence[int]")
+    shape = tuple(normalized_shape)
     if not shape:
         raise ShapeError(op, "normalized_shape must name at least one axis, got ()")
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:

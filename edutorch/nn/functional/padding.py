@@ -7,7 +7,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import NotHereError, ShapeError
 from ...ops import index_select, narrow, tensor
 from .layer import SettingError, layer
 
@@ -64,7 +64,8 @@ def pad(
         filler = value or 0.0
         return constant_pad(input, tuple(missing + pairs[::-1]), filler)
     if mode not in SOURCES:
-        raise NotImplementedError(f"pad: unknown mode {mode!r}")
+        hint = "the modes are constant, reflect, replicate and circular"
+        raise NotHereError("pad", f"unknown mode {mode!r}", hint=hint)
     if value is not None and value != 0:
         raise SettingError("pad", f'mode "{mode}" doesn\'t take in value argument')
     if not len(pairs) < input.ndim <= len(pairs) + 2:

@@ -8,7 +8,7 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import permute, reshape, squeeze, unsqueeze
 from .conv import conv_nd, transposed, window_of
-from .windows import Counts, Size, settings_of
+from .windows import Counts, Size, check_positive, settings_of
 
 __all__ = [
     "conv1d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -116,6 +116,7 @@ def spread(
             op, "output padding must be smaller than either stride or dilation",
             {"output_padding": extra, "stride": step, "dilation": gap},
         )  # fmt: skip
+    check_positive(op, groups=(groups,))
     samples = input if batch else unsqueeze(input, 0)
     size: Counts = tuple(
         (n - 1) * s - sum(p) + d * (k - 1) + e + 1

@@ -37,6 +37,13 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
     return tuple(int(each) for each in value)
 
 
+def check_positive(op: str, **settings: Sequence[int]) -> None:
+    """Raise SettingError if a kernel, a stride or a dilation is not positive."""
+    for name, values in settings.items():
+        if any(value < 1 for value in values):
+            raise SettingError(op, f"non-positive {name} is not supported", {name: values})
+
+
 def pads_of(
     padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
 ) -> Pads:
@@ -135,6 +142,7 @@ class Windows:
         self, op: str, shape: Sequence[int], kernel: Counts, stride: Counts, padding: Counts,
         dilation: Counts, ceil_mode: bool,
     ) -> None:  # fmt: skip
+        check_positive(op, kernel_size=kernel, stride=stride, dilation=dilation)
         self.rank = need_images(op, shape, len(kernel))
         self.sizes = tuple(shape[-self.rank :])
         self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
@@ -154,8 +162,6 @@ class Windows:
     def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
         counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
         for n, k, s, p, d in zip(*settings, strict=True):
-            if s < 1:
-                raise SettingError(op, "stride should not be zero", {"stride": self.stride})
             number = places(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
             if ceil_mode and (number - 1) * s >= n + p:
                 number -= 1  # a window must begin inside the image or its left border
