@@ -151,6 +151,19 @@ class NumpyRandom:
         self._generator.bit_generator.state = state
 
 
+def add_at(target: np.ndarray, index: Any, values: Array) -> None:
+    """Do `target[index] += values`, counting an index as often as it occurs.
+
+    What is added to 16-bit floats is added up in float32, and the sum is rounded once.
+    """
+    if target.itemsize == 2 and target.dtype.kind not in "iu":
+        wide = target.astype(np.float32)
+        add_at(wide, index, np.asarray(values, np.float32))
+        target[...] = wide
+    elif values.size < FAST.least or FAST(target, index, values) is None:
+        np.add.at(target, index, values)
+
+
 def owner(array: np.ndarray) -> np.ndarray:
     """Return the array at the end of the chain of views: the one that holds the memory."""
     while isinstance(array.base, np.ndarray):
@@ -190,8 +203,7 @@ class NumpyBackend(Backend):
         return array
 
     def scatter_add(self, target: np.ndarray, index: Any, values: Array) -> None:
-        if values.size < FAST.least or FAST(target, index, values) is None:
-            np.add.at(target, index, values)
+        add_at(target, index, values)
 
     def as_strided(
         self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int

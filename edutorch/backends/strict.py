@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import cupy_names
-from .numpy import Backend, NumpyRandom, in_a_row
+from .numpy import Backend, NumpyRandom, add_at, in_a_row
 from .strict_array import (
     WAITING,
     StrictArray,
@@ -155,7 +155,7 @@ class StrictBackend(Backend):
 
     def scatter_add(self, target: StrictArray, index: Any, values: Any) -> None:
         parts, _ = checked_index(index)
-        np.add.at(target._values, parts, inside(values, "scatter_add"))
+        add_at(target._values, parts, inside(values, "scatter_add"))
 
     def as_strided(
         self, array: StrictArray, shape: Sequence[int], strides: Sequence[int], offset: int

@@ -13,6 +13,7 @@ from weakref import ref
 import numpy
 
 from ..backends.stand_in import known_slot
+from .precision import widened
 
 if TYPE_CHECKING:
     from .autograd import Node
@@ -152,12 +153,14 @@ def add_onto(held: Any, partial: Any) -> None:
 
 
 def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
-    """Sum a gradient over the axes that broadcasting stretched."""
-    if g.__class__ is numpy.ndarray and g.size >= MANY:
+    """Sum a gradient over the axes that broadcasting stretched: 16-bit floats as float32."""
+    if g.__class__ is not numpy.ndarray:
+        return widened(g).sum(axes)
+    if g.size >= MANY:
         y = SUM(g, axes, False, None)
         if y is not None:
             return y
-    return g.sum(axes)
+    return numpy.add.reduce(g, axes, numpy.float32 if g.itemsize == 2 else None)
 
 
 def settled(g: Any) -> Any:

@@ -48,6 +48,7 @@ def backward_source(op: Op) -> str:
                     f"        if {name}.__class__ is not ndarray:",
                     f"            {name} = without_subclass({name})",
                 ]
+    lines += widen_lines(op)
     if op.family == "reduction":
         lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
         if "y" in op.saved:
@@ -64,6 +65,21 @@ def backward_source(op: Op) -> str:
         lines += [f"return ({results})"]
     body = textwrap.indent("\n".join(lines), "    ")
     return f"def backward(node, g, edges, recording):\n{body}\n"
+
+
+def widen_lines(op: Op) -> list[str]:
+    """The code that lets the rules of an op compute with 16-bit floats in float32: they may add up.
+
+    The rules of elementwise ops and of views do not; nor does one that sees only `g`. The engine
+    rounds what comes out.
+    """
+    needed = {need for rule in op.rules.values() for need in rule.needs}
+    if op.family in ("elementwise", "movement") or not needed:
+        return []
+    names = [name for name in op.saved if name == "y" or name in (*op.inputs, *op.outputs[1:])]
+    listed = "".join(f"{name}, " for name in ("g", *names))
+    later = "g.dtype is not None and " if op.takes_spots else ""
+    return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widened(({listed}))"]
 
 
 def _result(op: Op, name: str, lines: list[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, add_at
 from ..core.registry import REGISTRY
 
 __all__ = [
@@ -48,7 +48,7 @@ def changed(function: Callable[..., Any], input: Array, *args: Any, **kwargs: An
 def added_at(input: Array, index: Any, values: Array) -> Array:
     """Return a copy of `input` with `values` added at `index`, as often as it occurs there."""
     y = np.array(input, order="K")
-    np.add.at(y, index, values)
+    add_at(y, index, values)
     return y
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.batched import BatchedBackend
+from ..backends.numpy import add_at
 from ..backends.shared import plain
 from ..core.registry import REGISTRY
 from ..ops.pieces import alone
@@ -350,7 +351,7 @@ class TracedBackend(Backend):
         self.tracer.before_write(target)
         value = self.tracer.record(primitives.added_at, (target, index, values), {})
         value.meta.update(described(target.held))
-        np.add.at(target.held, bare(index), bare(values))
+        add_at(target.held, bare(index), bare(values))
         self.tracer.write(target, value)
 
     def as_strided(self, array: TracedArray, shape: Any, strides: Any, offset: int) -> TracedArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..core.methods import as_method
+from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 
@@ -21,6 +22,7 @@ def need_weights(name: str, weights: Tensor, count: int, floating: bool) -> None
 
 
 @as_method
+@composed_in_float32
 def cov(
     input: Tensor,
     *,
@@ -69,10 +71,11 @@ def cov(
     apart = x - centre
     weighted = apart if weights is None else apart * weights
     y = matmul(weighted, conj(apart.T)) / norm
-    return y.squeeze() if input.ndim < 2 else y
+    return y.squeeze()  # of one variable, a number
 
 
 @as_method
+@composed_in_float32
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables: their covariances over the standard deviations of both.
 

@@ -13,19 +13,16 @@ from ..errors import ShapeError
 from .contraction import by_products, full_equation
 
 
-@op(promotion="promote", public="einsum")
+@op(promotion="promote", public="einsum", accumulates=True)
 def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     """Sums of products by index letters, the operands as one list: see `einsum`."""
-    kind = operands[0].dtype
     y = by_products(operands, equation)
     if y is not None:
         return y
-    wide = kind.kind == "V"  # bfloat16, which einsum does not know
     try:
-        y = xp.einsum(equation, *(each.astype("float32") if wide else each for each in operands))
+        return xp.einsum(equation, *operands)
     except ValueError as error:
         raise misfit(equation, operands, error) from None
-    return y.astype(kind) if wide else y
 
 
 def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:

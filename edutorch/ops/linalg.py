@@ -13,8 +13,9 @@ from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out, with_twin
 from ..core.precision import composed_in_float32
+from ..core.shapes import distinct_dims
 from ..core.tensor import Tensor
-from ..errors import DTypeError, InvalidValueError, ShapeError, warn
+from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
 
 
 @op(promotion="same", takes="ifc", out=True)
@@ -187,8 +188,9 @@ def outer(xp: Any, input: Array, vec2: Array) -> Array:
 
 
 outer.vjp(
-    input=lambda g, vec2: matmul(g, vec2),
-    vec2=lambda g, input: matmul(input, g),
+    # `einsum` takes two types, as `outer` does
+    input=lambda g, vec2: einsum_of([g, vec2], "nm,m->n"),
+    vec2=lambda g, input: einsum_of([g, input], "nm,n->m"),
     latex={"input": r"g\,b", "vec2": r"g^\top a"},
 )
 
@@ -258,6 +260,11 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """
     if not input.ndim or not other.ndim:
         return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(
+            "inner", "the last dimension must match on both input tensors",
+            {"input": tuple(input.shape), "other": tuple(other.shape)},
+        )  # fmt: skip
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -268,21 +275,58 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     >>> tensordot(ones(2, 3, 4), ones(3, 4, 5)).shape
     torch.Size([2, 5])
     """
-    if isinstance(dims, int):
-        dims = (range(a.ndim - dims, a.ndim), range(dims))
-    left, right = ([each % x.ndim for each in part] for part, x in zip(dims, (a, b), strict=True))
+    left, right = contracted_dims(a, b, dims)
+    for number, (axis, other) in enumerate(zip(left, right, strict=True)):
+        sizes = a.shape[axis], b.shape[other]
+        if sizes[0] != sizes[1] and 1 not in sizes:
+            raise ShapeError(
+                "tensordot",
+                f"contracted dimensions need to match, but the sizes of pair {number} are "
+                f"{sizes[0]} (axis {axis} of `a`) and {sizes[1]} (axis {other} of `b`)",
+                {"a": tuple(a.shape), "b": tuple(b.shape)},
+            )
+        if sizes[0] != sizes[1]:  # one of them is stretched: the other one may be summed first
+            a = a.sum(axis, keepdim=True, dtype=a.dtype) if sizes[1] == 1 else a
+            b = b.sum(other, keepdim=True, dtype=b.dtype) if sizes[0] == 1 else b
     kept = [axis for axis in range(a.ndim) if axis not in left]
     others = [axis for axis in range(b.ndim) if axis not in right]
-    shape = [a.shape[axis] for axis in kept] + [b.shape[axis] for axis in others]
-    if [a.shape[axis] for axis in left] != [b.shape[axis] for axis in right]:
-        raise ShapeError(
-            "tensordot", f"axes {left} of `a` and {right} of `b` differ in size",
-            {"a": tuple(a.shape), "b": tuple(b.shape)},
-        )  # fmt: skip
+    rows, columns = ([x.shape[axis] for axis in axes] for x, axes in ((a, kept), (b, others)))
     inner_size = math.prod(a.shape[axis] for axis in left)
-    first = a.permute((*kept, *left)).reshape(-1 if inner_size else 0, inner_size)
-    second = b.permute((*right, *others)).reshape(inner_size, -1 if inner_size else 0)
-    return mm(first, second).reshape(tuple(shape))
+    first = a.permute((*kept, *left)).reshape(math.prod(rows), inner_size)
+    second = b.permute((*right, *others)).reshape(inner_size, math.prod(columns))
+    return mm(first, second).reshape((*rows, *columns))
+
+
+def contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes of both tensors that `tensordot` sums over.
+
+    Raises: ShapeError, DimError, ArgumentError: there are no such axes.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.ndim else dims.item()
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(
+                "tensordot", f"expected dims >= 0 and at most as many as both have, got {dims}",
+                {"a": tuple(a.shape), "b": tuple(b.shape)},
+            )  # fmt: skip
+        return tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
+    lists = (list, tuple, range)
+    if not isinstance(dims, lists) or [isinstance(axes, lists) for axes in dims] != [True] * 2:
+        raise ArgumentError(
+            "tensordot", f"expected dims to be an int or two lists of ints, got {dims!r}",
+            hint="dims=([1], [0]) sums over axis 1 of `a` with axis 0 of `b`",
+        )  # fmt: skip
+    left, right = (
+        distinct_dims("tensordot", axes, tensor.ndim)
+        for axes, tensor in zip(dims, (a, b), strict=True)
+    )
+    if len(left) != len(right):
+        raise ShapeError(
+            "tensordot", "both dimension lists should have the same length",
+            {"of a": left, "of b": right},
+        )  # fmt: skip
+    return left, right
 
 
 @as_method
@@ -381,6 +425,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 from .arithmetic import add  # noqa: E402  (rules may use any op)
 from .arrange import roll  # noqa: E402
+from .einsum import einsum_of  # noqa: E402
 from .lengths import root  # noqa: E402
 from .movement import diagonal, transpose, unsqueeze  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

@@ -9,8 +9,10 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.out import takes_out
+from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import ShapeError
+from .lapack import lapack
 from .matrices import need_matrix, need_numbers, turned
 
 # The exponential --------------------------------------------------------------------------------
@@ -50,8 +52,8 @@ def matrix_exp(xp: Any, input: Array) -> Array:
         return matrix_exp.op.forward(xp, input.astype(wide)).astype(input.dtype)
     need_matrix("linalg.matrix_exp", input, square=True)
     n = input.shape[-1]
-    if not input.size:
-        return input.copy()
+    if n < 2 or not input.size:
+        return xp.exp(input)
     norm = xp.max(xp.sum(xp.abs(input), axis=-2), axis=-1)[..., None, None]
     halvings = xp.ceil(xp.log2(xp.maximum(norm / REACH, xp.ones_like(norm))))
     halvings = xp.where(xp.isfinite(halvings), halvings, xp.zeros_like(halvings))
@@ -62,7 +64,7 @@ def matrix_exp(xp: Any, input: Array) -> Array:
         even, odd = even + PADE[i] * power, odd + PADE[i + 1] * power
         power = xp.matmul(power, square)
     odd = xp.matmul(a, odd)
-    y = xp.linalg.solve(even - odd, even + odd)
+    y = lapack(xp, "solve", even - odd, even + odd)
     for step in range(int(xp.max(halvings))):
         y = xp.where(step < halvings, xp.matmul(y, y), y)
     return y
@@ -193,6 +195,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 
 @takes_out
+@composed_in_float32
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The products of vectors along `dim`: Σ x̄ᵢ yᵢ; complex numbers of the first are conjugated.
 
@@ -212,11 +215,11 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     tensor([[1, 2, 4],
             [1, 3, 9]])
     """
-    if not x.ndim:
-        raise ShapeError("linalg.vander", "expected a vector", {"x": ()})
-    if N is not None and N <= 1:
-        raise ShapeError("linalg.vander", f"N must be greater than 1, got {N}")
-    columns = x.shape[-1] if N is None else N
+    columns = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if columns <= 1 and (N is not None or not x.ndim):
+        raise ShapeError(
+            "linalg.vander", f"N must be greater than 1, got {columns}", {"x": tuple(x.shape)}
+        )
     x = x.long() if x.dtype.category < 2 else x
     steps = expand(unsqueeze(x, -1), (*x.shape, columns - 1))
     return cat([unsqueeze(ones_like(x), -1), cumprod(steps, -1)], -1)

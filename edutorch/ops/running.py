@@ -84,13 +84,15 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
 
 # exp(xᵢ - yⱼ) is the share of number i in the total up to j.
 logcumsumexp.vjp(
-    input=lambda g, y, input, dim: later_shares(g, y, input, dim) if input.shape else g,
+    input=lambda g, input, dim: later_shares(g, input, dim) if input.shape else g,
     latex=r"\sum_{j \ge i} g_j\,e^{x_i-y_j}",
 )
 
 
-def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
+def later_shares(g: Any, input: Any, dim: int) -> Any:
     """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
+
+    The y that the forward has rounded to 16 bits would lose what few equal numbers add up to.
 
     What follows y_i is measured in exp(y_i), which is never less than exp(x_i): with
     u_i = g_i + exp(y_i - y_{i+1}) u_{i+1} it is exp(x_i - y_i) u_i.
@@ -98,6 +100,7 @@ def later_shares(g: Any, y: Any, input: Any, dim: int) -> Any:
     n = input.shape[dim]
     if not n:
         return g * input
+    y = logcumsumexp(input, dim)
     here, behind = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
     falls = exp(where(here == behind, zeros_like(here), here - behind))  # they may be infinite
     later = [narrow(g, dim, n - 1, 1)]

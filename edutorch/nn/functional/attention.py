@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.numpy import Array
+from ...core.precision import widened
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...errors import DTypeError, ShapeError
@@ -21,7 +22,6 @@ from ...ops import (
     transpose,
     where,
 )  # fmt: skip
-from ...ops.conversion import widened
 from .dropout import dropout
 from .layer import layer
 

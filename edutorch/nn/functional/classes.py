@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, NotForTypesError, ShapeError, warn
 from ...ops import log_softmax, reshape, sigmoid, softmax, sum, where
@@ -81,11 +82,10 @@ def cross_entropy(
     if not shape:
         raise ShapeError("cross_entropy", "`input` has no axis of classes", {"input": shape})
     axis = 0 if len(shape) == 1 else 1
-    if target._array.dtype.kind == "f":
+    if target._array.dtype.kind in "fV":  # V: bfloat16
         if target._array.shape != shape:
             raise float_classes(input, target)
-        scores = log_softmax(input, axis)
-        return soft_cross_entropy(scores, target, weight, axis, reduction, label_smoothing)
+        return soft_cross_entropy(input, target, weight, axis, reduction, label_smoothing)
     scores = log_softmax(input, axis)
     if target._array.dtype != "int64" and target._array.dtype.kind in "iu":
         raise DTypeError(
@@ -96,7 +96,7 @@ def cross_entropy(
     if not label_smoothing:
         return loss
     smooth = smooth_loss(scores, target, weight, ignore_index, reduction, axis)
-    return (1 - label_smoothing) * loss + (label_smoothing / shape[axis]) * smooth
+    return (1 - label_smoothing) * loss + (label_smoothing / max(shape[axis], 1)) * smooth
 
 
 ALREADY = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
@@ -132,6 +132,7 @@ def class_weights(weight: Tensor | None, ndim: int, axis: int) -> Any:
     return reshape(weight, (-1,) + (1,) * (ndim - axis - 1))
 
 
+@composed_in_float32
 def smooth_loss(
     scores: Tensor,
     target: Tensor,
@@ -152,8 +153,9 @@ def smooth_loss(
     return sum(losses) / sum(where(counts, weight[inside], 0.0))
 
 
+@composed_in_float32
 def soft_cross_entropy(
-    scores: Tensor,
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None,
     axis: int,
@@ -161,9 +163,10 @@ def soft_cross_entropy(
     smoothing: float,
 ) -> Tensor:
     """Targets are probabilities: -Σ p · log q, averaged over the samples."""
+    scores = log_softmax(input, axis)
     classes = scores._array.shape[axis]
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
     losses = -sum(scores * target * class_weights(weight, scores.ndim, axis), axis)
     return reduced(losses, reduction)
 
@@ -199,7 +202,7 @@ def linear_cross_entropy(
         raise ShapeError(
             "linear_cross_entropy", "expected features (n, k) or (k) and a weight (c, …, k)", shapes
         )
-    classes, *places, _ = linear_weight.shape
+    classes, *places, features = linear_weight.shape
     if places and input.ndim == 1:
         raise ShapeError("linear_cross_entropy", "such a weight needs a batch (n, k)", shapes)
     if linear_bias is not None and tuple(linear_bias.shape) != (classes, *places):
@@ -207,7 +210,7 @@ def linear_cross_entropy(
         raise ShapeError("linear_cross_entropy", "the bias has not the weight's shape", shapes)
     if options is not None:
         warn("linear_cross_entropy: `options` ignored: the scores are computed at once")
-    rows = reshape(linear_weight, (math.prod(places, start=classes), -1))
+    rows = reshape(linear_weight, (math.prod(places, start=classes), features))
     bias = None if linear_bias is None else reshape(linear_bias, (-1,))
     shape = (*input.shape[:-1], classes, *places)
     if tuple(target.shape) == shape and ignore_index is not None:

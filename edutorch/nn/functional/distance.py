@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError, ShapeError, refuse_complex
-from ...ops import clamp, index_select, norm, sum, triu_indices
+from ...errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
+from ...modes import no_grad
+from ...ops import abs as abs_
+from ...ops import amax, broadcast_tensors, index_select, maximum, norm, sum, triu_indices, where
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
 
+@composed_in_float32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`: x1 · x2 / (|x1| |x2|).
 
@@ -20,9 +24,25 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     tensor(0.6000)
     """
     refuse_complex("cosine_similarity", x1=x1, x2=x2)
-    lengths = (clamp(norm(each, 2, dim), min=eps) for each in (x1, x2))
-    first, second = lengths
-    return sum(x1 * x2, dim) / (first * second)
+    if not (x1.is_floating_point() or x2.is_floating_point()):
+        raise DTypeError(
+            "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
+            "use x1.float()",
+        )  # fmt: skip
+    x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
+    (x1, length1), (x2, length2) = scaled(x1, dim, eps), scaled(x2, dim, eps)
+    return sum(x1 * x2, dim) / (length1 * length2)
+
+
+def scaled(x: Tensor, dim: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Return vectors whose squares do not overflow, and their lengths, which `eps` limits."""
+    if not x.numel():
+        return x, norm(x, 2, dim)
+    with no_grad():
+        largest = amax(abs_(x), dim, True)
+        largest = where((largest > 0) & (largest < float("inf")), largest, 1.0)
+    x = x / largest
+    return x, maximum(norm(x, 2, dim), eps / amax(largest, dim))
 
 
 def pairwise_distance(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, EdutorchError
 from ...modes import no_grad
@@ -212,6 +213,7 @@ def embedding_bag(
     return combined(found, bag, starts.numel(), mode)
 
 
+@composed_in_float32
 def combined(rows: Tensor, bag: Tensor, bags: int, mode: str) -> Tensor:
     """Put the rows of each bag together."""
     empty = zeros(bags, rows.shape[1], dtype=rows.dtype, device=rows.device)

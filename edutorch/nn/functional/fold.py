@@ -25,7 +25,7 @@ def to_columns(
     return columns(xp, padded(xp, input, pads), kernel, stride, dilation, count)
 
 
-@layer(linear=True, takes="bfc", public="fold")
+@layer(linear=True, takes="bfc", public="fold", accumulates=True)
 def from_columns(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,

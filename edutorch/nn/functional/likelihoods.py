@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...ops import any as any_
@@ -18,6 +19,7 @@ class VarianceError(EdutorchError, ValueError):
     """A variance is negative, or has no place beside the predictions."""
 
 
+@composed_in_float32
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

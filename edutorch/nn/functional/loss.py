@@ -8,8 +8,7 @@ from __future__ import annotations
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
-from ...ops import abs as abs_
-from ...ops import clamp, exp, log, sum, where
+from ...ops import exp, log, sum, where
 from . import pairs
 from .classes import ALREADY, warn_of_probabilities
 from .pairs import logits_loss, probability_loss, same_shape
@@ -103,6 +102,8 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β.
 
+    The curvature is 1/β where the prediction is right, and 0 from |d| = β on.
+
     >>> nn.functional.smooth_l1_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
     tensor(1.5000)
     """
@@ -111,7 +112,8 @@ def smooth_l1_loss(
         raise InvalidValueError("smooth_l1_loss", f"`beta` must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    return huber_loss(input, target, reduction=reduction, delta=beta) / beta
+    same_shape("smooth_l1_loss", input._array, target._array)
+    return pairs.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
 def huber_loss(
@@ -123,6 +125,8 @@ def huber_loss(
 ) -> Tensor:
     """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ).
 
+    The curvature is 1 where the prediction is right, and 0 from |d| = δ on.
+
     Args:
         weight: how much each element counts.
 
@@ -132,13 +136,11 @@ def huber_loss(
     if delta <= 0:
         raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
     same_shape("huber_loss", input._array, target._array)
-    distance = abs_(input - target)
-    near = clamp(distance, max=delta)  # beyond, it grows with the distance alone
-    losses = near * (distance - 0.5 * near)
-    if weight is not None:
-        check_weight("huber_loss", losses, weight)
-        losses = losses * weight
-    return reduced(losses, reduction)
+    if weight is None:
+        return pairs.huber_loss(input, target, reduction=reduction, delta=delta)
+    losses = pairs.huber_loss(input, target, reduction="none", delta=delta)
+    check_weight("huber_loss", losses, weight)
+    return reduced(losses * weight, reduction)
 
 
 KL_MEAN = (

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...ops import mean, reshape, rsqrt, sum
-from ...ops.conversion import widened
 from .layer import layer
 
 __all__ = ["fused_rms_norm", "native_batch_norm", "native_group_norm", "native_layer_norm"]
@@ -116,7 +115,7 @@ def layer_norm_back(
 ) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = tuple(range(g.ndim - axes, g.ndim))
-    x, scale = again(widened(input), dims, eps)
+    x, scale = again(input, dims, eps)
     by_weight, by_bias = summed(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
     return pulled(g if weight is None else g * weight, x, scale, dims), by_weight, by_bias
 
@@ -124,9 +123,8 @@ def layer_norm_back(
 def rms_norm_back(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
     """The gradients of input and weight. Only what stretches is taken out."""
     dims = tuple(range(g.ndim - axes, g.ndim))
-    x = widened(input)
-    scale = rsqrt(mean(x * x, dims, True) + eps)
-    x = x * scale
+    scale = rsqrt(mean(input * input, dims, True) + eps)
+    x = input * scale
     by_weight, _ = summed(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
     g = g if weight is None else g * weight
     return scale * (g - x * mean(g * x, dims, True)), by_weight
@@ -135,7 +133,7 @@ def rms_norm_back(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tup
 def batch_norm_back(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = (0, *range(2, g.ndim))
-    x, scale = again(widened(input), dims, eps)
+    x, scale = again(input, dims, eps)
     by_weight, by_bias = summed(g, x, weight, bias, dims, (-1,))
     g = g if weight is None else g * reshape(weight, channels(g.ndim))
     return pulled(g, x, scale, dims), by_weight, by_bias
@@ -146,7 +144,7 @@ def group_norm_back(
 ) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     groups = grouped(g.shape, num_groups)
-    x, scale = again(reshape(widened(input), groups), (2,), eps)
+    x, scale = again(reshape(input, groups), (2,), eps)
     dims = (0, *range(2, g.ndim))
     by_weight, by_bias = summed(g, reshape(x, g.shape), weight, bias, dims, (-1,))
     given = g if weight is None else g * reshape(weight, channels(g.ndim))

@@ -23,7 +23,7 @@ from .reductions import LOSSES, REDUCTIONS, no_such_reduction
 __all__: list[str] = []
 
 
-@layer(takes="f")
+@layer(takes="f", accumulates=True)
 def nll_loss(
     xp: Any,
     input: Array,
@@ -47,7 +47,7 @@ def nll_loss(
     return mean.astype(input.dtype)
 
 
-@layer(takes="f", public="nll_loss")
+@layer(takes="f", public="nll_loss", accumulates=True)
 def nll_spread(
     xp: Any,
     input: Array,

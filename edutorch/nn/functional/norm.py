@@ -217,6 +217,9 @@ def rms_norm(
     if eps is None:
         eps = float(numpy.finfo(widened(input).dtype.numpy).eps)  # of what it computes in
     weight = of_shape(weight, shape)
+    if input.is_complex():  # PyTorch's formula: the mean of x², not of |x|²
+        y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
+        return y if weight is None else y * weight
     if input._array.dtype.itemsize > 2:
         return fused_rms_norm(input, weight, len(shape), eps)
     y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)

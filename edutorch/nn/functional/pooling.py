@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backends.numpy import Array
+from ...core.out import takes_out
 from ...core.tensor import Tensor
-from ...ops import arange, reshape, where
+from ...ops import arange, reshape, trunc, where
 from .layer import SettingError, layer
 from .windows import Counts, Size, Windows, padded, settings_of, windows_of
 
@@ -337,9 +338,13 @@ def averaged(
     kernel = settings_of(kernel_size, rank, name)
     step = kernel if stride is None or stride == () else settings_of(stride, rank, name)
     border = settings_of(padding, rank, name)
-    return avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
+    y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
+    if y.dtype is not input.dtype and not input.is_floating_point():
+        return trunc(y).to(input.dtype)  # integers stay integers, as in PyTorch
+    return y
 
 
+@takes_out
 def avg_pool2d(
     input: Tensor,
     kernel_size: Size,
@@ -380,6 +385,7 @@ def avg_pool1d(
     return averaged(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
+@takes_out
 def avg_pool3d(
     input: Tensor,
     kernel_size: Size,

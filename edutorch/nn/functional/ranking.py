@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
-from ...ops import minimum, relu, sqrt, sum, where
+from ...ops import clamp, minimum, sqrt, sum, where
 from .distance import pairwise_distance
 from .reductions import reduced, reduction_of
 
@@ -18,6 +18,11 @@ __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]  # fmt: skip
+
+
+def hinge(x: Tensor) -> Tensor:
+    """max(0, x), with the slope 1 at 0: where two scores are equal, training has to begin."""
+    return clamp(x, min=0)
 
 
 def margin_ranking_loss(
@@ -47,7 +52,7 @@ def margin_ranking_loss(
         raise ShapeError(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
-    return reduced(relu(margin - target * (input1 - input2)), reduction)
+    return reduced(hinge(margin - target * (input1 - input2)), reduction)
 
 
 def hinge_embedding_loss(
@@ -67,7 +72,7 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     near = where(target != -1, input, 0.0)
-    far = where(target != 1, relu(margin - input), 0.0)
+    far = where(target != 1, hinge(margin - input), 0.0)
     return reduced(near + far, reduction)
 
 
@@ -103,7 +108,7 @@ def cosine_embedding_loss(
     squares = [sum(each * each, -1) + tiny for each in (input1, input2)]
     cosine = sum(input1 * input2, -1) / sqrt(squares[0] * squares[1])
     alike = where(target == 1, 1 - cosine, 0.0)
-    apart = where(target == -1, relu(cosine - margin), 0.0)
+    apart = where(target == -1, hinge(cosine - margin), 0.0)
     return reduced(alike + apart, reduction)
 
 
@@ -187,4 +192,4 @@ def triplet_losses(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return reduced(relu(near - far + margin), reduction)
+    return reduced(hinge(near - far + margin), reduction)

@@ -1,0 +1,109 @@
+"""16-bit floats are added up in float32, and the sum is rounded once.
+
+A bfloat16 has 8 significant bits, a float16 has 11: a sum that is kept in them stops growing at
+256 or 2,048 ones, and a float16 cannot count beyond 65,504. So whatever adds up computes in
+float32:
+
+- the forward of an op that is declared with `accumulates=True` (`rounded_once`),
+- the rules of all ops but elementwise ones and views (`generate_backward.py`),
+- what the engine adds up: gradients of broadcast operands, and of tensors with several uses
+  (`WideSum`),
+- `Backend.scatter_add`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from ..modes import current
+from .registry import public
+
+
+def is_half(dtype: Any) -> bool:
+    """Return True for float16 and bfloat16, as types of tensors or of arrays."""
+    return getattr(dtype, "numpy", dtype).char in "eE"
+
+
+def widened(value: Any) -> Any:
+    """Return 16-bit floats as float32: an array, a tensor, or those in a list; else `value`."""
+    if value.__class__ in (list, tuple):
+        return type(value)(map(widened, value))
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or not is_half(dtype):
+        return value
+    return public("as_type")(value, dtypes.float32)
+
+
+def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a forward compute with 16-bit floats in float32, and round its result."""
+
+    def wide(xp: Any, *inputs: Any, **named: Any) -> Any:
+        first = inputs[0] if inputs else next(iter(named.values()))
+        kind = (first[0] if isinstance(first, list | tuple) else first).dtype
+        if not is_half(kind):
+            return forward(xp, *inputs, **named)
+        inputs = tuple(map(in_float32, inputs))
+        y = forward(xp, *inputs, **{name: in_float32(value) for name, value in named.items()})
+        if isinstance(y, tuple):
+            return tuple(rounded(part, kind) for part in y)
+        return rounded(y, kind)
+
+    return wide
+
+
+def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that is composed of ops compute with 16-bit tensors in float32.
+
+    Its result is rounded to the type of its first argument, unless another one is wider.
+    """
+
+    @functools.wraps(function)
+    def wide(*args: Any, **named: Any) -> Any:
+        first = args[0] if args else next(iter(named.values()), None)
+        dtype = getattr(first, "dtype", None)
+        if dtype is None or not is_half(dtype) or current().autocast is not None:
+            return function(*args, **named)  # autocast chooses the types itself
+        kinds = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
+        y = function(*widened(args), **{name: widened(value) for name, value in named.items()})
+        is_wider = any(kind.category >= 2 and not is_half(kind) for kind in kinds)
+        return y if is_wider else y.to(dtype)
+
+    return wide
+
+
+def in_float32(value: Any) -> Any:
+    """Return an array of 16-bit floats, or each in a list, as float32; all else as it is."""
+    if isinstance(value, list):
+        return [in_float32(array) for array in value]
+    dtype = getattr(value, "dtype", None)
+    return value if dtype is None or not is_half(dtype) else value.astype("float32")
+
+
+def rounded(y: Any, dtype: Any) -> Any:
+    """Round a result of float32; indices and wider results stay."""
+    return y.astype(dtype) if y.dtype == "float32" else y
+
+
+class WideSum:
+    """The gradients of a 16-bit tensor with several uses, as their sum so far in float32.
+
+    Attributes:
+        dtype: none, so that the engine asks `fit`.
+    """
+
+    size, base, dtype = 1 << 62, None, None
+
+    def __init__(self, first: Any) -> None:
+        self.shape, self.kind = first.shape, first.dtype
+        self.sum = widened(first)
+
+    def __iadd__(self, other: Any) -> WideSum:
+        self.sum = self.sum + widened(other)
+        return self
+
+    def computed(self) -> Any:
+        """Return the sum in the type of the tensor."""
+        return public("as_type")(self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind)))
