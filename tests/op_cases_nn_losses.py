@@ -18,8 +18,8 @@ REDUCTIONS = ("mean", "sum", "none")
 def _on_pairs(name: str) -> Any:
     """PyTorch's loss; it would warn of shapes that broadcast, which the blocks leave to others."""
     return lambda torch: (
-        lambda input, target, reduction="mean": getattr(torch.nn.functional, name)(
-            *torch.broadcast_tensors(input, target), reduction=reduction
+        lambda input, target, reduction="mean", **settings: getattr(torch.nn.functional, name)(
+            *torch.broadcast_tensors(input, target), reduction=reduction, **settings
         )
     )
 
@@ -27,6 +27,13 @@ def _on_pairs(name: str) -> Any:
 for _name in ("mse_loss", "l1_loss"):
     CASES[_name] = [{"input": X, "target": T, "reduction": each} for each in REDUCTIONS]
     CASES[_name] += [{"input": X, "target": T[:1], "reduction": "mean"}]
+    THEIRS[_name] = _on_pairs(_name)
+
+for _name, _setting in (("huber_loss", "delta"), ("smooth_l1_loss", "beta")):
+    CASES[_name] = [
+        {"input": X, "target": T, "reduction": each, _setting: 0.7} for each in REDUCTIONS
+    ]
+    CASES[_name] += [{"input": X, "target": T[:1], "reduction": "sum", _setting: 1.5}]
     THEIRS[_name] = _on_pairs(_name)
 
 CASES["probability_loss"] = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.methods import as_method
+from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
 from ...ops import (
@@ -182,7 +183,8 @@ def hardtanh(
             "hardtanh", f"min_val cannot be greater than max_val: {min_val} > {max_val}"
         )
     if not input.is_floating_point():
-        return input.clamp_(min_val, max_val) if inplace else clamp(input, min_val, max_val)
+        limits = int(min_val), int(max_val)  # as PyTorch cuts them off
+        return input.clamp_(*limits) if inplace else clamp(input, *limits)
     return (between.in_place if inplace else between)(input, min_val, max_val)
 
 
@@ -204,6 +206,7 @@ def softsign(input: Tensor) -> Tensor:
     return input / (1 + input.abs())
 
 
+@takes_out
 def logsigmoid(input: Tensor) -> Tensor:
     """The logarithm of the sigmoid, exact where the sigmoid itself would round to 0.
 
@@ -230,7 +233,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return replace(input, "hardswish_", hardswish)
-    return input * (clamp(input + 3, 0, 6) / 6)
+    return input * (between(input + 3, 0, 6) / 6)
 
 
 @as_method

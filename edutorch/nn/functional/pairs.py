@@ -12,6 +12,7 @@ from ...core.shapes import Size
 from ...errors import ShapeError, warn
 from ...ops import clamp, conj_physical, log, sgn, sigmoid, sign
 from ...ops.complex import holds_complex
+from .activation import between
 from .layer import layer
 from .reductions import REDUCTIONS, no_such_reduction
 
@@ -77,6 +78,50 @@ def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
     difference = input - target
     difference = conj_physical(sgn(difference)) if holds_complex(difference) else sign(difference)
     return g * (difference * (1 / count(difference, reduction)))
+
+
+@layer(promotion="promote", takes="f", accumulates=True)
+def huber_loss(
+    xp: Any, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
+) -> Array:
+    """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ)."""
+    distance = xp.abs(input - target)
+    near = xp.minimum(distance, delta)  # beyond, it grows with the distance alone
+    return combined(xp, near * (distance - 0.5 * near), reduction)
+
+
+@layer(promotion="promote", takes="f", accumulates=True)
+def smooth_l1_loss(
+    xp: Any, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
+) -> Array:
+    """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β."""
+    distance = xp.abs(input - target)
+    near = xp.minimum(distance, beta)
+    return combined(xp, near / beta * (distance - 0.5 * near), reduction)
+
+
+def bounded(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
+    """The difference up to a limit, where the curvature ends: it is 1 also where d is 0."""
+    difference = between(input - target, -limit, limit)
+    return g * (difference * (1 / count(difference, reduction)))
+
+
+HUBER = r"\tfrac{g}{n}\,\min(\max(x-t,-\delta),\delta)"
+huber_loss.vjp(
+    input=lambda g, input, target, reduction, delta: bounded(g, input, target, reduction, delta),
+    target=lambda g, input, target, reduction, delta: bounded(g, target, input, reduction, delta),
+    latex={"input": HUBER, "target": f"-{HUBER}"},
+)
+SMOOTH = r"\tfrac{g}{n\,\beta}\,\min(\max(x-t,-\beta),\beta)"
+smooth_l1_loss.vjp(
+    input=lambda g, input, target, reduction, beta: (
+        bounded(g, input, target, reduction, beta) / beta
+    ),
+    target=lambda g, input, target, reduction, beta: (
+        bounded(g, target, input, reduction, beta) / beta
+    ),
+    latex={"input": SMOOTH, "target": f"-{SMOOTH}"},
+)
 
 
 def combined(xp: Any, losses: Array, reduction: str) -> Array:

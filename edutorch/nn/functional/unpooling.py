@@ -9,7 +9,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_
-from ...ops import arange, cat, floor, rand, relu, reshape, scatter, sign, unsqueeze, zeros
+from ...ops import arange, cat, floor, rand, reshape, scatter, unsqueeze, where, zeros
 from .adaptive import largest_of
 from .layer import SettingError
 from .padding import pad
@@ -129,9 +129,12 @@ def power_pooled(
         sides = 1 if norm_type > 0 else -1
         peaks = max_pooled(rank, sides * abs_(input), kernel_size, stride, 0, 1, ceil_mode, False)
         return sides * peaks
-    average = averaged(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True)
     count = math.prod(settings_of(kernel_size, rank, f"lp_pool{rank}d"))
-    return (sign(average) * relu(abs_(average)) * count) ** (1.0 / norm_type)
+    total = averaged(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True) * count
+    if norm_type == 1:
+        return total
+    is_zero = total == 0  # there the root has no finite slope
+    return where(is_zero, 0.0, where(is_zero, 1.0, total) ** (1.0 / norm_type))
 
 
 def lp_pool1d(
@@ -152,7 +155,8 @@ def lp_pool2d(
 ) -> Tensor:  # fmt: skip
     """The p-norm of each window: y = (Σ xᵖ)^(1/p). p = 1 is the sum, p = ∞ the largest.
 
-    Where a window's sum is 0 the root has no finite gradient, as in PyTorch.
+    Where a window's sum is 0 the gradient is 0, but for p = 1, whose gradient is 1 everywhere
+    (PyTorch's is 0 at such a window).
 
     >>> nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
     tensor([[[5.]]])
