@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.interruptible import LONG
 from ..ops import mm
 from .buffers import Plan, is_cat
 from .kernel_text import KernelText, kernel_text
@@ -311,6 +312,11 @@ def product(left: Any, right: Any, out: Any, bias: Any = None) -> None:
 
     The kernel of products does it, by all threads, where there is one and it is worth its call.
     """
+    if left.shape[0] * right.size >= LONG:  # an interrupt must not leave it writing into `out`
+        out[...] = mm.op.forward(np, left, right)
+        if bias is not None:
+            out += bias
+        return
     slot = mm.op.slot
     if slot is None or slot(left, right, bias, out) is None:
         np.dot(left, right, out)

@@ -12,6 +12,7 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
+from .lapack import lapack
 from .matrices import adjoint_of, batch_text, need_matrix, of_papers
 
 
@@ -30,21 +31,34 @@ def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
     need_matrix("linalg.cholesky", input, square=True)
     if upper:
         input = xp.conj(xp.swapaxes(input, -1, -2))
-    try:
-        lower = xp.linalg.cholesky(input)
-    except xp.linalg.LinAlgError:
-        raise not_positive(xp, input) from None
+    lower = factor_of(xp, input)
+    if lower is None:
+        raise not_positive(xp, input)
     return xp.conj(xp.swapaxes(lower, -1, -2)) if upper else lower
+
+
+def factor_of(xp: Any, input: Array) -> Array | None:
+    """Return the lower factors; None if a matrix is not positive-definite."""
+    try:
+        lower = lapack(xp, "cholesky", input)
+    except xp.linalg.LinAlgError:
+        return None
+    pivots = xp.diagonal(lower, 0, -2, -1)
+    return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not notice all of them
 
 
 def first_minor(xp: Any, matrix: Array) -> int:
     """Return the order of the first leading minor that is not positive-definite, 0 if none."""
-    for order in range(1, matrix.shape[-1] + 1):
-        try:
-            xp.linalg.cholesky(matrix[:order, :order])
-        except xp.linalg.LinAlgError:
-            return order
-    return 0
+    if factor_of(xp, matrix) is not None:
+        return 0
+    good, bad = 0, matrix.shape[-1]  # what contains a bad one is bad as well
+    while bad - good > 1:
+        order = (good + bad) // 2
+        if factor_of(xp, matrix[:order, :order]) is None:
+            bad = order
+        else:
+            good = order
+    return bad
 
 
 def not_positive(xp: Any, input: Array) -> LinAlgError:

@@ -104,7 +104,7 @@ def imag(xp: Any, input: Array) -> Array:
     return xp.imag(input)
 
 
-imag.vjp(input=lambda g: -1j * g, latex=r"-i\,g")
+imag.vjp(input=lambda g: g * -1j, latex=r"-i\,g")
 
 
 @elementwise(promotion="none")
@@ -174,7 +174,7 @@ def _angle_rule(g: Any, input: Any) -> Any:
         return g * 0
     size = abs(input)
     size = size + (size == 0)
-    return -1j * g * conj_physical(input) / (size * size)
+    return g * -1j * conj_physical(input) / (size * size)
 
 
 angle.vjp(input=_angle_rule, latex=r"-\frac{i\,g}{z}")

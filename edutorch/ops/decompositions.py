@@ -14,7 +14,8 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
-from ..errors import GradientError, InvalidValueError, LinAlgError
+from ..errors import GradientError, InvalidValueError
+from .lapack import lapack
 from .matrices import (
     adjoint_of,
     divided,
@@ -22,8 +23,11 @@ from .matrices import (
     need_free_phase,
     need_matrix,
     of_papers,
+    over_gap,
     parts,
     real_part,
+    turned,
+    used_vectors,
     without_diagonal,
 )  # fmt: skip
 
@@ -40,7 +44,7 @@ def qr_shapes(shape: Sequence[int], complete: bool) -> list[tuple[int, ...]]:
 def qr_joined(xp: Any, input: Array, complete: bool) -> Array:
     """Q and R, joined: see `linalg.qr`."""
     batch = need_matrix("linalg.qr", input)
-    return joined(xp, batch, *xp.linalg.qr(input, "complete" if complete else "reduced"))
+    return joined(xp, batch, *lapack(xp, "qr", input, "complete" if complete else "reduced"))
 
 
 @of_papers
@@ -99,18 +103,8 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = need_matrix("linalg.eigh", input, square=True)
-    try:
-        w, v = xp.linalg.eigh(input, UPLO)
-    except xp.linalg.LinAlgError:
-        raise no_convergence("linalg.eigh", input) from None
+    w, v = lapack(xp, "eigh", input, UPLO)
     return joined(xp, batch, w.astype(input.dtype), v)
-
-
-def no_convergence(name: str, input: Any) -> LinAlgError:
-    return LinAlgError(
-        name, "the algorithm did not converge", {"input": tuple(input.shape)},
-        "look for NaN and infinity: x.isfinite().all()",
-    )  # fmt: skip
 
 
 @of_papers
@@ -122,7 +116,7 @@ def eigh_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     if holds_complex(v):
         need_free_phase("linalg.eigh", imag(diagonal(turning, 0, -2, -1)))
     gap = unsqueeze(w, -2) - unsqueeze(w, -1)
-    inside = divided(without_diagonal(turning), real_part(gap))
+    inside = over_gap(without_diagonal(turning), real_part(gap), used_vectors(g, g_v))
     return matmul(matmul(v, inside + diag_embed(g_w)), adjoint_of(v))
 
 
@@ -173,10 +167,7 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
 def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = need_matrix("linalg.svd", input)
-    try:
-        u, s, vh = xp.linalg.svd(input, full_matrices)
-    except xp.linalg.LinAlgError:
-        raise no_convergence("linalg.svd", input) from None
+    u, s, vh = lapack(xp, "svd", input, full_matrices)
     return joined(xp, batch, u, s.astype(input.dtype), vh)
 
 
@@ -196,7 +187,6 @@ def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bo
     u, g_u, vh, g_vh = u[..., :, :k], g_u[..., :, :k], vh[..., :k, :], g_vh[..., :k, :]
     s = real_part(s)
     row, column = unsqueeze(s, -2), unsqueeze(s, -1)
-    gap = (row - column) * (row + column)
     of_u, of_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
     skew_u, skew_v = of_u - adjoint_of(of_u), of_v - adjoint_of(of_v)
     on_diagonal = g_s
@@ -204,8 +194,10 @@ def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bo
         phase_u, phase_v = (imag(diagonal(each, 0, -2, -1)) for each in (of_u, of_v))
         need_free_phase("linalg.svd", phase_u + phase_v)
         on_diagonal = g_s + 1j * divided(phase_u, s)
-    inside = divided(without_diagonal(skew_u), gap) * row
-    inside = inside + column * divided(without_diagonal(skew_v), gap)
+    used = used_vectors(g, g_u) | used_vectors(g, turned(g_vh))
+    # Written without squares of s, which over- and underflow long before s does.
+    inside = over_gap(without_diagonal(skew_u + skew_v), 2 * (row - column), used)
+    inside = inside + divided(without_diagonal(skew_u - skew_v), 2 * (row + column))
     g_a = matmul(matmul(u, inside + diag_embed(on_diagonal)), vh)
     if m > k:
         g_a = g_a + matmul(divided(g_u - matmul(u, of_u), row), vh)

@@ -10,16 +10,16 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
 from ..dtypes import of as dtype_of
-from ..errors import LinAlgError
-from .decompositions import no_convergence
+from .lapack import lapack
 from .matrices import (
     adjoint_of,
-    divided,
     joined,
     need_free_phase,
     need_matrix,
     of_papers,
+    over_gap,
     parts,
+    used_vectors,
     without_diagonal,
 )  # fmt: skip
 
@@ -28,16 +28,8 @@ from .matrices import (
 def eig_joined(xp: Any, input: Array) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
     batch = need_matrix("linalg.eig", input, square=True)
-    if not bool(xp.isfinite(input).all()):
-        raise LinAlgError(
-            "linalg.eig", "input tensor should not contain infs or NaNs",
-            {"A": tuple(input.shape)}, "x.isfinite() shows where they are",
-        )  # fmt: skip
     kind = dtype_of(input.dtype).to_complex().numpy
-    try:
-        w, v = xp.linalg.eig(input)
-    except xp.linalg.LinAlgError:
-        raise no_convergence("linalg.eig", input) from None
+    w, v = lapack(xp, "eig", input)
     return joined(xp, batch, w.astype(kind), v.astype(kind))
 
 
@@ -55,7 +47,7 @@ def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     need_free_phase("linalg.eig", imag(along))
     turning = turning - matmul(back, v) * unsqueeze(real(along), -2)
     gap = conj(unsqueeze(w, -2) - unsqueeze(w, -1))
-    inside = divided(without_diagonal(turning), gap) + diag_embed(g_w)
+    inside = over_gap(without_diagonal(turning), gap, used_vectors(g, g_v)) + diag_embed(g_w)
     return solve_matrices(back, matmul(inside, back))
 
 

@@ -19,7 +19,11 @@ def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     y = by_products(operands, equation)
     if y is not None:
         return y
+    left, arrow, output = equation.partition("->")
     try:
+        if arrow and "..." in left and "..." not in output:  # summed over, which NumPy refuses
+            terms, output = full_equation(equation, operands)
+            equation = f"{','.join(terms)}->{output}"
         return xp.einsum(equation, *operands)
     except ValueError as error:
         raise misfit(equation, operands, error) from None
@@ -59,6 +63,9 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
         factors = [*operands[:position], *operands[position + 1 :], g]
         available = set("".join(others))
         # A letter that only this operand has was summed: its gradient is constant along it.
+        # An axis of size 1 may have been stretched: what arrives there is summed.
+        sizes = zip(letters, operand.shape, strict=True)
+        available -= {letter for letter, size in sizes if size == 1}
         kept = "".join(dict.fromkeys(each for each in letters if each in available))
         partial = einsum_of(factors, f"{','.join(others)}->{kept}")
         gradients.append(spread_letters(partial, kept, letters, operand.shape))

@@ -26,7 +26,10 @@ def reflected(xp: Any, input: Array) -> tuple[Array, Array]:
     a = input.reshape((math.prod(batch), m, n)).copy()
     factors = xp.zeros((a.shape[0], min(m, n)), a.dtype)
     for j in range(min(m, n)):
-        first, rest = a[:, j, j].copy(), a[:, j + 1 :, j]
+        scale = xp.max(xp.abs(a[:, j:, j]), axis=-1)  # so that no square over- or underflows
+        scale = xp.where((scale > 0) & xp.isfinite(scale), scale, xp.ones_like(scale))
+        column = a[:, j:, j] / scale[:, None]
+        first, rest = column[:, 0].copy(), column[:, 1:]
         tail = xp.sum(xp.abs(rest) ** 2, axis=-1)
         length = xp.sqrt(xp.abs(first) ** 2 + tail)
         length = xp.where(first.real >= 0, -length, length)  # away from `first`: nothing cancels
@@ -38,7 +41,7 @@ def reflected(xp: Any, input: Array) -> tuple[Array, Array]:
         right = a[:, j:, j + 1 :]
         along = xp.matmul(xp.conj(v)[:, None, :], right)
         right -= xp.conj(tau)[:, None, None] * v[:, :, None] * along
-        a[:, j, j] = xp.where(nothing, first, length)
+        a[:, j, j] = xp.where(nothing, first, length) * scale
         a[:, j + 1 :, j] = v[:, 1:]
         factors[:, j] = tau
     return a.reshape(input.shape), factors.reshape((*batch, min(m, n)))

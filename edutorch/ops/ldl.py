@@ -39,8 +39,8 @@ def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
     if k + 1 < a.shape[0]:
         other = k + 1 + int(xp.argmax(column[1:]))
         largest = float(column[other - k])
-    if max(own, largest) == 0 or own >= ALPHA * largest:
-        return k, 1
+    if k + 1 == a.shape[0] or math.isnan(own + largest) or own >= ALPHA * largest:
+        return k, 1  # that of a column of zeros as well
     row = sizes(xp, a[other, k:])
     on_diagonal = float(row[other - k])
     row[other - k] = 0
@@ -48,6 +48,16 @@ def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
     if own >= ALPHA * largest * (largest / reach):
         return k, 1
     return (other, 1) if on_diagonal >= ALPHA * reach else (other, 2)
+
+
+def inverse_of(xp: Any, block: Array) -> Array | None:
+    """Return the inverse of a pivot's block; None if it has none."""
+    if block.shape[0] == 1 and not float(sizes(xp, block)[0, 0]) > 0:  # 0 or NaN
+        return None
+    try:
+        return xp.linalg.inv(block)
+    except xp.linalg.LinAlgError:
+        return None
 
 
 def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]:
@@ -64,10 +74,11 @@ def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]
                 part[last - k] = part[other - k]
                 part[other - k] = row
         block, below = a[k : k + size, k : k + size], a[k + size :, k : k + size]
-        if size == 1 and float(sizes(xp, block)[0, 0]) == 0:
+        inverse = inverse_of(xp, block)
+        if inverse is None:
             info = info or k + 1
         else:
-            factor = xp.matmul(below, xp.linalg.inv(block))
+            factor = xp.matmul(below, inverse)
             a[k + size :, k + size :] -= xp.matmul(factor, mirrored(xp, below, hermitian))
             a[k + size :, k : k + size] = factor
         pivots += [other + 1] if size == 1 else [-(other + 1)] * 2

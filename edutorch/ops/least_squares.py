@@ -12,6 +12,7 @@ from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
+from .lapack import lapack
 from .matrices import adjoint_of, need_matrix, of_papers
 
 
@@ -29,11 +30,11 @@ def smallest_that_counts(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) 
 
 
 def whole(xp: Any, input: Array, hermitian: bool) -> Array:
-    """With `hermitian`, the matrix that the lower triangle describes."""
+    """With `hermitian`, the matrix that the lower triangle describes; its diagonal is real."""
     if not hermitian:
         return input
     lower = xp.tril(input, -1)
-    on_diagonal = xp.tril(input) - lower
+    on_diagonal = (xp.tril(input) - lower).real
     return lower + xp.conj(xp.swapaxes(lower, -1, -2)) + on_diagonal
 
 
@@ -41,7 +42,7 @@ def whole(xp: Any, input: Array, hermitian: bool) -> Array:
 def pseudoinverse(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """V S⁻¹ Uᴴ, without the singular values that count as 0: see `linalg.pinv`."""
     need_matrix("linalg.pinv", input, square=hermitian)
-    u, s, vh = xp.linalg.svd(whole(xp, input, hermitian), False)
+    u, s, vh = lapack(xp, "svd", whole(xp, input, hermitian), False)
     if not s.shape[-1]:
         return xp.zeros((*input.shape[:-2], input.shape[-1], input.shape[-2]), input.dtype)
     counts = s > smallest_that_counts(xp, input, s, atol, rtol)
@@ -99,7 +100,7 @@ def rank_of(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Arr
     batch = need_matrix("linalg.matrix_rank", input, square=hermitian)
     if not min(input.shape[-2:]):
         return xp.zeros(batch, "int64")
-    s = xp.linalg.svd(whole(xp, input, hermitian), False)[1]
+    s = lapack(xp, "svd", whole(xp, input, hermitian), False)[1]
     return xp.sum(s > smallest_that_counts(xp, input, s, atol, rtol), axis=-1)
 
 
@@ -142,7 +143,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     inverse, info = inv_ex(A)
     y = matrix_norm(A, p) * matrix_norm(where((info > 0)[..., None, None], 1.0, inverse), p)
-    return where(info > 0, math.inf, y)
+    return where((info > 0) | (y != y), math.inf, y)  # PyTorch's answer where nothing is known
 
 
 @takes_out
@@ -180,6 +181,12 @@ def lstsq(
     broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
     X = matmul(pinv(A, rcond), B)
     rank = matrix_rank(A.detach(), rtol=rcond)
+    if driver == "gels" and bool(((rank > 0) & (rank < min(m, n))).any()):
+        raise LinAlgError(
+            "linalg.lstsq", "the least squares solution could not be computed because the input "
+            "matrix does not have full rank", {"A (... m n)": tuple(A.shape)},
+            'the drivers "gelsy", "gelsd" and "gelss" take any rank',
+        )  # fmt: skip
     nothing = real_part(A.detach()).new_empty(0)
     residuals = nothing
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):

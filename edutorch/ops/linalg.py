@@ -313,7 +313,8 @@ def contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
         return tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     lists = (list, tuple, range)
     if not isinstance(dims, lists) or [isinstance(axes, lists) for axes in dims] != [True] * 2:
-        raise ArgumentError(
+        error = ArgumentError if isinstance(dims, lists) else InvalidValueError
+        raise error(
             "tensordot", f"expected dims to be an int or two lists of ints, got {dims!r}",
             hint="dims=([1], [0]) sums over axis 1 of `a` with axis 0 of `b`",
         )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.complaints import need_tensor
-from ..core.tensor import array_of
+from ..core.tensor import Tensor, array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError
 
 MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
@@ -123,6 +123,27 @@ def divided(x: Any, gap: Any) -> Any:
     return x / where((gap == 0) & (x == 0), 1.0, gap)
 
 
+def over_gap(x: Any, gap: Any, used: Any) -> Any:
+    """x[i, j] / gap[i, j], the last step to a derivative of eigenvectors or singular vectors.
+
+    Vectors of equal values are undetermined, and have no derivative: the result is infinite or
+    NaN, as PyTorch's. It is 0 where neither vector is `used`, so nothing depends on them.
+    """
+    pairs = without_diagonal(unsqueeze(used, -1) | unsqueeze(used, -2))
+    return x / where((gap == 0) & (pairs == 0), 1.0, gap)
+
+
+def used_vectors(g: Any, g_v: Any) -> Any:
+    """Whether something depends on a column: its gradient is not 0.
+
+    Forward mode begins with a g of 0 and differentiates by it (see `core/forward.py`): there
+    everything may depend on each.
+    """
+    by_itself = isinstance(g, Tensor) and g.is_leaf and g.requires_grad
+    used = (g_v != 0).any(-2)
+    return used == used if by_itself else used
+
+
 def without_diagonal(x: Any) -> Any:
     return tril(x, -1) + triu(x, 1)
 
@@ -148,4 +169,4 @@ from .arrange import tril, triu  # noqa: E402  (rules may use any op)
 from .complex import conj, holds_complex, real  # noqa: E402
 from .elementwise import abs  # noqa: E402
 from .masks import where  # noqa: E402
-from .movement import narrow, reshape, transpose  # noqa: E402
+from .movement import narrow, reshape, transpose, unsqueeze  # noqa: E402

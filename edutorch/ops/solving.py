@@ -12,6 +12,7 @@ from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
+from .lapack import lapack
 from .matrices import need_matrix, singular, turned, without_diagonal
 
 
@@ -27,7 +28,7 @@ def inv(xp: Any, A: Array) -> Array:
     """
     need_matrix("linalg.inv", A, square=True)
     try:
-        return xp.linalg.inv(A)
+        return lapack(xp, "inv", A)
     except xp.linalg.LinAlgError:
         raise singular("linalg.inv", A) from None
 
@@ -43,7 +44,7 @@ def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     need_matrix("linalg.solve", input, square=True)
     try:
-        return xp.linalg.solve(input, other)
+        return lapack(xp, "solve", input, other)
     except xp.linalg.LinAlgError:
         raise singular("linalg.solve", input) from None
 
@@ -153,7 +154,7 @@ def det(xp: Any, A: Array) -> Array:
     tensor(8.)
     """
     need_matrix("linalg.det", A, square=True)
-    return xp.linalg.det(A)
+    return lapack(xp, "det", A)
 
 
 def adjugate(A: Tensor) -> Tensor:
@@ -218,7 +219,7 @@ det.vjp(
 def log_det(xp: Any, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
     need_matrix("linalg.slogdet", input, square=True)
-    sign, logarithm = xp.linalg.slogdet(input)
+    sign, logarithm = lapack(xp, "slogdet", input)
     if input.dtype.kind == "c":
         logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
     return xp.asarray(logarithm), xp.asarray(sign)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from ...backends.interruptible import LONG
 from .blas import address, gemm
 from .common import ROW, compiled
 from .hand_over import share_out
 from .parts import in_parts
-from .products import PRODUCTS_A_NUMBER, layout, product, rows
+from .products import IN_PARTS_BESIDE, PRODUCTS_A_NUMBER, layout, product, rows
 from .tiles import ROWS, TILED, multiply, room_for
 
 __all__ = ["INTEGERS", "WHOLE", "batched", "bmm", "unbroken"]
@@ -101,7 +102,8 @@ def batched() -> Callable[..., Any]:
         sizes = np.array((m, n, k, *(1,) * (3 - len(batch)), *batch, *left[2:], *right[2:]))
         count = y.size // (m * n)
         work = y.size * k // PRODUCTS_A_NUMBER
-        in_parts(kernel, count, at, sizes, left[1], right[1], y.reshape(-1), work=work)
+        share = in_parts if work * PRODUCTS_A_NUMBER < LONG else IN_PARTS_BESIDE
+        share(kernel, count, at, sizes, left[1], right[1], y.reshape(-1), work=work)
         return y
 
     return run

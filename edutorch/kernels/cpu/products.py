@@ -9,12 +9,13 @@ faster. A layer's bias is what the sums begin with, which saves a pass.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 
+from ...backends.interruptible import LONG, interruptible
 from ...core.arriving import Products
 from .blas import address, gemm
 from .hand_over import share_out
@@ -44,6 +45,9 @@ FEW_FOR_WEIGHTS = 64
 
 TALL, LARGE = 512, 1_000_000
 """aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
+
+IN_PARTS_BESIDE = partial(interruptible, in_parts)
+"""For a product that may take a second, into memory of its own: Ctrl-C does not wait for it."""
 
 
 def tiled(start, stop, by_rows, a, b, bias, y):
@@ -155,11 +159,12 @@ def product() -> Callable[..., Any]:
         if left is None or right is None:
             return None
         work = products // PRODUCTS_A_NUMBER
+        share = in_parts if products < LONG or out is not None else IN_PARTS_BESIDE
         if by_tiles is not None and tiles_are_less(rows, columns, k, left[0], right[0]):
             y = np.empty((rows, columns), kind) if out is None else out
             width = panel_width.py_func(kind.itemsize)
             by_rows, units = cut(rows, columns, width, parts_for(products, work))
-            in_parts(by_tiles, units, by_rows, a, b, bias, y, work=work)
+            share(by_tiles, units, by_rows, a, b, bias, y, work=work)
             return y
         at, units = address(kind), -(-max(rows, columns) // BLOCK)
         if at is None or products < LEAST or min(rows, columns) < BLOCK // 2:
@@ -167,7 +172,7 @@ def product() -> Callable[..., Any]:
         if parts_for(units, work) == 1:
             return None
         y = np.empty((rows, columns), kind) if out is None else out
-        in_parts(
+        share(
             by_blas, units, at, rows >= columns, left[0], right[0], k, start(a), left[1], start(b),
             right[1], bias, y, work=work,
         )  # fmt: skip

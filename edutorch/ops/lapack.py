@@ -1,0 +1,68 @@
+"""Calls of `xp.linalg`, the one place where matrices reach LAPACK.
+
+LAPACK is written for finite numbers. With a NaN or an infinity some of its algorithms never end,
+and others return numbers that look like a result; so those inputs are refused here. And no
+interrupt stops LAPACK: what will take long is computed beside the main thread (see
+`backends/interruptible.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.interruptible import LONG, interruptible
+from ..backends.numpy import Array
+from ..errors import LinAlgError, running
+
+MULTIPLICATIONS = {
+    "cholesky": 1, "det": 1, "slogdet": 1, "solve": 1, "inv": 2, "qr": 4, "eigh": 9, "svd": 20,
+    "eig": 25,
+}  # fmt: skip
+"""About how many multiplications there are for each number of a matrix and each row (or column,
+if there are fewer)."""
+
+ITERATIVE = {
+    "svd": "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.cond linalg.lstsq "
+    "linalg.matrix_norm linalg.norm nuclear_norm svd_lowrank pca_lowrank",
+    "eigh": "linalg.eigh linalg.eigvalsh lobpcg",
+    "eig": "linalg.eig linalg.eigvals",
+}
+"""The algorithms that go on until numbers are small enough, which a NaN never is; and the public
+functions that use them."""
+
+
+def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
+    """Return `xp.linalg.name(input, *arguments)`, computed beside the main thread if it is long.
+
+    Raises: LinAlgError: an iterative algorithm is given NaN or infinity, or does not converge.
+        xp.linalg.LinAlgError: another one fails.
+    """
+    if name in ITERATIVE:
+        need_finite(xp, name, input, arguments)
+    function = getattr(xp.linalg, name)
+    try:
+        if input.size * min(input.shape[-2:]) * MULTIPLICATIONS[name] < LONG:
+            return function(input, *arguments)
+        return interruptible(function, input, *arguments)
+    except xp.linalg.LinAlgError:
+        if name not in ITERATIVE:
+            raise
+        raise LinAlgError(
+            running(tuple(ITERATIVE[name].split())),
+            "the algorithm failed to converge because the input matrix is ill-conditioned or has "
+            "too many repeated values",
+            {"A": tuple(input.shape)}, "float64 may help: x.double()",
+        ) from None  # fmt: skip
+
+
+def need_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
+    """Raises: LinAlgError: a number that the algorithm reads is NaN or infinite."""
+    if name == "eigh":  # the other triangle may hold anything
+        input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)
+    if not bool(xp.isfinite(input).all()):
+        raise LinAlgError(
+            running(tuple(ITERATIVE[name].split())),
+            "the algorithm failed to converge because the input matrix contained non-finite "
+            "values: it should not contain infs or NaNs",
+            {"A": tuple(input.shape)}, "x.isfinite() shows where they are",
+        )  # fmt: skip
