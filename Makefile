@@ -6,6 +6,7 @@
 #   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            rates in a browser, killed processes, more derivatives
+#   make test-samples                         the first of PyTorch's own samples of each op and module
 #   make test-long PART=programs              what takes longest, by hand: see docs/verified.md
 #   make test ARGS="-k conv2d"
 #
@@ -29,7 +30,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-browser test-programs test-slow test-long lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-browser test-programs test-slow test-samples test-long lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -50,13 +51,18 @@ test-programs: .venv/.test-stamp
 	@$(BIN)/python -m pytest -s -m "programs and browser" $(ARGS)
 
 test-slow: .venv/.test-stamp
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m "slow and not samples" $(ARGS)
+
+# PyTorch's `op_db` and `module_db`, three samples per op and type; skipped without PyTorch.
+test-samples: .venv/.test-stamp
+	@$(BIN)/python -m pytest -s tests/slow -m samples $(ARGS)
 
 # Each part is run by hand once per issue; what it printed goes into docs/verified.md.
 test-long: .venv/.test-stamp
 	@case "$(PART)" in \
 	  programs) EDUTORCH_ALL_PROGRAMS=1 $(BIN)/python -m pytest -s -m "programs and browser" $(ARGS) ;; \
-	  *) echo "make test-long PART=programs"; exit 2 ;; \
+	  samples) EDUTORCH_ALL_SAMPLES=1 $(BIN)/python -m pytest -s tests/slow -m samples $(ARGS) ;; \
+	  *) echo "make test-long PART=programs (or samples)"; exit 2 ;; \
 	esac
 
 lint: .venv/.dev-stamp

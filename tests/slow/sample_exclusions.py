@@ -1,0 +1,137 @@
+"""What the suite of PyTorch's samples leaves out, with the reasons, and what has no one answer."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+RANDOM = set(
+    """
+    bernoulli cauchy exponential geometric log_normal normal uniform multinomial randint randn
+    rand_like randn_like randint_like nn.functional.dropout nn.functional.dropout2d
+    nn.functional.dropout3d nn.functional.alpha_dropout nn.functional.feature_alpha_dropout
+    nn.functional.rrelu nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+    nn.functional.scaled_dot_product_attention nn.functional.multi_head_attention_forward
+    pca_lowrank svd_lowrank
+    """.split()
+)
+"""Ops that may draw random numbers; where PyTorch's own two answers differ, values are free."""
+
+RANDOM_MODULES = set(
+    """
+    TransformerEncoder TransformerEncoderLayer TransformerDecoderLayer Transformer
+    MultiheadAttention FractionalMaxPool2d FractionalMaxPool3d RNN GRU LSTM
+    """.split()
+)
+"""Modules that drop elements, or draw regions, while they train."""
+
+UNINITIALIZED = set(
+    """
+    empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_
+    """.split()
+)
+"""Ops that leave elements as they lie in memory."""
+
+
+@contextlib.contextmanager
+def other_seed(shift: int) -> Iterator[None]:
+    """Let PyTorch start from other random numbers, also where its own wrapper sets a seed."""
+    manual_seed = torch.manual_seed
+    torch.manual_seed = lambda seed: manual_seed(seed + shift)
+    try:
+        torch.manual_seed(0)
+        yield
+    finally:
+        torch.manual_seed = manual_seed
+
+
+def eigen(module: Any, result: Any) -> Any:
+    """Return w and V diag(w) V⁻¹: each eigenvector has a factor that is free."""
+    values, vectors = result
+    if not vectors.numel():
+        return values, vectors
+    vectors = vectors.to(module.complex128)
+    return values, module.linalg.solve(
+        vectors.mT, (vectors * values.unsqueeze(-2).to(vectors.dtype)).mT
+    ).mT.to(result[1].dtype if result[1].is_complex() else module.complex128)
+
+
+def symmetric_eigen(module: Any, result: Any) -> Any:
+    """Return w and V diag(w) Vᴴ."""
+    values, vectors = result
+    return values, (vectors * values.unsqueeze(-2)) @ vectors.mH
+
+
+def singular(module: Any, result: Any) -> Any:
+    """Return S and U S Vᴴ: each pair of singular vectors has a factor that is free."""
+    left, values, right = result
+    count = values.shape[-1]
+    if left.shape[-1] < count or right.shape[-2] < count:
+        return values
+    return values, (left[..., :count] * values.unsqueeze(-2)) @ right[..., :count, :]
+
+
+def old_singular(module: Any, result: Any) -> Any:
+    """Return the same of the old `svd`, which returns V and not its adjoint."""
+    left, values, right = result
+    return singular(module, (left, values, right.mH))
+
+
+INVARIANTS: dict[str, Callable[[Any, Any], Any]] = {
+    "linalg.eig": eigen,
+    "linalg.eigh": symmetric_eigen,
+    "linalg.svd": singular,
+    "svd": old_singular,
+}
+"""What is compared of a result that is not unique."""
+
+
+class Known(NamedTuple):
+    """A difference that stays: which checks of which ops, how the failure reads, and why."""
+
+    names: str
+    checks: str
+    failure: str
+    reason: str
+
+
+KNOWN = (
+    Known(
+        "as_strided_scatter", "gradient", "value: 0.0 for",
+        "PyTorch gives a gradient to elements that were overwritten; here it is 0",
+    ),
+    Known(
+        "argsort|msort|sort|topk", "forward|method|gradient|out=", "value: .* of 8000",
+        "the order of equal 16-bit numbers, which PyTorch leaves open",
+    ),
+    Known(
+        r"fft\.ihfftn", "out=", r"empty out: shape",
+        "PyTorch leaves an empty `out` as it is; here it is filled",
+    ),
+    Known(
+        "__rpow__|pow", ".*", "negative integer powers",
+        "an integer to a negative 0-d power is refused, as a number is; PyTorch cuts it to 0",
+    ),
+)  # fmt: skip
+"""Differences that are better here, or that PyTorch leaves open."""
+
+KNOWN_ANSWERS = (
+    Known(
+        "__r.*__", "accepted|unclear", r"\(2, ",
+        "the method of a tensor, called with a number for the tensor: Python's own refusal",
+    ),
+)  # fmt: skip
+"""Bad calls that need no answer of their own."""
+
+
+def reason(table: tuple[Known, ...], name: str, check: str, failure: str) -> str | None:
+    """Return why a failure is known and stays, or None."""
+    for known in table:
+        fits = re.fullmatch(known.names, name) and re.fullmatch(known.checks, check)
+        if fits and re.search(known.failure, failure):
+            return known.reason
+    return None
