@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array
+from ..core.methods import as_method
 from ..core.op import elementwise
+from ..core.tensor import Tensor
 from ..dtypes import FLOATING
+from ..errors import DTypeError
 
 # NumPy computes with an array without dimensions in half the time of a Python number.
 ZERO = {kind: np.zeros((), kind) for kind in FLOATING}
@@ -64,6 +67,24 @@ def _abs_rule(g: Any, input: Any, node: Any) -> Any:
 
 
 abs.vjp(input=_abs_rule, latex=r"g \cdot \mathrm{sign}(x)")
+_write_abs = Tensor.abs_  # type: ignore[attr-defined]
+
+
+@as_method
+def abs_(input: Tensor) -> Tensor:
+    """The in-place form of `abs`. Complex numbers have real distances: they are refused.
+
+    Raises: DTypeError: the tensor is complex.
+    """
+    if input.is_complex():
+        raise DTypeError(
+            "abs_", "in-place abs is not supported for complex tensors",
+            {"input": str(input.dtype)}, "the distances are real: x = x.abs()",
+        )  # fmt: skip
+    return _write_abs(input)
+
+
+abs.in_place = abs_  # type: ignore[attr-defined]
 
 
 @elementwise

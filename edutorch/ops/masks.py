@@ -93,6 +93,7 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
+@takes_out
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -10,7 +10,7 @@ from ..core.methods import as_method
 from ..core.op import elementwise
 from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DTypeError
 
 
 @elementwise(promotion="promote", takes="fc", numbers="")
@@ -72,17 +72,41 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     >>> float_power(tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=torch.float64)
     """
-    several = [each for each in (input, exponent) if isinstance(each, Tensor)]
-    if not several:
-        raise ArgumentError("float_power", "expected a Tensor, got two numbers")
-    numbers = [each for each in (input, exponent) if isinstance(each, complex)]
-    wide = dtypes.float64
-    if numbers or any(each.is_complex() for each in several):
-        wide = dtypes.complex128
+    wide = double_type(input, exponent)
     input, exponent = (
-        each.to(wide) if isinstance(each, Tensor) else each for each in (input, exponent)
+        operand.to(wide) if isinstance(operand, Tensor) else operand
+        for operand in (input, exponent)
     )
     return pow(input, exponent)
+
+
+def double_type(input: Any, exponent: Any) -> dtypes.dtype:
+    """Return the type that `float_power` computes in: float64 or complex128."""
+    tensors = [operand for operand in (input, exponent) if isinstance(operand, Tensor)]
+    if not tensors:
+        raise ArgumentError("float_power", "expected a Tensor, got two numbers")
+    is_complex = any(isinstance(operand, complex) for operand in (input, exponent))
+    if is_complex or any(tensor.is_complex() for tensor in tensors):
+        return dtypes.complex128
+    return dtypes.float64
+
+
+_write_power = Tensor.float_power_  # type: ignore[attr-defined]
+
+
+@as_method
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """The in-place form of `float_power`, for tensors that are of double precision already.
+
+    Raises: DTypeError: the tensor cannot hold the result.
+    """
+    wide = double_type(input, exponent)
+    if input.dtype is not wide:
+        raise DTypeError(
+            "float_power_", f"the result is {wide}, and the tensor is {input.dtype}",
+            hint="use x = x.float_power(exponent)",
+        )  # fmt: skip
+    return _write_power(input, exponent)
 
 
 from .arithmetic import add, mul, sub  # noqa: E402  (rules may use any op)

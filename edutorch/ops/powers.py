@@ -17,6 +17,8 @@ from ..errors import DTypeError
 def pow(xp: Any, input: Array, exponent: Array) -> Array:
     """The power: y = input ** exponent.
 
+    Integers to the power of a tensor of integers stay integers: what is below 1 is cut off to 0.
+
     >>> pow(tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
@@ -28,11 +30,18 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise
-        raise DTypeError(
-            "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
-        ) from None
+        if not getattr(exponent, "shape", ()):  # what may be a Python number
+            raise DTypeError(
+                "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
+            ) from None
+        y = cut_off_power(xp, input, exponent)
     bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
     return y.astype(bool) if bools else y
+
+
+def cut_off_power(xp: Any, input: Any, exponent: Array) -> Array:
+    """Integers to the power of integers that may be negative: 2⁻¹ is cut off to 0, (-1)⁻³ is -1."""
+    return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
 
 
 def simple_power(xp: Any, input: Any, exponent: Any) -> Any:

@@ -8,7 +8,7 @@ from ..core.methods import as_method
 from ..core.out import takes_out, with_twin
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError, ValueRangeError
+from ..errors import DTypeError, ShapeError, ValueRangeError
 
 
 @with_twin
@@ -35,6 +35,13 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[4., 5.],
             [7., 9.]])
     """
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        integers = not (input.is_floating_point() or input.is_complex())
+        if integers and isinstance(factor, float):
+            raise DTypeError(
+                "addr", f"for integral tensors, {name} must not be a float, got {factor}",
+                hint="convert the tensors first: x.float()",
+            )  # fmt: skip
     return plus(input, outer(vec1, vec2), beta, alpha)
 
 
@@ -107,6 +114,8 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Shorten each slice along `dim` whose p-norm is above `maxnorm` to that norm.
 
+    Raises: DTypeError: integers.
+
     >>> renorm(tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1)
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
@@ -120,6 +129,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ValueRangeError("renorm", f"non-positive norm not supported, got p={p}")
     if maxnorm < 0:
         raise ValueRangeError("renorm", f"expected maxnorm to be >= 0, got {maxnorm}")
+    need_floating("renorm", input._array)
     axis = normal_dim("renorm", dim, input.ndim)
     others = tuple(each for each in range(input.ndim) if each != axis)
     norm = vector_norm(input, p, others, True)
@@ -159,5 +169,5 @@ from .joining import cat  # noqa: E402
 from .linalg import bmm, dot, outer, plus  # noqa: E402
 from .masks import where  # noqa: E402
 from .movement import transpose  # noqa: E402
-from .reduction import sum  # noqa: E402
+from .reduction import need_floating, sum  # noqa: E402
 from .statistics import vector_norm  # noqa: E402

@@ -340,7 +340,7 @@ def normal(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability that the input (or p) says, else 0.
+    """1 with the probability that the input (or p) says, else 0. Its gradient is 0.
 
     Raises: ValueRangeError: a probability is not in [0, 1].
 
@@ -356,7 +356,8 @@ def bernoulli(
         raise DTypeError("bernoulli", "expects floating probabilities", rows, "x.float()")
     kind = input.dtype if input.is_floating_point() else None
     drawn = rand(size=tuple(input.shape), generator=generator, device=input.device, dtype=kind)
-    return (drawn < chance).to(input.dtype)
+    y = (drawn < chance).to(input.dtype)
+    return y + input * 0 if p is None and input.requires_grad else y
 
 
 @as_method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.methods import as_method
+from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...modes import no_grad
@@ -59,6 +60,7 @@ _threshold = threshold  # within the function its name is that of a setting
 
 
 @as_method
+@takes_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Set small numbers to 0: y = x where |x| > λ, else 0.
 
@@ -68,6 +70,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
+@takes_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Pull all numbers towards 0 by λ, where smaller ones stay: y = x ∓ λ, or 0.
 

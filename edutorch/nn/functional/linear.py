@@ -17,7 +17,7 @@ from .layer import layer
 __all__ = ["linear"]
 
 
-@layer("... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), takes="ifc")
+@layer("... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), takes="ifc", out=True)
 def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """A weighted sum of the features for each output: y = x Wᵀ + b.
 

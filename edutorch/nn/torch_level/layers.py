@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...ops import mean, norm, reshape, rsqrt, transpose, var, zeros
 from .. import functional as F
@@ -118,7 +119,7 @@ def native_layer_norm(
     """
     y = F.layer_norm(input, normalized_shape, weight, bias, eps)
     dims = tuple(range(-len(tuple(normalized_shape)), 0))
-    return y, *moments(input, dims, eps)
+    return y, *moments(input.detach(), dims, eps)
 
 
 def native_group_norm(
@@ -131,11 +132,12 @@ def native_group_norm(
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
     """
     y = F.group_norm(input, group, weight, bias, eps)
-    grouped = reshape(input.detach(), (N, group, C // group * HxW))
+    grouped = reshape(input, (N, group, C // group * HxW))
     centre, scale = moments(grouped, (2,), eps)
     return y, reshape(centre, (N, group)), reshape(scale, (N, group))
 
 
+@takes_out
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
@@ -151,13 +153,12 @@ def native_batch_norm(
         nothing = zeros(0, dtype=input.dtype, device=input.device)
         return y, nothing, nothing.clone()
     dims = (0, *range(2, input.ndim))
-    centre, scale = moments(input, dims, eps)
+    centre, scale = moments(input.detach(), dims, eps)
     return y, reshape(centre, (-1,)), reshape(scale, (-1,))
 
 
 def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
     """Return the mean and 1 / √(variance + ε) over some axes, which stay as axes of size 1."""
-    input = input.detach()
     spread = var(input, dims, keepdim=True, correction=0)
     return mean(input, dims, True), rsqrt(spread + eps)
 
