@@ -213,6 +213,9 @@ RESULTS = {
     "addmm_": lambda t: ones(t).addmm_(ones(t), ones(t), beta=0.5),
     "addmv_": lambda t: t.ones(2).addmv_(ones(t), t.ones(2)),
     "baddbmm_": lambda t: t.ones(1, 2, 2).baddbmm_(t.ones(1, 2, 2), t.ones(1, 2, 2)),
+    "renorm of integers": lambda t: t.renorm(ones(t).long(), 2, 0, 1.0),
+    "renorm of bytes": lambda t: t.renorm(ones(t).byte(), 2, 0, 1.0),
+    "renorm_ of bool": lambda t: ones(t).bool().renorm_(2, 0, 1.0),
     "renorm_": lambda t: ones(t).renorm_(2, 0, 1.0),
 }  # fmt: skip
 

@@ -61,6 +61,8 @@ def shape_of(data: Any) -> tuple[int, ...]:
         if not shape[-1]:
             return tuple(shape)
         data = data[0]
+    if isinstance(data, Tensor) and shape and data.numel() == 1:
+        return tuple(shape)  # in a list, as in PyTorch, a tensor of one element is a number
     if isinstance(data, Tensor | np.ndarray):
         shape += data.shape
     return tuple(shape)
@@ -115,6 +117,7 @@ def element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set
             )  # fmt: skip
         kinds.add(data.dtype)
         data = backends.of(data._array).to_numpy(data._array)
+        data = data.reshape(()) if depth and depth == len(shape) else data
     elif isinstance(data, np.generic | np.ndarray):
         kinds.add(dtypes.of(data.dtype))
         data = np.asarray(data)
