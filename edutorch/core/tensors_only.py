@@ -38,7 +38,7 @@ def complain(
                 raise unknown_keyword(name, keyword, known)
     passed = by_name(parameters, args, named)
     for parameter in parameters:
-        if parameter.name not in passed:
+        if parameter.name not in passed or parameter.annotation is parameter.empty:
             continue
         value, wanted = passed[parameter.name], str(parameter.annotation)
         if wanted in TENSOR:
@@ -73,6 +73,8 @@ def explained(
     if isinstance(error, IndexError):
         headline = "a dimension or an index is missing" if is_foreign(said) else said
         return DimError(name, headline, rows)
+    if type(error) is TypeError and not is_foreign(said) and "object" not in said:
+        return ArgumentError(name, said.removeprefix(f"{name}: "))
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
