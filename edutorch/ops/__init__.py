@@ -180,6 +180,7 @@ def _reversed(self: _Tensor) -> _Tensor:
 _Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
 
 _guard(globals())
+abs.in_place = _Tensor.abs_  # the guarded one
 
 __all__ = [
     _name
