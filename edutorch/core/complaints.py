@@ -171,14 +171,22 @@ def fits(value: Any, wanted: str) -> bool:
         return bool(words & {"None", "Any", "Dims", "Index"})
     if isinstance(value, str):
         return bool(words & {"str", "Any", "Device", "Layout", "Pads"})
-    if not words <= {"int", "float", "None", "Dims", "Sequence", "tuple", "Counts"}:
+    if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
-    if words & {"Dims", "Sequence", "tuple", "Counts"} and isinstance(value, list | tuple | range):
+    if words & SEVERAL and isinstance(value, list | tuple | range):
         return all(fits(each, "int") for each in value if not isinstance(each, list | tuple))
+    if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
+        return False
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
 
 
+NUMBERS = {"int", "float"}
+SEVERAL = {"Dims", "Sequence", "tuple", "Counts", "Size"}
+"""Words of annotations that `fits` understands."""
+
+
 READABLE = {"Dims": "an int or a tuple of ints", "Counts": "an int or a tuple of ints",
+            "Size": "an int or a tuple of ints",
             "Sequence[int]": "a tuple of ints", "tuple[int, ...]": "a tuple of ints",
             "int | Sequence[int]": "an int or a tuple of ints"}  # fmt: skip
 

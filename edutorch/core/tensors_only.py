@@ -23,7 +23,9 @@ from .room import is_too_large
 from .tensor import Tensor
 
 TENSOR = ("Tensor", "Tensor | None")
-FAILURES = (AttributeError, TypeError, ValueError, LookupError, StopIteration)
+FAILURES = (
+    AttributeError, TypeError, ValueError, LookupError, StopIteration, ZeroDivisionError,
+)  # fmt: skip
 """What Python raises inside a function whose arguments are not what it takes for granted."""
 
 
@@ -70,6 +72,8 @@ def explained(
         return ArgumentError(name, said.removeprefix(f"{name}() "))
     passed = by_name(parameters, args, named)
     rows = {label: described(value) for label, value in passed.items()}
+    if isinstance(error, ZeroDivisionError):
+        return InvalidValueError(name, "a size or a setting of 0 makes no sense here", rows)
     if isinstance(error, IndexError):
         headline = "a dimension or an index is missing" if is_foreign(said) else said
         return DimError(name, headline, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from ...ops import empty
 from .. import functional as F
 from .. import init
@@ -61,9 +62,10 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(
+            raise InvalidValueError(
+                type(self).__name__,
                 "embed_dim and num_heads must be greater than 0, "
-                f"got embed_dim={embed_dim} and num_heads={num_heads} instead"
+                f"got embed_dim={embed_dim} and num_heads={num_heads} instead",
             )
         if embed_dim % num_heads:
             raise AssertionError("embed_dim must be divisible by num_heads")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from ...ops import empty
 from .. import functional as F
 from ..functional.layer import SettingError
@@ -38,13 +39,16 @@ class ConvNd(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if groups <= 0:
-            raise ValueError("groups must be a positive integer")
+            raise InvalidValueError(type(self).__name__, "groups must be a positive integer")
         if in_channels % groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise InvalidValueError(type(self).__name__, "in_channels must be divisible by groups")
         if out_channels % groups:
-            raise ValueError("out_channels must be divisible by groups")
+            raise InvalidValueError(type(self).__name__, "out_channels must be divisible by groups")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"padding_mode must be zeros, reflect, …, but got {padding_mode!r}")
+            raise InvalidValueError(
+                type(self).__name__,
+                f"padding_mode must be zeros, reflect, …, but got {padding_mode!r}",
+            )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.dilation, self.output_padding = (
             settings_of(each, self.rank) for each in (kernel_size, stride, dilation, output_padding)
@@ -183,7 +187,9 @@ class ConvTranspose(ConvNd):
         dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
-            raise ValueError('Only "zeros" padding mode is supported for ConvTranspose')
+            raise InvalidValueError(
+                type(self).__name__, 'Only "zeros" padding mode is supported for ConvTranspose'
+            )
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
             groups, bias, padding_mode, device, dtype,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from .. import functional as F
 from .module import Module
 
@@ -17,7 +18,9 @@ class DropoutNd(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise InvalidValueError(
+                type(self).__name__, f"dropout probability has to be between 0 and 1, but got {p}"
+            )
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:

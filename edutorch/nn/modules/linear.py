@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from ...ops import empty
 from .. import init
 from ..functional import bilinear, linear
@@ -110,8 +111,9 @@ class Bilinear(Module):
     def reset_parameters(self) -> None:
         """Draw new random numbers. Raises: ValueError: there are no features."""
         if self.in1_features <= 0:
-            raise ValueError(
-                f"in1_features must be > 0, but got (in1_features={self.in1_features})"
+            raise InvalidValueError(
+                type(self).__name__,
+                f"in1_features must be > 0, but got (in1_features={self.in1_features})",
             )
         bound = 1 / math.sqrt(self.in1_features)
         for each in (self.weight, self.bias):

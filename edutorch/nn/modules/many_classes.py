@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ... import dtypes
 from ...core.tensor import Tensor
-from ...errors import ShapeError, ValueRangeError
+from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from ...ops import argmax, cat, index_select, logical_and, nonzero, where
 from .. import functional as F
 from .container import ModuleList, Sequential
@@ -56,12 +56,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         cuts = list(cutoffs)
         if not cuts:
-            raise ValueError("cutoffs should be a sequence of length larger than 0")
+            raise InvalidValueError(
+                type(self).__name__, "cutoffs should be a sequence of length larger than 0"
+            )
         rising = all(low < high for low, high in pairwise([0, *cuts, n_classes]))
         if not rising or any(int(cut) != cut for cut in cuts):
-            raise ValueError(
+            raise InvalidValueError(
+                type(self).__name__,
                 "cutoffs should be a sequence of unique, positive integers sorted in an increasing "
-                "order, where each value is between 1 and n_classes-1"
+                "order, where each value is between 1 and n_classes-1",
             )
         self.in_features, self.n_classes = in_features, n_classes
         self.cutoffs, self.div_value, self.head_bias = [*cuts, n_classes], div_value, head_bias
@@ -172,18 +175,25 @@ class LinearCrossEntropyOptions:
 
     def __post_init__(self) -> None:
         if self.acc_policy not in ("accurate", "balanced", "compact", "auto"):
-            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+            raise InvalidValueError(type(self).__name__, f"invalid acc_policy: {self.acc_policy!r}")
         if self.chunking_method not in (None, "auto"):
             name, colon, factor = self.chunking_method.partition(":")  # type: ignore[union-attr]
             right = not colon or (factor.isdigit() and int(factor) > 0)
             if name != "aspect_ratio" or not right:
-                raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+                raise InvalidValueError(
+                    type(self).__name__, f"invalid chunking_method: {self.chunking_method!r}"
+                )
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
-            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+            raise InvalidValueError(
+                type(self).__name__, f"batch_chunk_size must be positive int or None, got {size!r}"
+            )
         floats = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
         if self.acc_dtype is not None and self.acc_dtype not in floats:
-            raise ValueError(f"acc_dtype must be None or one of {floats}, got {self.acc_dtype!r}")
+            raise InvalidValueError(
+                type(self).__name__,
+                f"acc_dtype must be None or one of {floats}, got {self.acc_dtype!r}",
+            )
 
 
 class LinearCrossEntropyLoss(WeightedLoss):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from .. import functional as F
 from ..functional.layer import SettingError
 from .distance import PairwiseDistance
@@ -33,7 +34,7 @@ class MultiMarginLoss(WeightedLoss):
     ) -> None:  # fmt: skip
         super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
         if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
+            raise InvalidValueError(type(self).__name__, "only p == 1 and p == 2 supported")
         if weight is not None and weight.ndim != 1:
             raise SettingError(
                 "MultiMarginLoss", f"expected weight to be None or 1D tensor, got {weight.ndim}D "

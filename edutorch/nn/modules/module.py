@@ -33,7 +33,7 @@ from .everywhere import (
 from .hooks import call_watched
 from .moving import ModuleMoves
 from .state import ModuleState
-from .text import located, nested_repr, not_a_tensor, refuse_array
+from .text import check_settings, located, nested_repr, not_a_tensor, refuse_array
 from .tree import ModuleTree
 
 __all__ = [
@@ -77,9 +77,14 @@ class Module(ModuleState, ModuleMoves):
     _backward_hooks: OrderedDict[int, Hook]
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
-        """Make one; a keyword that `__init__` does not have is refused with a suggestion."""
+        """Make one; a keyword that `__init__` does not have is refused with a suggestion.
+
+        A layer of ours is not made of settings of a wrong type either.
+        """
         if named:
             refuse_unknown_keywords(cls, named)
+        if cls.__module__.startswith("edutorch."):
+            check_settings(cls, args, named)
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

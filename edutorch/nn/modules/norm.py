@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from ...dtypes import int64
-from ...errors import ShapeError, ShapeValueError
+from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...ops import ones, tensor, zeros
 from .. import functional as F
 from .. import init
@@ -343,8 +343,10 @@ class GroupNorm(Module):
         device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        if num_channels % num_groups:
-            raise ValueError("num_channels must be divisible by num_groups")
+        if num_groups <= 0 or num_channels % num_groups:
+            raise InvalidValueError(
+                type(self).__name__, "num_channels must be divisible by num_groups"
+            )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.affine, made = affine, {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_channels, **made)) if affine else None)

@@ -59,7 +59,7 @@ class ConstantPad(Pad):
     Args: as for `Pad`, and the number, `value`.
     """
 
-    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+    def __init__(self, padding: int | Sequence[int], value: float | None) -> None:
         super().__init__(padding)
         self.value = value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError
 from .. import functional as F
 from .loss import Loss
 
@@ -79,7 +80,9 @@ class TripletMarginLoss(Loss):
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
-            raise ValueError(f"margin must be greater than 0, got {margin}")
+            raise InvalidValueError(
+                type(self).__name__, f"margin must be greater than 0, got {margin}"
+            )
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...errors import ShapeError, warn
+from ...errors import ArgumentError, InvalidValueError, ShapeError, warn
 from ...ops import empty, index_select, reshape, transpose, zeros
 from .. import init
 from ..functional.layer import SettingError
@@ -233,9 +233,10 @@ def check_settings(layer: RNNBase) -> None:
     name, dropout = type(layer).__name__, layer.dropout
     number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
     if not number or not 0 <= dropout <= 1:
-        raise ValueError(
+        raise InvalidValueError(
+            name,
             "dropout should be a number in range [0, 1] representing the probability of an "
-            "element being zeroed"
+            "element being zeroed",
         )
     if dropout and layer.num_layers == 1:
         warn(
@@ -247,8 +248,8 @@ def check_settings(layer: RNNBase) -> None:
     ):  # fmt: skip
         value = getattr(layer, setting)
         if not isinstance(value, kind):
-            raise TypeError(
-                f"{setting} should be of type {kind.__name__}, got: {type(value).__name__}"
+            raise ArgumentError(
+                name, f"{setting} should be of type {kind.__name__}, got: {type(value).__name__}"
             )
     for setting in ("input_size", "hidden_size", "num_layers"):
         if getattr(layer, setting) <= 0:
@@ -293,8 +294,9 @@ class RNN(RNNBase):
     ) -> None:  # fmt: skip
         no_projection(refused)
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(
-                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            raise InvalidValueError(
+                type(self).__name__,
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.",
             )
         super().__init__(
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ...core.complaints import no_tensor
+from ...core.complaints import fits, no_tensor, wrong_argument
 from ...core.tensors_only import explained, is_inside
 from ...errors import ArgumentError, EdutorchError, layout
 
@@ -63,11 +65,14 @@ def refuse_array(module: Module, args: tuple[object, ...]) -> None:
     """Raise ArgumentError if a layer of ours is called with a NumPy array.
 
     Its ops would compute with it, as derivative rules do, and the result would be no tensor,
-    or one of another precision.
+    or one of another precision. (A container hands on what it gets.)
     """
+    hands_on = module._modules or type(module).__name__ == "Identity"
+    if hands_on or not is_own(module):
+        return
     names = list(inspect.signature(module.forward).parameters)
     for position, value in enumerate(args):
-        if isinstance(value, numpy.ndarray) and is_own(module):
+        if isinstance(value, numpy.ndarray):
             name = names[min(position, len(names) - 1)]
             raise no_tensor(type(module).__name__, name, value)
 
@@ -92,6 +97,25 @@ def not_a_tensor(
     if better is not None:
         located(better, module)
     return better
+
+
+@functools.cache
+def settings_of(cls: type) -> tuple[tuple[str, str, Any], ...]:
+    """Return name, type and default of each setting that the constructor of a class has."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
+    return tuple((each.name, str(each.annotation), each.default) for each in ordinary)
+
+
+def check_settings(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for a setting of a wrong type: text for a number."""
+    settings = settings_of(cls)
+    passed = dict(zip((name for name, _, _ in settings), args, strict=False)) | dict(named)
+    for name, wanted, default in settings:
+        if name in passed:
+            value = passed[name]
+            if value is not default and not fits(value, wanted):
+                raise wrong_argument(cls.__name__, name, value, wanted)
 
 
 def signature_of(module: Module) -> Iterable[inspect.Parameter]:
