@@ -1,0 +1,269 @@
+"""Whether two outcomes agree, by a tolerance per dtype; float64 decides who is right if not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edutorch.errors import EdutorchError
+
+from .calls import Call, Outcome, Result, run_call
+from .known import FIRST_OUTPUT_ONLY, RANDOM, reason_different
+from .tensors import largest, numbers_of, smallest
+
+TOLERANCE = {
+    "float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2,
+    "complex128": 1e-9, "complex64": 2e-5,
+}  # fmt: skip
+"""The largest relative difference, some 5 units in the last place of the 16-bit dtypes. A result
+whose own inputs, moved by half a unit, move it by more may differ by `SLACK` times that."""
+
+SLACK = 16.0
+NUDGES = 3
+
+LACKS_KERNEL = (
+    "not implemented", "not supported", "does not support", "unsupported", "nsupported",
+    "not differentiable with respect", "MKL FFT error", "derivative for",
+)  # fmt: skip
+"""What PyTorch says where it lacks a kernel or a derivative: that edutorch has one is no fault."""
+
+OTHER_SIGNATURE = ("invalid combination of arguments", "missing", "tuple of ints, not int",
+                   "unexpected keyword", "takes", "tuple of Tensors")  # fmt: skip
+"""What PyTorch says of a call in a form that only edutorch also takes."""
+
+DTYPE_WORDS = ("dtype", "scalar type", "type ", "floating", "integral", "data type", "long tensor")
+"""Words by which an error is about dtypes: edutorch takes more of them, and promotes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A disagreement.
+
+    Args:
+        kind: "value", "gradient", "dtype", "refused", "unclear error", "hang", …
+        detail: one line: what came out here, in PyTorch and in float64.
+    """
+
+    call: Call
+    kind: str
+    detail: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.call.path, self.kind
+
+
+@dataclass
+class Verdict:
+    """What a call came to: whether PyTorch took it, and what is wrong."""
+
+    is_valid: bool
+    finding: Finding | None = None
+
+
+def examine(call: Call, edutorch: Any, torch: Any, announce: Any = None) -> Verdict:
+    """Make a call in both libraries and compare."""
+    if announce:
+        announce("PyTorch")
+    theirs = run_call(call, torch, is_reference=True)
+    if announce:
+        announce("edutorch")
+    ours = run_call(call, edutorch)
+    if announce:
+        announce("PyTorch")
+    found = compare(call, ours, theirs, torch)
+    if found is None or reason_different(call.path, found[0]):
+        return Verdict(theirs.error is None)
+    return Verdict(theirs.error is None, Finding(call, *found))
+
+
+def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str, str] | None:
+    """Return (kind, detail) of a disagreement, or None."""
+    if ours.error is not None or theirs.error is not None:
+        found = compare_errors(call, ours, theirs)
+        if found or (ours.error is not None and theirs.error is not None):
+            return found
+        if theirs.error is not None and theirs.stage == "forward":
+            return None
+    judge = Judge(call, torch)
+    for mine, wanted in zip(ours.results, theirs.results, strict=False):
+        found = compare_results(call, mine, wanted, judge, theirs.error is None)
+        if found:
+            return found
+    if len(ours.results) != len(theirs.results) and theirs.error is None and ours.error is None:
+        return "structure", f"{len(ours.results)} results here, {len(theirs.results)} in PyTorch"
+    return None
+
+
+def said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
+
+
+def compare_errors(call: Call, ours: Outcome, theirs: Outcome) -> tuple[str, str] | None:
+    """Compare what is refused; an error of ours that names no op is unclear."""
+    mine, other = ours.error, theirs.error
+    if mine is not None and not is_clear(call, mine, other):
+        wanted = said(other) if other else "a result"
+        return f"unclear error {ours.stage}", f"here {said(mine)}; PyTorch: {wanted}"
+    if other is None and mine is not None:
+        return f"refused {ours.stage}", f"here {said(mine)}; PyTorch answers"
+    if mine is None and other is not None and theirs.stage == "forward":
+        text = str(other)
+        if any(words in text for words in (*LACKS_KERNEL, *OTHER_SIGNATURE)):
+            return None
+        if call.mode == "out" or not any(words in text for words in DTYPE_WORDS):
+            return "accepted", f"PyTorch {said(other)}"
+    return None
+
+
+def is_clear(call: Call, mine: BaseException, other: BaseException | None) -> bool:
+    """Whether an error says where it comes from, or is the one that PyTorch's Python raises."""
+    if isinstance(mine, EdutorchError) or (isinstance(other, type(mine)) and not str(mine)):
+        return True  # an empty one is NotImplementedError, as in PyTorch's distributions
+    text = str(mine)
+    if isinstance(mine, TypeError) and "argument" in text:
+        return True  # Python's own words about a signature
+    if type(mine) is type(other) and (isinstance(mine, ValueError) or text == str(other)):
+        return True
+    return call.path.rpartition(".")[2].rstrip("_").lower() in text.lower()
+
+
+class Judge:
+    """The same call in float64, made only when it is needed."""
+
+    def __init__(self, call: Call, torch: Any) -> None:
+        self.call, self.torch = call, torch
+        self.outcomes: dict[int, dict[str, Result]] = {}
+
+    def result(self, label: str, nudge: int = 0) -> Result | None:
+        if nudge not in self.outcomes:
+            outcome = run_call(self.call.wide(nudge), self.torch, is_reference=True)
+            self.outcomes[nudge] = {result.label: result for result in outcome.results}
+        return self.outcomes[nudge].get(label)
+
+    def allowed(self, right: Result, tolerance: float) -> np.ndarray:
+        """Return how far each number may be from the judge's."""
+        scale = np.abs(right.value)
+        moved = np.zeros(right.shape)
+        with np.errstate(all="ignore"):
+            for nudge in range(1, NUDGES + 1):
+                other = self.result(right.label, nudge)
+                if other is not None and other.shape == right.shape:
+                    change = np.abs(other.value - right.value)
+                    moved = np.maximum(moved, np.where(np.isnan(change), np.inf, change))
+            allowed = tolerance * scale + SLACK * moved
+            if not right.label.startswith("output"):  # sums of terms that may cancel
+                finite = scale[np.isfinite(scale)]
+                allowed += tolerance / 8 * (finite.max() if finite.size else 0)
+            return allowed
+
+
+def compare_results(
+    call: Call, mine: Result, wanted: Result, judge: Judge, compares_graphs: bool
+) -> tuple[str, str] | None:
+    """Compare one result: what it is, then its numbers."""
+    where = "gradient" if mine.label.startswith("gradient") else (
+        "second derivative" if mine.label.startswith("second") else
+        "forward mode" if mine.label.startswith("jvp") else "value")  # fmt: skip
+    mode = f" {call.mode}" if call.mode in ("compile", "autocast", "out", "strict") else ""
+    if mine.label != wanted.label or (mine.dtype == "sequence") != (wanted.dtype == "sequence"):
+        return f"structure{mode}", f"{mine.label} here, {wanted.label} in PyTorch"
+    if mine.dtype != wanted.dtype:
+        return f"dtype{mode}", f"{mine.label}: {mine.dtype} here, {wanted.dtype} in PyTorch"
+    if mine.shape != wanted.shape:
+        return f"shape{mode}", f"{mine.label}: {mine.shape} here, {wanted.shape} in PyTorch"
+    if FIRST_OUTPUT_ONLY.fullmatch(call.path) and mine.label not in ("output", "output[0]"):
+        return None
+    if (
+        mine.label.startswith("output")
+        and compares_graphs
+        and mine.requires_grad != wanted.requires_grad
+    ):
+        return (
+            f"requires_grad{mode}",
+            f"{mine.requires_grad} here, {wanted.requires_grad} in PyTorch",
+        )
+    if RANDOM.fullmatch(call.path) or not isinstance(mine.value, np.ndarray):
+        return None
+    wrong = wrong_numbers(mine, wanted, judge, no_derivative(call, mine))
+    if wrong is None:
+        return None
+    width = " 16 bits" if mine.dtype in ("float16", "bfloat16") else ""
+    return f"{where}{mode}{width}", f"{mine.label}: {wrong}"
+
+
+def no_derivative(call: Call, mine: Result) -> Any:
+    """Return where a derivative is by a number that is NaN: there it is a convention."""
+    label = re.fullmatch(r"(gradient|second)(\d+)", mine.label)
+    leaves = [spec for spec in call.specs() if spec.grad]
+    if label is None or int(label[2]) >= len(leaves):
+        return False
+    numbers = numbers_of(leaves[int(label[2])])
+    return np.isnan(numbers.astype(complex)) if numbers.shape == mine.shape else False
+
+
+def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = False) -> str | None:
+    """Return the first number that is neither PyTorch's nor float64's, in words, or None."""
+    name = mine.dtype.removeprefix("python ")
+    name = {"float": "float64", "complex": "complex128"}.get(name, name)
+    if name not in TOLERANCE:
+        return wrong_integers(mine, wanted, judge)
+    tolerance = TOLERANCE[name]
+    base = {"complex64": "float32", "complex128": "float64"}.get(name, name)
+    with np.errstate(all="ignore"):
+        bad = ~agree(
+            mine.value, wanted.value, tolerance * np.abs(wanted.value) + 4 * smallest(base)
+        )
+        if not bad.any():
+            return None
+        right = judge.result(mine.label)
+        if right is not None and right.shape == mine.shape and isinstance(right.value, np.ndarray):
+            rounded = overflowing(right.value, base)
+            bad &= ~agree(mine.value, rounded, judge.allowed(right, tolerance) + 4 * smallest(base))
+            bad &= ~both_overflow(mine.value, wanted.value, right.value, base)
+    if not bad.any():
+        return None
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    judged = right.value[index] if right is not None and right.shape == mine.shape else "nothing"
+    return (f"at {index} {mine.value[index]!s} here, {wanted.value[index]!s} in PyTorch, "
+            f"{judged!s} in float64 ({int(bad.sum())} of {bad.size})")  # fmt: skip
+
+
+def wrong_integers(mine: Result, wanted: Result, judge: Judge) -> str | None:
+    bad = np.asarray(mine.value != wanted.value)
+    if not bad.any():
+        return None
+    right = judge.result(mine.label)
+    if right is not None and right.shape == mine.shape and isinstance(right.value, np.ndarray):
+        bad = bad & np.asarray(mine.value != right.value)
+    if not bad.any():
+        return None
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"at {index} {mine.value[index]!s} here, {wanted.value[index]!s} in PyTorch"
+
+
+def overflowing(value: np.ndarray, name: str) -> np.ndarray:
+    """Return numbers as a dtype keeps them that has no larger ones than its largest."""
+    if np.iscomplexobj(value):
+        return value
+    top = largest(name)
+    return np.where(np.abs(value) > top * (1 + 1e-3), np.sign(value) * np.inf, value)
+
+
+def both_overflow(mine: np.ndarray, wanted: np.ndarray, right: np.ndarray, name: str) -> Any:
+    """Return where a dtype has too few numbers for what float64 can say, here and in PyTorch."""
+    broken = ~np.isfinite(mine)
+    near = np.abs(right) > largest(name) / 8
+    return broken & np.isfinite(right) & (~np.isfinite(wanted) | near)
+
+
+def agree(mine: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Return where numbers are equal, both NaN, or no farther apart than allowed."""
+    if np.iscomplexobj(mine) or np.iscomplexobj(wanted):
+        broken = ~np.isfinite(mine) & ~np.isfinite(wanted)
+        return broken | (mine == wanted) | (np.abs(mine - wanted) <= allowed)
+    both_nan = np.isnan(mine) & np.isnan(wanted)
+    return both_nan | (mine == wanted) | (np.abs(mine - wanted) <= allowed)

@@ -1,0 +1,74 @@
+"""What the fuzzer leaves out, and why; and where edutorch differs from PyTorch on purpose."""
+
+from __future__ import annotations
+
+import re
+
+UNTRIED: tuple[tuple[str, str], ...] = (
+    (r"(set|get|is|use|are)_(?!same_size|nonzero|signed|complex|floating|tensor|conj|neg).*",
+     "a setting of the library, or a question about one"),
+    (r"(seed|initial_seed|manual_seed|compiled_with_cxx11_abi|clear_autocast_cache|autocast.*|"
+     r"set_.*|typename|compile|vmap|load|save|no_grad|enable_grad|inference_mode|.*_grad_enabled)",
+     "no function of tensors"),
+    (r"(Generator|Size|Tensor|device|dtype|layout|memory_format|finfo|iinfo|OutOfMemoryError|"
+     r".*Tensor|Tensor\.(new|storage|untyped_storage|storage_type|data_ptr|const_data_ptr))",
+     "makes or describes an object of the library"),
+    (r"(tensor|as_tensor|asarray|from_.*|frombuffer|can_cast|promote_types|result_type|"
+     r"broadcast_shapes|is_storage|scalar_tensor|Tensor\.(numpy|tolist|item|apply_|map_|map2_|set_|"
+     r"copy_|module_load|as_subclass|backward|register.*|retain_grad|requires_grad_|record_stream|"
+     r"pin_memory|cuda|cpu|share_memory_|is_set_to|reinforce|type|to|type_as|get_device|is_pinned))",
+     "takes no tensors, or other arguments than numbers: tested by hand"),
+    (r"(empty.*|Tensor\.(new_empty.*|resize.*)|resize_as_|nonzero_static)",
+     "returns memory that was not written"),
+    (r"(.*symeig|eig|Tensor\.eig|lstsq|Tensor\.lstsq|solve|Tensor\.solve|matrix_rank)",
+     "removed from PyTorch: it only says so"),
+    (r"(lobpcg|.*rnn_tanh|.*rnn_relu|lstm|gru|native_.*|convolution|.*_copy|slice_inverse)",
+     "PyTorch's own inner form of a function that is tried, or an iteration"),
+    (r"nn\.(Module.*|Parameter.*|Buffer|Uninitialized.*|Container|Sequential|Lazy.*|DataParallel|"
+     r"SyncBatchNorm|RNNBase|RNNCellBase|Identity|Transformer.*|LinearCrossEntropy.*|"
+     r"AdaptiveLogSoftmaxWithLoss|factory_kwargs|CrossMapLRN2d|TripletMarginWithDistanceLoss)",
+     "a container, a base class, or made of modules that are tried"),
+    (r"nn\.functional\.(multi_head_attention_forward|linear_cross_entropy|"
+     r"triplet_margin_with_distance_loss|handle_torch_function|boolean_dispatch)",
+     "as the module is tried, or takes a function"),
+    (r"optim\.(Optimizer|SparseAdam|swap_in.*)", "not an optimizer of dense tensors"),
+    (r"distributions\.(Distribution|ExponentialFamily|Independent|TransformedDistribution|"
+     r"MixtureSameFamily|LKJCholesky|ExpRelaxedCategorical|LogitRelaxedBernoulli)",
+     "made of other distributions"),
+    (r"linalg\.(LinAlgError|Tensor)|fft\.Tensor|special\.Tensor", "no function"),
+)  # fmt: skip
+
+RANDOM = re.compile(
+    r"(nn\.functional\.|nn\.|Tensor\.)?(rand.*|bernoulli_?|multinomial|normal_?|poisson|binomial|"
+    r".*dropout.*|.*Dropout.*|rrelu_?|RReLU|gumbel_softmax|fractional_max_pool.*|"
+    r"FractionalMaxPool.*|uniform_|random_|cauchy_|exponential_|geometric_|log_normal_|"
+    r".*_lowrank)"
+)
+"""What draws random numbers: other ones than PyTorch's, so that only shapes and dtypes count."""
+
+FIRST_OUTPUT_ONLY = re.compile(
+    r"(linalg\.|Tensor\.)?(svd|eig|eigh|qr|lu|geqrf|ldl_factor.*|lu_factor.*|unique.*)"
+)
+"""Decompositions whose factors are not unique: only what is unique is compared."""
+
+DIFFERENT: tuple[tuple[str, str, str], ...] = (
+    (r"Tensor\.(eq|ne|lt|le|gt|ge|less|greater|not_equal|less_equal|greater_equal|logical_\w+)_",
+     "(requires_grad|forward mode|gradient|structure).*",
+     "a comparison has no derivative: in place, too, its result requires no gradient"),
+    (r"binary_cross_entropy_with_logits|margin_ranking_loss|hinge_embedding_loss|kl_div|"
+     r"poisson_nll_loss|triplet_margin_loss|cosine_embedding_loss|ctc_loss",
+     "shape.*", "without `reduction` PyTorch's inner form of a loss takes no mean, whatever its "
+     "documentation says; nn.functional's does"),
+)  # fmt: skip
+"""(pattern of the path, pattern of the kind, reason): where edutorch differs on purpose."""
+
+OPEN: dict[tuple[str, str], str] = {}
+"""(path, kind): why a finding is not mended yet. The fixed seed may meet it and still pass."""
+
+
+def reason_different(path: str, kind: str) -> str | None:
+    """Return why a difference is intended, or None."""
+    for path_pattern, kind_pattern, reason in DIFFERENT:
+        if re.fullmatch(path_pattern, path) and re.fullmatch(kind_pattern, kind):
+            return reason
+    return None

@@ -1,0 +1,260 @@
+"""The fuzzer finds what is planted, and makes it small."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+from tests.fuzz import judge, worker
+from tests.fuzz.calls import Call, run_call
+from tests.fuzz.known import OPEN
+from tests.fuzz.minimise import minimise
+from tests.fuzz.report import written
+from tests.fuzz.scripts import script
+from tests.fuzz.targets import all_targets
+from tests.fuzz.tensors import DTYPES, FILLS, LAYOUTS, TensorSpec, make, numbers_of, view_of
+from tests.oracle import require_torch
+
+pytestmark = pytest.mark.oracle
+
+X = TensorSpec((3, 4), "float32", seed=5, grad=True)
+
+
+class Changed:
+    """A library with one function replaced, wherever it is looked up."""
+
+    def __init__(self, library: Any, name: str, function: Any) -> None:
+        self._library, self._name, self._function = library, name, function
+
+    def __getattr__(self, name: str) -> Any:
+        return self._function if name == self._name else getattr(self._library, name)
+
+
+def worker_for(torch: Any, library: Any, path: str) -> worker.Worker:
+    targets = [target for target in all_targets(torch) if target.path == path]
+    return worker.Worker((library, torch), targets, seed=3)
+
+
+# Faults that are planted ---------------------------------------------------------------
+
+
+def test_a_wrong_value_is_found_and_made_small(torch):
+    def wrong(input: Any, *args: Any, **settings: Any) -> Any:
+        result = torch.cumsum(input, *args, **settings)
+        return result * 1.5 if input.ndim and input.shape[-1] > 2 else result
+
+    hunter = worker_for(torch, Changed(torch, "cumsum", wrong), "cumsum")
+    findings = [finding for block in range(4) for finding in hunter.run_block(block)]
+    values = [finding for finding in findings if finding.kind == "value"]
+    assert values, written(findings)
+    (spec,) = values[0].call.specs()
+    assert spec.size <= 6 and spec.layout == "contiguous"
+    assert "output = torch.cumsum(x" in script(values[0].call)
+
+
+def test_without_a_fault_nothing_is_found(torch):
+    for path in ("mul", "nn.Linear", "sort"):
+        hunter = worker_for(torch, torch, path)
+        assert not [finding for block in range(3) for finding in hunter.run_block(block)]
+        assert hunter.valid.total() > 10
+
+
+@pytest.mark.slow
+def test_a_session_survives_hangs_and_crashes_and_reports_them():
+    command = [sys.executable, "-m", "tests.fuzz.planted"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for expected in ("# trace: hang", "# frac: crash (-11)", "# cumsum: value"):
+        assert expected in done.stdout
+    assert "# mul" not in done.stdout and "# sort" not in done.stdout
+
+
+def test_a_gradient_lost_beyond_65504_elements_is_found(torch):
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, input: Any) -> Any:
+            ctx.shape = input.shape
+            return input.sum()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            whole = gradient.expand(ctx.shape)
+            return whole * 0 if whole.numel() > 65_504 else whole
+
+    call = Call("sum", (TensorSpec((70_000,), "float32", grad=True),), mode="backward")
+    verdict = judge.examine(call, Changed(torch, "sum", Sum.apply), torch)
+    assert verdict.finding is not None and verdict.finding.kind == "gradient"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (lambda torch: lambda input: torch.exp(input).double(), "dtype"),
+        (lambda torch: lambda input: torch.exp(input)[None], "shape"),
+        (lambda torch: lambda input: torch.exp(input).detach(), "requires_grad"),
+        (lambda torch: lambda input: {}["nothing"], "unclear error forward"),
+        (lambda torch: lambda input: (torch.exp(input),), "structure"),
+    ],
+)
+def test_each_kind_is_told_apart(torch, fault, kind):
+    call = Call("exp", (X,), mode="backward")
+    verdict = judge.examine(call, Changed(torch, "exp", fault(torch)), torch)
+    assert verdict.is_valid and verdict.finding is not None
+    assert verdict.finding.kind == kind
+
+
+def test_what_only_pytorch_refuses_is_found(torch):
+    call = Call("movedim", (X, (0, 0), (0, 1)))
+    verdict = judge.examine(call, Changed(torch, "movedim", lambda *_: torch.ones(3, 4)), torch)
+    assert not verdict.is_valid
+    assert verdict.finding is not None and verdict.finding.kind == "accepted"
+
+
+# The judge -------------------------------------------------------------------------------
+
+
+def test_float64_decides_where_pytorch_is_wrong(torch):
+    call = Call("exp", (TensorSpec((4,), "float32", seed=1),))
+
+    class Imprecise:
+        """PyTorch, but for its exponential in 32 bits."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "exp":
+                return getattr(torch, name)
+            return lambda x: torch.exp(x) * (1 if x.dtype == torch.float64 else 1.01)
+
+    assert judge.examine(call, torch, Imprecise()).finding is None
+    wrong = Changed(torch, "exp", lambda x: torch.exp(x) * 0.99)
+    assert judge.examine(call, wrong, Imprecise()).finding is not None
+
+
+def test_rounding_that_the_inputs_explain_is_no_finding(torch):
+    spec = TensorSpec((2,), "float32", values=(1.0, -1.0 + 2.0**-20))
+    near = Changed(torch, "sum", lambda x: torch.sum(x) + 2.0**-23)
+    assert judge.examine(Call("sum", (spec,)), near, torch).finding is None
+    far = Changed(torch, "sum", lambda x: torch.sum(x) + 2.0**-14)
+    assert judge.examine(Call("sum", (spec,)), far, torch).finding is not None
+
+
+# Tensors, calls, scripts -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_both_libraries_make_the_same_tensor(torch, layout):
+    for dtype in DTYPES:
+        for shape in ((2, 3, 4), (3,), (), (0, 2)):
+            for fill in (*FILLS, "index", "mask"):
+                spec = TensorSpec(shape, dtype, fill, seed=2, layout=layout)
+                ours = view_of(make(spec, edutorch), spec)
+                theirs = view_of(make(spec, torch), spec)
+                assert ours.shape == shape == tuple(theirs.shape)
+                assert str(ours.dtype).split(".")[1] == dtype
+                assert ours.stride() == theirs.stride()
+                np.testing.assert_array_equal(
+                    ours.to(edutorch.complex128).numpy(), theirs.to(torch.complex128).numpy()
+                )
+
+
+def test_the_judge_gets_the_same_numbers():
+    spec = TensorSpec((50,), "float16", seed=1)
+    assert (numbers_of(spec) == numbers_of(spec.wide())).all()
+    moved = numbers_of(spec.wide(nudge=1))
+    assert 0 < np.abs(moved / numbers_of(spec) - 1).max() <= 2.0**-10
+
+
+def test_a_run_is_reproducible(torch):
+    targets = all_targets(torch)
+
+    def first_calls(seed: int) -> list[Call]:
+        made = worker.Worker((edutorch, torch), targets, seed)
+        calls = []
+        for block in range(5):
+            generator = made.calls_of(block)
+            calls += [next(generator)] + [generator.send(True) for _ in range(4)]
+        return calls
+
+    assert first_calls(1) == first_calls(1)
+    assert first_calls(1) != first_calls(2)
+
+
+def test_every_target_gives_calls(torch):
+    from tests.fuzz.arguments import Drawer
+
+    targets = all_targets(torch)
+    assert len(targets) > 1000
+    for target in targets:
+        call = Drawer(Random(1), target).draw()
+        assert call.path.startswith(target.path)
+        compile(script(call), "script", "exec")
+
+
+def test_a_script_runs_and_shows_the_call(torch):
+    call = Call("Tensor.cumsum_", (X,), {"dim": 1}, mode="backward")
+    printed = []
+    for library in ("edutorch", "torch"):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(script(call, library), {})
+        printed.append(out.getvalue().splitlines()[-1])
+    assert "4." in printed[0] and printed[0] == printed[1]
+
+
+def test_modes_give_what_they_are_for(torch):
+    for library in (edutorch, torch):
+        call = Call("exp", (X,), mode="second")
+        labels = [result.label for result in run_call(call, library).results]
+        assert labels == ["output", "gradient0", "second0"]
+        call = Call("exp", (X,), mode="out")
+        assert [r.label for r in run_call(call, library).results] == ["output", "out"]
+
+
+def test_the_minimiser_keeps_what_matters():
+    big = Call(
+        "add",
+        (
+            TensorSpec((5, 17), "float32", "edges", 3, "transposed", True),
+            TensorSpec((17,), "int64"),
+        ),
+        {"alpha": 2.0, "other": 1},
+        mode="second",
+    )
+
+    def fails(call: Call) -> bool:
+        first = next(call.specs())
+        return "alpha" in call.settings and first.shape[-1:] > (2,)
+
+    small = minimise(big, fails)
+    assert small.settings == {"alpha": 2.0} and small.mode == "backward"
+    first, second = small.specs()
+    assert first.size == 3 and second.size <= 3
+    assert first.layout == "contiguous" and not first.grad
+
+
+# The fuzzer itself -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_minutes_find_nothing_that_is_not_known(tmp_path):
+    """Two minutes of processor time; `python -m tests.fuzz --minutes 15` looks longer."""
+    command = [sys.executable, "-m", "tests.fuzz", "--minutes", "2", "--seed", "27", "--silent"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.search(r"(\d+) a minute", done.stdout)[1]) >= 2000
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+def test_what_is_open_is_said_why(path):
+    assert len(OPEN[path].split()) > 3
+
+
+require_torch()
