@@ -32,14 +32,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=cores(), help="for both libraries")
     parser.add_argument("--keep", action="store_true", help="write engines and live into README.md")
     parser.add_argument("--quick", action="store_true", help="a third of the time, less exact")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--against", metavar="COMMIT", help="compare this checkout with a commit")
+    parser.add_argument("--only", nargs="+", metavar="KEY", help="with --against: boards or rows")
+    commands = parser.add_subparsers(dest="command")
     commands.add_parser("all", help="all that is compared with PyTorch: tables and charts")
     for name, help_ in PARTS.items():
         part = commands.add_parser(name, help=help_)
         if name in ROUNDS:
             part.add_argument("--rounds", type=int, default=ROUNDS[name])
         if name in ("overhead", "train", "chains", "compiled"):
-            part.add_argument("--only", nargs="+", metavar="KEY")
+            part.add_argument("--only", nargs="+", metavar="KEY", default=argparse.SUPPRESS)
         if name in ("train", "chains", "compiled"):
             part.add_argument("--peers", nargs="+", metavar="PEER", help="see peers.py")
         if name == "overhead":
@@ -49,7 +51,10 @@ def arguments() -> argparse.Namespace:
             part.add_argument("--seconds", type=float, default=4.0, help="of each run")
             part.add_argument("--rows", type=int, default=8, help="of the square matrices")
             part.add_argument("--large", action="store_true", help="also a graph of 10,000 nodes")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if bool(options.command) == bool(options.against):
+        parser.error("give a command, or --against COMMIT")
+    return options
 
 
 def cores() -> int:
@@ -80,6 +85,11 @@ def main() -> None:
         os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     from . import report
 
+    if options.against:
+        from . import against
+
+        print(against.run(options))
+        return
     head = report.conditions(options.threads)
     print(head, end="\n\n", flush=True)
     start = perf_counter()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import edutorch
-from benchmarks import apart, charts, floors, kernel, peers, report, scaling, train
+from benchmarks import against, apart, charts, floors, kernel, peers, report, scaling, train
 from benchmarks.timing import Result, contest
 from benchmarks.workloads import CHAINS, WORKLOADS, Workload, same
 
@@ -112,3 +112,74 @@ def test_where_the_time_goes():
     text = spent(WORKLOADS["scalars"])
     assert "misses its goal" in text
     assert "TanhBackward0" in text and "`mul`" in text
+
+
+# Against another commit ----------------------------------------------------------------
+
+
+class Timed:
+    """A checkout whose rows take known times."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+        self.asked: list[str] = []
+
+    def ask(self, row: str, number: int) -> float:
+        self.asked.append(row)
+        return number * self.seconds[row]
+
+
+def test_rows_that_moved_are_measured_twice(capsys):
+    before = Timed({"overhead/add/1/forward": 1e-3, "train/mlp": 0.1, "train/scalars": 0.1})
+    now = Timed({"overhead/add/1/forward": 1e-3, "train/mlp": 0.109, "train/scalars": 0.05})
+    text = against.compare(list(before.seconds), before, now, rounds=5)
+    assert "train/mlp: 1.090" in capsys.readouterr().out
+    assert "| all      |    3 |        0.817 |" in text  # (1 · 1.09 · 0.5) ** (1 / 3)
+    assert "| overhead |    1 |        1.000 |" in text
+    moved = text.partition("Rows that moved by more than 8%:")[2]
+    assert "add" not in moved and moved.count("twice") == 2
+    assert moved.index("train/mlp") < moved.index("train/scalars")  # the slowest first
+    assert now.asked.count("train/mlp") >= 2 * 5 > now.asked.count("overhead/add/1/forward") - 5
+
+
+def test_when_nothing_moved_it_says_so():
+    still = Timed({"train/mlp": 0.1})
+    assert "No row moved by more than 8%." in against.compare(["train/mlp"], still, still, 1)
+
+
+def test_rows_are_chosen_by_board_workload_or_name():
+    every = against.rows()
+    assert {"overhead/add/1/forward", "train/mlp"} <= set(every)
+    assert against.rows(["train"]) == [row for row in every if row.startswith("train/")]
+    assert against.rows(["add"]) == [row for row in every if "/add/" in row]
+    assert against.rows(["train/mlp"]) == ["train/mlp"]
+    with pytest.raises(SystemExit, match="no row is called nothing"):
+        against.rows(["nothing"])
+
+
+@pytest.mark.parametrize("row", ["overhead/add/1/forward", "overhead/sum/64/backward"])
+def test_a_row_of_a_checkout_runs(row):
+    assert against.work_of(row)() is None
+
+
+def test_a_checkout_answers_from_its_own_process():
+    checkout = against.Checkout(against.ROOT)
+    took = checkout.ask("overhead/add/1/forward", 3)
+    checkout.close()
+    assert 0 < took < 10 and checkout.process.returncode == 0
+
+
+def test_an_unknown_commit_is_named():
+    with pytest.raises(SystemExit, match="--against no-such-commit"):
+        against.worktree("no-such-commit").__enter__()
+
+
+@pytest.mark.slow
+def test_two_commits_are_compared():
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--against", "HEAD"]
+    row = "overhead/add/1/forward"
+    done = subprocess.run([*command, "--only", row], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{row}: " in done.stdout and "| board" in done.stdout
+    left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True).stdout
+    assert "edutorch-" not in left

@@ -1,0 +1,216 @@
+"""Two commits, side by side: `python -m benchmarks --against COMMIT [--only KEY …]`.
+
+Each commit has a process of its own, in a checkout of its own; both run the boards of this
+checkout (`overhead`, `train`, `chains`). They take turns, five rounds for each row, and what moved
+by more than 8 % is measured a second time: a row that moved twice is worth a look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from .timing import Result, Work, contest, geometric_mean, sample
+
+ROOT = Path(__file__).resolve().parent.parent
+BEFORE, NOW = "before", "now"
+ROUNDS = 5
+MOVED = 0.08
+"""A row that took so much more or less of the time is said to have moved."""
+
+SECONDS = {"overhead": 0.01, "train": 0.1, "chains": 0.1}
+"""How long a sample of a row takes, by its board."""
+
+
+def rows(only: list[str] | None = None) -> list[str]:
+    """Return the rows of the boards, "board/row"; `only` names boards, rows or workloads."""
+    from .overhead import CASES, SIZES
+    from .workloads import CHAIN_WORKLOADS, WORKLOADS
+
+    names = [
+        f"overhead/{case.name}/{size}/{direction}"
+        for size in SIZES
+        for case in CASES
+        for direction in ("forward", "backward")
+    ]
+    names += [f"train/{key}" for key in WORKLOADS] + [f"chains/{key}" for key in CHAIN_WORKLOADS]
+    if not only:
+        return names
+    chosen = [name for name in names if name in only or set(name.split("/")) & set(only)]
+    unknown = [key for key in only if not any(key in (n, *n.split("/")) for n in names)]
+    if unknown:
+        raise SystemExit(f"--only: no board and no row is called {', '.join(unknown)}")
+    return chosen
+
+
+def work_of(row: str) -> Work:
+    """Return what a row times, in the checkout that this process has imported."""
+    import edutorch
+
+    from .overhead import CASES, prepare
+    from .workloads import CHAIN_WORKLOADS, WORKLOADS, same
+
+    board, name, *rest = row.split("/")
+    if board == "overhead":
+        case = next(case for case in CASES if case.name == name)
+        return prepare(edutorch, case, int(rest[0]))[rest[1]]
+    workloads = WORKLOADS if board == "train" else CHAIN_WORKLOADS
+    return workloads[name].build(edutorch, same)
+
+
+# The processes -----------------------------------------------------------------------
+
+
+class Checkout:
+    """A process that has imported one checkout, and times its rows when it is asked to."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "benchmarks.against"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(folder)},
+        )  # fmt: skip
+
+    def ask(self, row: str, number: int) -> float:
+        """Return the seconds that so many runs of a row took."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps([row, number]) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process of one checkout ended in {row}: see its words above")
+        return float(answer)
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Remote:
+    """A row in a checkout, as `contest` takes it."""
+
+    def __init__(self, checkout: Any, row: str) -> None:
+        self.checkout, self.row = checkout, row
+
+    def __call__(self) -> float:
+        return self.sample(1)
+
+    def sample(self, number: int) -> float:
+        return self.checkout.ask(self.row, number)
+
+
+def serve() -> None:
+    """Answer each line [row, number] with the seconds that it took."""
+    from .report import ready
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a workload or a kernel prints is no answer
+    row, work, is_ready = "", None, False
+    for line in sys.stdin:
+        wanted, number = json.loads(line)
+        if wanted != row:
+            if not wanted.startswith("overhead") and not is_ready:
+                ready()
+                is_ready = True
+            row, work = wanted, work_of(wanted)
+        assert work is not None
+        print(sample(work, number), file=answers, flush=True)
+
+
+@contextmanager
+def worktree(commit: str) -> Iterator[Path]:
+    """Check a commit out into a temporary folder, with the boards of this checkout."""
+    git = ["git", "-C", str(ROOT), "worktree"]
+    with tempfile.TemporaryDirectory(prefix="edutorch-") as parent:
+        folder = Path(parent) / "before"
+        done = subprocess.run(
+            [*git, "add", "--detach", str(folder), commit], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SystemExit(f"--against {commit}: {done.stderr.strip().splitlines()[-1]}")
+        try:
+            shutil.rmtree(folder / "benchmarks", ignore_errors=True)
+            shutil.copytree(ROOT / "benchmarks", folder / "benchmarks")
+            yield folder
+        finally:
+            subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
+# The comparison ----------------------------------------------------------------------
+
+
+def measure(row: str, before: Any, now: Any, rounds: int) -> Result:
+    """Let two checkouts run a row in turns."""
+    rivals: dict[str, Work] = {BEFORE: Remote(before, row), NOW: Remote(now, row)}
+    return contest(rivals, rounds, SECONDS[row.partition("/")[0]])
+
+
+def has_moved(result: Result) -> bool:
+    ratio = result.ratio(NOW, BEFORE)
+    return max(ratio, 1 / ratio) > 1 + MOVED
+
+
+def compare(chosen: list[str], before: Any, now: Any, rounds: int = ROUNDS) -> str:
+    """Measure rows in two checkouts and return the report."""
+    results = {}
+    for row in chosen:
+        results[row] = measure(row, before, now, rounds)
+        print(f"{row}: {results[row].ratio(NOW, BEFORE):.3f}", flush=True)
+    moved = {row: result for row, result in results.items() if has_moved(result)}
+    again = {row: measure(row, before, now, rounds) for row in moved}
+    return written(results, again)
+
+
+def written(results: dict[str, Result], again: dict[str, Result]) -> str:
+    """Return the geometric means, and the rows that moved, with the second measurement."""
+    from .report import table
+
+    lines = [["all", str(len(results)), mean_ratio(list(results.values()))]]
+    for board in SECONDS:
+        of_board = [each for row, each in results.items() if row.startswith(f"{board}/")]
+        if of_board:
+            lines.append([board, str(len(of_board)), mean_ratio(of_board)])
+    parts = [table(["board", "rows", "now / before"], lines)]
+    if not again:
+        return "\n\n".join([*parts, f"No row moved by more than {MOVED:.0%}."])
+    moved = [
+        [row, microseconds(results[row], BEFORE), microseconds(results[row], NOW),
+         f"{results[row].ratio(NOW, BEFORE):.2f}", f"{second.ratio(NOW, BEFORE):.2f}",
+         "twice" if has_moved(second) else "once"]
+        for row, second in sorted(again.items(), key=lambda item: -item[1].ratio(NOW, BEFORE))
+    ]  # fmt: skip
+    head = ["moved", "before, µs", "now, µs", "now / before", "measured again", "moved"]
+    return "\n\n".join([*parts, f"Rows that moved by more than {MOVED:.0%}:", table(head, moved)])
+
+
+def mean_ratio(results: list[Result]) -> str:
+    return f"{geometric_mean([result.ratio(NOW, BEFORE) for result in results]):.3f}"
+
+
+def microseconds(result: Result, name: str) -> str:
+    return f"{result.median(name) * 1e6:.1f}"
+
+
+def run(options: argparse.Namespace) -> str:
+    """Compare this checkout with a commit and return the report."""
+    chosen = rows(options.only)
+    with ExitStack() as stack:
+        checkouts = []
+        for folder in (stack.enter_context(worktree(options.against)), ROOT):
+            checkouts.append(Checkout(folder))
+            stack.callback(checkouts[-1].close)
+        return compare(chosen, *checkouts, rounds=3 if options.quick else ROUNDS)
+
+
+if __name__ == "__main__":
+    serve()
