@@ -78,7 +78,8 @@ class Adafactor(RuleOptimizer):
     ) -> None:
         """Take one step."""
         step, lr, (eps1, eps2) = state["step"], rate(group), group["eps"]
-        eps1 = dtypes.finfo(dtypes.of(param.dtype)).eps if eps1 is None else eps1
+        if eps1 is None:
+            eps1 = dtypes.finfo(dtypes.of(group.get("rounded_to", param.dtype))).eps
         new = step ** group["beta2_decay"]
         size = max(eps2, rms(xp, param)) * min(lr, step**-0.5)
         decayed({**group, "decoupled_weight_decay": True}, lr, param, grad)

@@ -46,6 +46,8 @@ class Adam(AlsoRecorded):
         decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
         differentiable: record the steps, so that gradients flow through them.
 
+    A gradient of 0 makes a step of 0 also in float16, where ε is 0 (PyTorch makes NaN).
+
     Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015.
 
     Raises: ValueError: a setting makes no sense.

@@ -15,7 +15,8 @@ from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.tensor import Tensor
+from ..core.precision import in_float32, is_half
+from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, warn
 from ..events import Stepped, emit, milestone, work
 from ..lines import Place, users_place
@@ -170,9 +171,28 @@ class Optimizer(OptimizerHooks):
             state = self.init_state(group, param)
             if state:  # nothing to remember leaves no trace in the state_dict
                 self.state[param] = state
-        array = param._array
-        self.update(backends.of(array).xp, group, array, grad, state)
+        self.updated(group, param._array, grad, state)
         param._bump(place)
+
+    def updated(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
+        """Call `update`, for 16-bit floats with copies in float32, which are rounded back.
+
+        In float16 an ε of 1e-8 is 0, and after a gradient of 0 a step would be 0 / 0. (PyTorch
+        computes so, and makes NaN of such a parameter.)
+        """
+        xp, kind = backends.of(param).xp, param.dtype
+        if kind.itemsize > 2 or not is_half(kind):
+            self.update(xp, group, param, grad, state)
+            return
+        wide, copies = in_float32(param), {key: wide_copy(value) for key, value in state.items()}
+        self.update(xp, {**group, "rounded_to": kind}, wide, in_float32(grad), copies)
+        param[...] = wide
+        for key, value in copies.items():
+            held = state[key]
+            if held is None and value is not None:  # the first momentum
+                state[key] = wrap(value._array.astype(kind))
+            elif value is not held:
+                array_of(held)[...] = array_of(value)
 
     def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
         """Lend memory for intermediate results in the shape of a parameter.
@@ -315,6 +335,15 @@ def check_param(param: Any, differentiable: bool = False) -> None:
             "optimizer", "can't optimize a non-leaf Tensor", {"param": tuple(param.shape)},
             "give it the tensor that was made with requires_grad=True, not one computed from it",
         )  # fmt: skip
+
+
+def wide_copy(value: Any) -> Any:
+    """Return a piece of state in 16-bit floats, a tensor or an array, as a copy in float32."""
+    array = array_of(value)
+    if not hasattr(array, "dtype") or not is_half(array.dtype):
+        return value
+    copy = in_float32(array)
+    return wrap(copy) if isinstance(value, Tensor) else copy
 
 
 def named(group: dict[str, Any]) -> dict[str, Any]:

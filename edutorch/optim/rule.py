@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import backends, ops
+from .. import ops
 from ..backends.numpy import Array
+from ..core.precision import is_half, widened
 from ..core.tensor import Tensor
 from ..lines import Place
 from ..modes import enable_grad
@@ -38,9 +39,7 @@ class RuleOptimizer(Optimizer):
             return
         array = param._array
         state = {key: pairs(value._array) for key, value in held.items()}
-        self.update(
-            backends.of(array).xp, group, pairs(array), pairs(grad), with_count(state, held)
-        )
+        self.updated(group, pairs(array), pairs(grad), with_count(state, held))
         param._bump(place)
 
     def remembered(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
@@ -91,7 +90,16 @@ def step_recorded(
             for key, value in held.items()
         })  # fmt: skip
         state = {key: pairs(value) for key, value in held.items()} | {"fresh": fresh}
-        update(ops, group, pairs(param), pairs(grad), with_count(state, held))
+        state = with_count(state, held)
+        if not is_half(param.dtype):
+            update(ops, group, pairs(param), pairs(grad), state)
+            return
+        wide, copies = widened(param), {key: widened(value) for key, value in state.items()}
+        group = {**group, "rounded_to": param.dtype.numpy}
+        update(ops, group, wide, widened(grad), copies)  # see `Optimizer.updated`
+        for held_tensor, copy in [(param, wide), *((state[key], copies[key]) for key in held)]:
+            if copy is not held_tensor:
+                held_tensor.copy_(copy)
 
 
 def with_count(state: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:

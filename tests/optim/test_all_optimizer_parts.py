@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 import pickle
 
 import pytest
@@ -119,6 +120,41 @@ def test_a_step_is_seen_by_backward(name):
     getattr(optim, name)([x]).step()
     with pytest.raises(RuntimeError, match="inplace"):
         loss.backward()
+
+
+@pytest.mark.parametrize("name", STEPPING)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("differentiable", [False, True], ids=["fast", "recorded"])
+def test_a_gradient_of_zero_makes_no_step(name, dtype, differentiable):
+    kind = getattr(optim, name)
+    leaf = edutorch.ones(2, 2, dtype=getattr(edutorch, dtype), requires_grad=True)
+    if differentiable and "differentiable" not in inspect.signature(kind).parameters:
+        pytest.skip("its steps cannot be recorded")
+    settings = {"weight_decay": 0.0} if "W" in name or name == "Muon" else {}
+    x = leaf * 1 if differentiable else leaf
+    if differentiable:
+        x.retain_grad()
+        settings["differentiable"] = True
+    optimizer = kind([x], **settings)
+    before = x.detach().clone()
+    for _ in range(3):
+        x.grad = edutorch.zeros_like(before)
+        optimizer.step()
+    if name == "ASGD":  # it pulls by itself, though by less than half a step of these numbers
+        assert edutorch.allclose(x.detach(), before, rtol=1e-2)
+    else:
+        assert edutorch.equal(x.detach(), before)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adamax"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_small_gradient_makes_a_bounded_step(name, dtype):
+    x = edutorch.ones(2, dtype=getattr(edutorch, dtype), requires_grad=True)
+    optimizer = getattr(optim, name)([x], lr=1e-3)
+    for _ in range(5):
+        x.grad = edutorch.full_like(x.detach(), 1e-5)  # its square is no float16
+        optimizer.step()
+    assert 0.5 < x[0].item() <= 1
 
 
 @pytest.mark.parametrize("name", STEPPING)
