@@ -213,6 +213,7 @@ def plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -227,6 +228,7 @@ def addmm(
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """A matrix times a vector and something on top: y = beta · input + alpha · mat @ vec.
 
@@ -239,6 +241,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

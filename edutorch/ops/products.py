@@ -6,6 +6,7 @@ import builtins
 
 from ..core.methods import as_method
 from ..core.out import takes_out, with_twin
+from ..core.precision import composed_in_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError
@@ -14,6 +15,7 @@ from ..errors import DTypeError, ShapeError, ValueRangeError
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -28,6 +30,7 @@ def addbmm(
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """All products of two vectors' numbers, on top: y = beta · input + alpha · vec1 ⊗ vec2.
 

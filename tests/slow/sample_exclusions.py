@@ -101,7 +101,7 @@ class Known(NamedTuple):
 
 KNOWN = (
     Known(
-        "as_strided_scatter", "gradient", "value: 0.0 for",
+        "as_strided_scatter", "gradient", "value: -?0(\\.0|j) for",
         "PyTorch gives a gradient to elements that were overwritten; here it is 0",
     ),
     Known(
