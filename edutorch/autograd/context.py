@@ -104,7 +104,9 @@ class Context:
             elif isinstance(each, SavedOutput) and isinstance(each.array, PackedTensor):
                 array = each.array.restore(node, name)._array
                 each, writes = SavedOutput(each.node, each.index, array, Writes()), None
-            if writes is not None and writes.time > self._time:
+            array = each.array if isinstance(each, SavedOutput) else getattr(each, "_array", None)
+            is_late = writes is not None and writes.time > self._time
+            if is_late and writes.reached(array, self._time):
                 raise stale_value(node, name, writes)
             if isinstance(each, SavedOutput):
                 maker = each.node() or node.maker(each.index, each.array)

@@ -31,6 +31,7 @@ from .complaints import (
 from .follow import notify_write
 from .forward import propagate
 from .pieces import cut_anywhere, tell
+from .precision import SCALING, is_half
 from .promotion import EXTENSION_TYPES, promote, refuse_types
 from .registry import public
 from .saving import Packed
@@ -52,7 +53,7 @@ class InferenceWrites(Writes):
 
     time = float("inf")
 
-    def happened(self, place: Place | None = None) -> None:
+    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
         self.count += 1
 
 
@@ -295,7 +296,7 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
             y = backend.run(op.forward, named, settings)
     except MISTAKES as error:
         raise explain(op, arguments, error, settings) from error
-    return rounded(y, arrays) if op.family == "elementwise" else y
+    return rounded(op, y, arrays) if op.family == "elementwise" else y
 
 
 def by_kernel(
@@ -311,9 +312,12 @@ def by_kernel(
     return op.slot(*(values[name] for name in op.signature.parameters))
 
 
-def rounded(y: Any, arrays: Sequence[Any]) -> Any:
+def rounded(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
     """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
     kinds = {each.dtype for each in arrays if hasattr(each, "dtype")}
+    if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
+        kinds = {kind for kind in kinds if is_half(kind)}
+        return y.astype(kinds.pop()) if kinds else y
     if y.dtype == np.float32 and kinds and kinds <= EXTENSION_TYPES:
         return y.astype(kinds.pop())
     return y

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GradientError, StaleValueError
 from ..lines import Place, Source, read_line
+from .written_regions import WrittenRegions
 
 if TYPE_CHECKING:
     from .op import Op
@@ -49,9 +50,16 @@ class Writes:
     owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
     outside: float = -1  # when a write was found that no tensor has made (see `sharing.py`)
     room = 0
+    regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
-    def happened(self, place: Place | None = None) -> None:
-        """Note a write that happens now, and where (found out here, unless it is given)."""
+    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
+        """Note a write that happens now, and where (found out here, unless it is given).
+
+        Args:
+            array, index: what is written, `array[index]`; None: all of the memory.
+        """
+        if array is not None and self.regions is None:
+            self.regions = WrittenRegions(self.time)
         self.time = clock()
         self.count += 1
         if place is None:  # written out: each optimizer step comes through here
@@ -60,6 +68,20 @@ class Writes:
                 frame = frame.f_back
             place = frame.f_code, frame.f_lasti
         self.place = place
+        if array is not None:
+            self.regions.add((array, index, self.time, place))  # type: ignore[union-attr]
+        elif self.regions is not None:
+            self.regions = None
+
+    def reached(self, array: Any, since: float) -> bool:
+        """Return True if `array` may have been reached by a write after `since`."""
+        regions = self.regions
+        if regions is None or regions.whole > since or self.outside > since:
+            return True
+        found = regions.last_into(array, since)
+        if found is not None:
+            (self.place,) = found  # for the error
+        return found is not None
 
 
 class Hooks:

@@ -6,6 +6,8 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
+from .precision import SCALING
+
 if TYPE_CHECKING:
     from .op import Op
 
@@ -20,8 +22,7 @@ def backward_source(op: Op) -> str:
         if name == "y":
             lines += [
                 "writes = node.writes",
-                "if writes is not None and writes.time > node._order:",
-                "    raise stale_value(node, 'the result', writes)",
+                *refuse_stale("", "'the result'", "y"),
                 "if recording:",
                 "    y = result_again(node, y)",
             ]
@@ -29,8 +30,7 @@ def backward_source(op: Op) -> str:
             lines += [
                 f"for each in {name}:",
                 "    writes = each._writes",
-                "    if writes is not None and writes.time > node._order:",
-                f"        raise stale_value(node, {name!r}, writes)",
+                *refuse_stale("    ", repr(name), "each._array"),
                 "if not recording:",
                 f"    {name} = [each._array for each in {name}]",
             ]
@@ -38,8 +38,7 @@ def backward_source(op: Op) -> str:
             lines += [
                 f"if isinstance({name}, Tensor):",
                 f"    writes = {name}._writes",
-                "    if writes is not None and writes.time > node._order:",
-                f"        raise stale_value(node, {name!r}, writes)",
+                *refuse_stale("    ", repr(name), f"{name}._array"),
                 "    if not recording:",
                 f"        {name} = {name}._array",
             ]
@@ -48,6 +47,8 @@ def backward_source(op: Op) -> str:
                     f"        if {name}.__class__ is not ndarray:",
                     f"            {name} = without_subclass({name})",
                 ]
+            if op.name in SCALING and name in op.numbers:
+                lines += ["elif g.dtype.itemsize == 2:", "    g = widened(g)"]
     lines += widen_lines(op)
     if op.family == "reduction":
         lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
@@ -80,6 +81,15 @@ def widen_lines(op: Op) -> list[str]:
     listed = "".join(f"{name}, " for name in ("g", *names))
     later = "g.dtype is not None and " if op.takes_spots else ""
     return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widened(({listed}))"]
+
+
+def refuse_stale(indent: str, name: str, array: str) -> list[str]:
+    """The code that raises an error if `array` was overwritten after it was saved."""
+    late = f"{indent}if writes is not None and writes.time > node._order"
+    return [
+        f"{late} and writes.reached({array}, node._order):",
+        f"{indent}    raise stale_value(node, {name}, writes)",
+    ]
 
 
 def _result(op: Op, name: str, lines: list[str]) -> str:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy
 from numpy import ndarray
 
 from .. import backends, dtypes
@@ -19,10 +20,12 @@ from .follow import notify_write, same_past, set_history
 from .forward import written
 from .generate import ALIASES
 from .pieces import refuse_piece
+from .precision import SCALING, is_half
 from .registry import public
 from .subclasses import ask, overriding
-from .tensor import PLAIN_TENSORS, Tensor, fill, wrap
+from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
 from .tensors_only import tensors_only
+from .written_regions import region_index
 
 if TYPE_CHECKING:
     from .op import Op
@@ -102,7 +105,9 @@ def reflect(op: Op) -> Callable[..., Any]:
         if not isinstance(other, Tensor):
             array, number = self._array, other
             if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
-                other = backends.of(array).asarray(other, array.dtype)  # as a number would be
+                scales = op.name in SCALING and array.ndim and is_half(array.dtype)
+                kind = numpy.float32 if scales else array.dtype  # as a number would be
+                other = backends.of(array).asarray(other, kind)
             if hasattr(other, "dtype"):
                 other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
         if number.__class__ not in (int, float) or not isinstance(other, Tensor):
@@ -268,10 +273,14 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
 
 def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
     """Write into a tensor's memory (or a part of it), and note that it happened."""
+    array = target._array if part is None else part
     try:
-        (target._array if part is None else part)[index] = values
+        array[index] = values
     except ValueError as error:
         if "read-only" not in str(error):
             raise
         raise overlapping(name, target) from None
-    target._bump()
+    if index is ... or (array.__class__ is not ndarray and backends.of(array).level):
+        target._bump()
+    else:
+        writes_of(target).happened(None, array, region_index(index))

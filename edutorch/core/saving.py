@@ -126,6 +126,7 @@ def saved_value(node: Node, name: str) -> Any:
         raise second_backward(node)
     value = dict(zip(op.saved, node.saved, strict=True))[name]
     writes = node.writes if name == "y" else getattr(value, "_writes", None)
-    if writes is not None and writes.time > node._order:
+    array = getattr(value, "_array", value)
+    if writes is not None and writes.time > node._order and writes.reached(array, node._order):
         raise stale_value(node, "the result" if name == "y" else name, writes)
     return result_again(node, value) if name == "y" else value

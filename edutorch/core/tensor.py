@@ -201,8 +201,8 @@ class Tensor(NumbersOut, MemoryMembers):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        writes_of(self).happened()
         self._array = value._array
-        self._bump()
         if current().listeners:
             emit(TensorWritten(self, value))
 
@@ -212,7 +212,9 @@ class Tensor(NumbersOut, MemoryMembers):
 
     def _bump(self, place: Place | None = None) -> None:
         """Note that the memory was written to (and where, unless that is to be found out)."""
-        writes_of(self).happened(place)
+        array = self._array
+        is_part = getattr(array, "base", None) is not None
+        writes_of(self).happened(place, array if is_part else None)
 
     def is_inference(self) -> bool:
         """Say whether it was made in inference mode."""

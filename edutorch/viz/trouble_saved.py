@@ -190,7 +190,9 @@ def stale(loss: Tensor) -> list[Finding]:
             continue
         for name, saved in zip(node.op.saved, node.saved, strict=False):
             writes = node.writes if name == "y" else getattr(saved, "_writes", None)
-            if writes is not None and writes.time > node._order:
+            if writes is None or writes.time <= node._order:
+                continue
+            if writes.reached(getattr(saved, "_array", saved), node._order):
                 return [finding("stale", op=node.op.name, name=name, line=line_of(node),
                                 order=node._order, subject="stale")]  # fmt: skip
     return []
