@@ -168,6 +168,20 @@ t.xlogy(0, a), a.clone().xlogy_(b.T.abs()), t.isreal(a), t.signbit(a), t.std(t.o
 t.norm(i.float())
 t.logsumexp(t.zeros(0), 0), t.logsumexp(t.zeros(0, 2), 0, True), t.histogram(t.zeros(0), 2)
 t.multinomial(t.zeros(0, 2), 1)
+2 ** (i - 2), i ** (i - 3), (-1) ** (i - 3), t.pow(i.char(), (i - 3).char()), (i - 2) ** (i - 3)
+t.addmm(k[:, :2], k[:, :2], k[:, 1:], beta=0.5, alpha=1.6), t.addr(m[:, :2], m[0, :2], m[1, :2])
+t.addmv(i[:2], k[:, :2], i[:2], beta=0.5)
+t.addbmm(k[:, :2], k[None, :, :2], k[None, :, 1:], beta=0.5)
+t.baddbmm(k[None, :, :2], k[None, :, :2], k[None, :, 1:], alpha=1.6)
+t.nn.functional.avg_pool1d(i[None] - 3, 2), t.nn.functional.avg_pool2d(k[None] - 1, 2, padding=1)
+t.nn.functional.hardtanh(i - 3, -1.5, 1.5), t.nn.functional.hardshrink(v, out=t.empty(4))
+t.nn.functional.softshrink(v, out=t.empty(4)), t.nn.functional.logsigmoid(v, out=t.empty(4))
+t.nn.functional.linear(a, a, out=t.empty(2, 2)), t.nn.functional.avg_pool2d(a[None], 2, out=v[:0])
+t.softmax(v, 0, out=t.empty(4)), t.log_softmax(a, 1, out=t.empty(2, 3))
+t.softmax(v[:0], 0, out=v[:0])
+t.isin(i, i[:1], out=t.empty(4, dtype=t.bool)), t.linalg.vander(v[0], N=3)
+t.slice_scatter(a, a[:1], 0, 1, 2, out=t.empty(2, 3))
+t.linalg.pinv(a[:, :2].double() * (1 + 1j), hermitian=True)
 """
 
 

@@ -266,6 +266,44 @@ def test_out_receives_the_result():
     assert places.tolist() == [1, 0]
 
 
+# What cannot be held, or has the gradient 0 -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: t.tensor([1j]).abs_(), "abs_: in-place abs is not supported for complex"),
+        (lambda: t.tensor([1j]).absolute_(), "not supported for complex"),
+        (lambda: t.ones(2).float_power_(2), "float_power_: the result is torch.float64"),
+        (lambda: t.ones(2).double().float_power_(1j), "the result is torch.complex128"),
+        (lambda: t.addr(t.ones(1).int(), t.ones(1).int(), t.ones(1).int(), beta=0.5), "beta"),
+        (lambda: t.tensor([2]) ** -1, "negative integer powers"),
+        (lambda: t.tensor(2) ** -1, "negative integer powers"),
+    ],
+)
+def test_what_a_type_cannot_hold_is_refused(write, words):
+    with pytest.raises(edutorch.errors.DTypeError, match=words):
+        write()
+
+
+def test_gradients_of_steps():
+    x = t.tensor([0.5, 1.0], requires_grad=True)
+    (slope,) = t.autograd.grad(t.bernoulli(x).sum(), x)
+    assert slope.tolist() == [0, 0]
+    (slope,) = t.autograd.grad(t.nextafter(x, t.tensor([0.0, 1.0])).sum(), x)
+    assert slope.tolist() == [1, 0]  # PyTorch: 0 where there is no step
+
+
+@pytest.mark.parametrize("dtype", [t.float16, t.bfloat16], ids=str)
+def test_halves_are_rounded_once(dtype):
+    x = t.full((3,), 1e4, dtype=dtype, requires_grad=True)
+    (slope,) = t.autograd.grad(x.logcumsumexp(0).sum(), x)
+    assert slope.tolist() == pytest.approx([11 / 6, 5 / 6, 1 / 3], rel=2e-2)
+    m = t.tensor([[1.0, 1 / 256]], dtype=dtype)
+    product = t.addmm(t.full((1, 1), -1.0, dtype=dtype), m, m.mT, alpha=1, beta=1)
+    assert product.item() == pytest.approx(2.0**-16, rel=1e-2)
+
+
 # Settings ----------------------------------------------------------------------------------------
 
 

@@ -167,7 +167,7 @@ class OpChecker:
             return False
         for shift in (1, 2, 3):
             with exclusions.other_seed(shift):
-                again = call.run(self.theirs)
+                again = copied(call).run(self.theirs)
             if disagreement(again, wanted) is not None:
                 return True
         return False
@@ -175,6 +175,7 @@ class OpChecker:
     def check(self, sample: Any) -> Iterator[Outcome]:
         """Yield the outcomes of all checks on one sample, the forward first."""
         call = as_call(sample)
+        mine = translated(call)  # before PyTorch's op may write into it
         try:
             with seeded():
                 wanted = call.run(self.theirs)
@@ -184,7 +185,7 @@ class OpChecker:
         except CRASHES as error:
             raise NoCounterpartError(f"PyTorch refuses its sample: {said(error)}") from error
         values = not self.is_random(call, wanted)
-        yield self.forward(call, wanted, values)
+        yield self.forward(mine, call, wanted, values)
         if values and any(
             isinstance(part, torch.Tensor) and part.requires_grad for part in tensors_in(wanted)
         ):
@@ -195,12 +196,11 @@ class OpChecker:
             if self.info.supports_out and isinstance(wanted, (torch.Tensor, tuple)):
                 yield Outcome("out=", self.out(call, wanted, values))
 
-    def forward(self, call: Call, wanted: Any, values: bool) -> Outcome:
+    def forward(self, mine: Call, call: Call, wanted: Any, values: bool) -> Outcome:
         """Compare the results: types, shapes, `requires_grad`, values."""
         try:
-            ours = translated(call)
             with seeded():
-                got = ours.run(self.ours)
+                got = mine.run(self.ours)
         except NoCounterpartError:
             raise
         except CRASHES as error:

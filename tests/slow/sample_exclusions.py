@@ -113,6 +113,10 @@ KNOWN = (
         "PyTorch leaves an empty `out` as it is; here it is filled",
     ),
     Known(
+        "nonzero", "out=", "must be Tensor, not tuple",
+        "with `as_tuple=True` a tuple of tensors can be given for the parts; PyTorch refuses it",
+    ),
+    Known(
         "__rpow__|pow", ".*", "negative integer powers",
         "an integer to a negative 0-d power is refused, as a number is; PyTorch cuts it to 0",
     ),

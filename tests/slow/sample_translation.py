@@ -58,7 +58,7 @@ def public_functions() -> dict[int, tuple[Any, str]]:
     table: dict[int, tuple[Any, str]] = {}
     for namespace in NAMESPACES:
         owner = lookup(torch, namespace) if namespace else torch
-        for name in dir(owner):
+        for name in sorted(dir(owner), key=lambda name: name.startswith("_")):
             value = getattr(owner, name, None)
             if callable(value) and not isinstance(value, torch.dtype):
                 path = f"{namespace}.{name}" if namespace else name
@@ -69,9 +69,10 @@ def public_functions() -> dict[int, tuple[Any, str]]:
 def counterpart(name: str) -> Any:
     """Return edutorch's function, or the method, that has this name in PyTorch; or None."""
     function = lookup(edutorch, name)
-    if function is None or isinstance(function, types.ModuleType):
-        function = getattr(edutorch.Tensor, name, None)
-    return None if function is None or isinstance(function, edutorch.dtype) else function
+    if isinstance(function, (types.NoneType, types.ModuleType, edutorch.dtype)):
+        methods = (getattr(edutorch.Tensor, method, None) for method in (name, f"{name}_"))
+        return next((method for method in methods if method is not None), None)
+    return function
 
 
 def translate_function(function: Callable[..., Any]) -> Callable[..., Any]:
