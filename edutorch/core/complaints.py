@@ -168,13 +168,14 @@ def fits(value: Any, wanted: str) -> bool:
     """
     words = set(re.findall(r"\w+", wanted))
     if value is None:
-        return bool(words & {"None", "Any", "Dims", "Index"})
+        return bool(words & {"None", "Dims", "Index"}) or not words <= KNOWN | {"str"}
     if isinstance(value, str):
-        return bool(words & {"str", "Any", "Device", "Layout", "Pads"})
+        return not words <= KNOWN
     if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):
-        return all(fits(each, "int") for each in value if not isinstance(each, list | tuple))
+        wanted = "float" if "float" in words else "int"
+        return all(fits(each, wanted) for each in value if not isinstance(each, list | tuple))
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
@@ -182,6 +183,7 @@ def fits(value: Any, wanted: str) -> bool:
 
 NUMBERS = {"int", "float"}
 SEVERAL = {"Dims", "Sequence", "tuple", "Counts", "Size"}
+KNOWN = NUMBERS | SEVERAL | {"None", "bool", "Tensor", "Array", "Index"}
 """Words of annotations that `fits` understands."""
 
 

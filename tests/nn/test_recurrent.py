@@ -190,7 +190,7 @@ MISTAKES = [
     (lambda: nn.GRU(3, 3, depth=1), TypeError, "unexpected keyword argument 'depth'"),
     (lambda: nn.LSTM(3, 3, dropout=2), ValueError, "dropout should be a number in range"),
     (lambda: nn.LSTM(3, 3, bias=1), TypeError, "bias should be of type bool, got: int"),
-    (lambda: nn.LSTM(3.0, 3), TypeError, "input_size should be of type int, got: float"),
+    (lambda: nn.LSTM(3.0, 3), TypeError, "argument `input_size` must be int, not float"),
     (lambda: nn.RNN(3, 3, nonlinearity="sin"), ValueError, "Unknown nonlinearity 'sin'"),
     (lambda: nn.RNNBase("CNN", 3, 3), ValueError, "Unrecognized RNN mode: CNN"),
     (lambda: nn.LSTM(3, 4)(edutorch.ones(2)), ValueError, "2D or 3D, got 1D instead"),
