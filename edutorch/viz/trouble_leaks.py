@@ -6,12 +6,14 @@ garbage collector, which looks at every object there is: it is asked when a pers
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
+import re
 import sys
 import weakref
 from collections import deque
-from types import CellType, FrameType, ModuleType
+from types import CellType, FrameType, MethodType, ModuleType
 from typing import Any
 
 from ..core.autograd import Node, clock
@@ -30,6 +32,7 @@ GROWTH = 2
 
 MOST_WALKED = 20_000
 MOST_ASKED = 200
+OUTPUT = re.compile(r"^Out\[\d+\]")
 DEPTH = 7
 """How many containers deep a holder may be."""
 
@@ -181,8 +184,10 @@ ADVICE = {
     "list": "Keep numbers: losses.append(loss.item()), or loss.detach().",
     "variable": "Delete it when it is not needed any more: del {name}; or keep {name}.detach().",
     "attribute": "Keep {name}.detach() there, or set it to None after the step.",
-    "Out": "IPython keeps what a cell shows: %reset -f out releases it, and a semicolon behind "
-    "the last line shows nothing.",
+    "Out": "IPython keeps what a cell shows: show three numbers, then %reset -f out releases it; "
+    "a semicolon behind the last line shows nothing.",
+    "_": "IPython keeps what the last three cells have shown; after %reset -f out, "
+    "get_ipython().user_ns_hidden.pop({name!r}) releases it.",
     "traceback": "IPython keeps the variables of the last error: "
     "sys.last_value = sys.last_traceback = None releases them.",
     "closure": "A function keeps it: delete the function, or let it keep {name}.detach().",
@@ -265,7 +270,10 @@ def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
         if not upper:
             break
         level = upper
-    return list(found.items())
+    kinds = set(found.values())
+    vague = {"unknown"} & kinds if len(kinds) > 1 else set()
+    vague |= {"_"} if "Out" in kinds else set()
+    return [(path, kind) for path, kind in found.items() if kind not in vague]
 
 
 def climb(
@@ -273,42 +281,78 @@ def climb(
 ) -> None:
     """Go one step up from `thing`: note a name, or go on with what holds the holder."""
     if isinstance(holder, dict):
-        for key, value in list(holder.items()):
-            if value is not thing:
-                continue
-            if key == "output_hist":  # where IPython keeps what `Out` shows
-                found.setdefault(f"Out{path}", "Out")
-                return
-            if is_namespace(holder):
-                name = str(key)
-                kind = "variable" if not path else "attribute" if path[0] == "." else "list"
-                number = name.strip("_")
-                if name in ("Out", "_oh") or number.isdigit() or not number:
-                    name, kind = f"Out[{number}]" if number.isdigit() else "Out", "Out"
-                if name in ("last_value", "last_traceback", "last_exc"):
-                    name, kind = f"sys.{name}", "traceback"
-                found.setdefault(name + path, kind)
-                return
-            owner = owner_of(holder) if isinstance(key, str) and key.isidentifier() else None
-            if owner is not None:
-                upper.append((owner, f".{key}{path}"))
-            else:
-                upper.append((holder, f"[{key!r}]{path}"))
-            return
+        key = next((key for key, value in list(holder.items()) if value is thing), None)
+        if key is not None:
+            climb_dict(holder, key, path, found, upper)
     elif isinstance(holder, list | tuple | deque):
         index = next((at for at, each in enumerate(holder) if each is thing), None)
         if index is not None:
             upper.append((holder, f"[{index}]{path}"))
-    elif isinstance(holder, set | frozenset | CellType):
+    elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
         upper.append((holder, path))
     elif callable(holder) and hasattr(holder, "__closure__"):
         if str(holder.__module__).partition(".")[0] in NOT_THE_USERS:
             return
         found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
-    elif not isinstance(holder, type | ModuleType):
+    elif not isinstance(holder, ModuleType):
         name = attribute_of(holder, thing)
         if name:
-            upper.append((holder, f".{name}{path}"))
+            note_attribute(holder, f".{name}{path}", found, upper)
+        elif not isinstance(holder, type):
+            found.setdefault(f"a {type(holder).__name__}", "unknown")
+            upper.append((holder, path))
+
+
+def climb_dict(
+    holder: dict[Any, Any], key: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
+) -> None:
+    """Go one step up from what a dict holds under `key`: it may hold variables, or attributes."""
+    if is_of_ipython(key):
+        note_output(str(key), path, found)
+    elif is_namespace(holder):
+        name = str(key)
+        kind = "variable" if not path else "attribute" if path[0] == "." else "list"
+        if name.strip("_").isdigit():
+            name, kind = f"Out[{name.strip('_')}]", "Out"
+        if name in ("last_value", "last_traceback", "last_exc"):
+            name, kind = f"sys.{name}", "traceback"
+        found.setdefault(name + path, kind)
+    else:
+        owner = owner_of(holder) if isinstance(key, str) and key.isidentifier() else None
+        if owner is not None:
+            note_attribute(owner, f".{key}{path}", found, upper)
+        else:
+            upper.append((holder, f"[{key!r}]{path}"))
+
+
+def note_attribute(
+    owner: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
+) -> None:
+    """Note that an object holds something: a class has a name, IPython's own are its `Out`."""
+    if str(type(owner).__module__).partition(".")[0] in ("IPython", "ipykernel"):
+        name = re.split(r"[.[]", path[1:])[0]
+        note_output(name if is_of_ipython(name) else "Out", "", found)
+    elif isinstance(owner, type):
+        found.setdefault(f"{owner.__qualname__}{path}", "attribute")
+    else:
+        upper.append((owner, path))
+
+
+def note_output(name: str, path: str, found: dict[str, str]) -> None:
+    """Note that IPython keeps something that a cell has shown; the last three as `_`, `__`, `___`.
+
+    Those it keeps when all others were released.
+    """
+    is_last = not name.strip("_")
+    found.setdefault(f"{name if is_last else 'Out'}{path}", "_" if is_last else "Out")
+
+
+def is_of_ipython(key: Any) -> bool:
+    """Say whether IPython keeps under this name what a cell has shown: `Out`, `_`, `__`, `___`.
+
+    It has them as variables, as attributes of its displayhook, and among what it hides.
+    """
+    return key in ("output_hist", "Out", "_oh") or (isinstance(key, str) and not key.strip("_"))
 
 
 def is_namespace(holder: dict[Any, Any]) -> bool:
@@ -319,18 +363,30 @@ def is_namespace(holder: dict[Any, Any]) -> bool:
 
 
 def owner_of(namespace: dict[Any, Any]) -> Any:
-    """Return the object whose attributes a dict holds."""
+    """Return the object, or the class, whose attributes a dict holds."""
     for each in gc.get_referrers(namespace):
-        if getattr(each, "__dict__", None) is namespace:
+        if isinstance(each, type):
+            if any(held is namespace for held in gc.get_referents(each)):
+                return each
+        elif getattr(each, "__dict__", None) is namespace:
             return each
     return None
 
 
 def attribute_of(holder: Any, thing: Any) -> str:
-    """Return the attribute of `holder` that is `thing`."""
-    for name, value in getattr(holder, "__dict__", {}).items():
-        if value is thing:
-            return name
+    """Return the attribute of `holder` that is `thing`: also one of `__slots__`, or a variable of
+    a generator that waits."""
+    places = [getattr(holder, "__dict__", {})]
+    for each in type(holder).__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        places.append({name: getattr(holder, name, None) for name in names})
+    frame = getattr(holder, "gi_frame", None)
+    places.append(frame.f_locals if isinstance(frame, FrameType) else {})
+    for namespace in places:
+        for name, value in namespace.items():
+            if value is thing:
+                return str(name)
     return ""
 
 
@@ -365,12 +421,15 @@ def kept_graphs() -> list[Finding]:
     gc.collect()
     tensors = living_graphs()
     groups: dict[tuple[str, str], dict[int, Tensor]] = {}
+    shown: set[str] = set()  # the cells that have shown them
     asked = tensors[:MOST_ASKED]
     referrers = Referrers({id(tensors), id(asked)})
     referrers.ask(asked, set())
     for tensor in asked:
         for path, kind in holders(tensor, referrers) or [("something", "unknown")]:
-            name = path.partition("[")[0] if kind in ("list", "Out") else path
+            name = re.split(r"[.[]" if kind in ("Out", "_") else r"\[", path)[0]
+            name = name if kind in ("list", "Out", "_") else path
+            shown.update(OUTPUT.findall(path) if kind == "Out" else ())
             groups.setdefault((name, kind), {})[id(tensor)] = tensor
     found = []
     for (name, kind), tensors_kept in groups.items():
@@ -378,10 +437,11 @@ def kept_graphs() -> list[Finding]:
         sizes = [graph_size(each._node) for each in kept[:50]]
         size = size_text(sizes, sum(each.nbytes for each in kept))
         advice = ADVICE[kind].format(name=name)
+        holder = next(iter(shown)) if kind == "Out" and len(shown) == 1 else name
         found.append((
             sum(ops for ops, _ in sizes),
             finding("kept-graphs", count=len(kept), size=size,
-                    graphs="graphs" if len(kept) > 1 else "graph", holder=f"`{name}`",
+                    graphs="graphs" if len(kept) > 1 else "graph", holder=f"`{holder}`",
                     advice=advice, subject=f"kept {name}"),
         ))  # fmt: skip
     return [each for _, each in sorted(found, key=lambda pair: -pair[0])]

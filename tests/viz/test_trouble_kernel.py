@@ -85,3 +85,48 @@ def test_nothing_is_said_of_a_good_loop_in_a_kernel(kernel, name):
         ).strip()
         == "[]"
     )
+
+
+SHOWN = {
+    "a loss": "f()", "a tuple": "f(), 3", "a tuple in a tuple": "(1, (f(), 2))", "a list": "[f()]",
+    "a dict": "{'loss': f()}", "a named tuple": "Pair(f(), 3)", "an object": "Holder(f())",
+    "a set": "{f()}", "a method": "f().sum",
+}  # fmt: skip
+HOLD = """
+import collections, dataclasses
+import edutorch
+Pair = collections.namedtuple("Pair", "a b")
+Holder = dataclasses.make_dataclass("Holder", ["loss"])
+weights = edutorch.ones(3, requires_grad=True)
+def f():
+    return (weights * 2).sum()
+"""
+AS_NEW = """
+shell = get_ipython()
+for name in ("_", "__", "___"):
+    shell.user_ns_hidden.pop(name, None)
+    shell.user_ns[name] = getattr(shell.displayhook, name)
+"""  # before any reset
+
+
+@pytest.mark.parametrize("way", SHOWN)
+def test_what_a_cell_has_shown_is_named_and_its_advice_releases_it(kernel, way):
+    ask(kernel, HOLD)
+    number = int(ask(kernel, "print(get_ipython().execution_count)"))
+    ask(kernel, SHOWN[way])
+    said = ask(kernel, "print(viz.trouble())")
+    assert f"kept alive by `Out[{number}]`" in said and said.count("kept alive by") == 1, said
+    for code in ("1", "2", "3", "%reset -f out"):
+        ask(kernel, code)
+    said = ask(kernel, "print(viz.trouble())")
+    assert "kept alive by" not in said, said
+
+
+def test_what_ipython_keeps_after_a_reset_is_named_and_its_advice_releases_it(kernel):
+    ask(kernel, HOLD + AS_NEW)
+    ask(kernel, "f(), 3")
+    ask(kernel, "%reset -f out")
+    said = ask(kernel, "print(viz.trouble())")
+    assert "kept alive by `_`" in said and said.count("kept alive by") == 1, said
+    ask(kernel, "get_ipython().user_ns_hidden.pop('_');")
+    assert "kept alive by" not in ask(kernel, "print(viz.trouble())")

@@ -1,8 +1,11 @@
 """Graphs that are kept: who keeps them, and how to let go; what a finished graph still tells."""
 
+import functools
 import gc
 import sys
 import types
+
+import pytest
 
 import edutorch
 from edutorch import viz
@@ -29,13 +32,56 @@ def test_who_keeps_a_graph():
     assert "test_who_keeps" not in str(viz.trouble())
 
 
+class WithSlots:
+    __slots__ = ("last",)
+
+    def __init__(self, last):
+        self.last = last
+
+
+def waiting(loss):
+    yield 1
+    yield loss
+
+
+def begun(loss):
+    made = waiting(loss)
+    next(made)
+    return made
+
+
+HOLDERS = {
+    "slots": (WithSlots, "kept in holding().last"),
+    "a generator": (begun, "kept in holding().loss"),
+    "a partial": (lambda loss: functools.partial(print, loss), "kept in holding()"),
+    "a method": (lambda loss: loss.sum, "kept in holding()"),
+    "a tuple in a tuple": (lambda loss: (1, (loss, 2)), "kept in holding()"),
+    "a class": (lambda loss: type("Cached", (), {"last": loss}), "Cached.last"),
+}
+
+
+@pytest.mark.parametrize("way", HOLDERS)
+def test_every_kind_of_holder_is_named(way):
+    hold, name = HOLDERS[way]
+    gc.collect()
+
+    def holding():
+        kept = hold((leaf(1.0) * 2).sum())
+        assert kept is not None
+        return [each.says for each in viz.trouble().findings]
+
+    said = holding()
+    assert any(f"`{name}`" in sentence for sentence in said), said
+    assert not any("`something`" in sentence for sentence in said)
+
+
 def test_the_cells_of_a_notebook_are_known():
     space = types.ModuleType("shell_of_a_notebook")
     sys.modules["shell_of_a_notebook"] = space
     x = leaf(1.0)
     space.Out = {4: (x * 2).sum()}
     try:
-        found = [each for each in viz.trouble().findings if "`Out`" in each.says]
+        found = [each for each in viz.trouble().findings if "`Out[4]`" in each.says]
         assert found and "%reset -f out" in found[0].do
     finally:
         del sys.modules["shell_of_a_notebook"]
