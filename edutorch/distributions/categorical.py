@@ -252,7 +252,11 @@ class Multinomial(OfCategorical):
         logits, value = broadcast_all(self.logits, value)
         logits = where((value == 0) & (logits == -math.inf), 0.0, logits)
         ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
-        return ways + (logits * value).sum(-1)
+        result = ways + (logits * value).sum(-1)
+        if self._validate_args:
+            return result
+        is_count = ((value == value.floor()).all(-1)) & (value.sum(-1) == self.total_count)
+        return where(is_count, result, -math.inf)
 
     def entropy(self) -> Any:
         n = self.total_count

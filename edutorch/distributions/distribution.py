@@ -6,6 +6,8 @@ A distribution has a `batch_shape` (how many of them stand side by side) and an 
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any, ClassVar
@@ -15,7 +17,7 @@ from ..core.tensor import Tensor
 from ..dtypes import finfo, get_default_dtype
 from ..errors import warn
 from ..modes import enable_grad, no_grad
-from ..ops import broadcast_tensors, rand, randn, tensor
+from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
 from . import constraints
 
 __all__ = ["Distribution", "ExponentialFamily"]
@@ -23,6 +25,51 @@ __all__ = ["Distribution", "ExponentialFamily"]
 
 def unknown(self: Any) -> Any:
     raise NotImplementedError
+
+
+def impossible_is_zero(log_prob: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a `log_prob`: unless values are checked, one outside the support has -∞.
+
+    The formula then sees another value in its place, whose gradient is finite.
+    """
+
+    @functools.wraps(log_prob)
+    def wrapped(self: Distribution, value: Any) -> Any:
+        if self._validate_args or not isinstance(value, Tensor):
+            return log_prob(self, value)
+        try:
+            support = self.support
+            event_dim = support.event_dim
+        except NotImplementedError:
+            return log_prob(self, value)
+        is_possible = support.check(value) & all_of(~value.isinf(), event_dim)
+        is_possible = is_possible | ~all_of(~value.isnan(), event_dim)
+        mask = is_possible.reshape((*is_possible.shape, *(1,) * event_dim))
+        with no_grad():
+            inner = inner_value(support, value)
+        result = log_prob(self, where(mask, value, inner))
+        return where(is_possible, result, -math.inf)
+
+    return wrapped
+
+
+def all_of(mask: Any, event_dim: int) -> Any:
+    """Reduce a mask over the dimensions of one value."""
+    return mask.flatten(-event_dim).all(-1) if event_dim else mask
+
+
+def inner_value(support: Any, value: Any) -> Any:
+    """Return values inside a support, of the shape and type of `value`."""
+    from .constraint_registry import transform_to
+
+    try:
+        transform = transform_to(support)
+    except NotImplementedError:
+        return zeros_like(value)  # of a discrete one: its formulas are finite there
+    shape = transform.inverse_shape(value.shape)
+    inner = transform(value.new_zeros(shape)).to(value.dtype)
+    lowest = getattr(support, "lower_bound", None)
+    return inner if lowest is None else where(inner.isfinite(), inner, lowest)
 
 
 class Distribution:
@@ -35,6 +82,12 @@ class Distribution:
 
     Raises: ValueError: a parameter is outside its constraint.
     """
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Let the library's own distributions give impossible values the probability 0."""
+        super().__init_subclass__(**named)
+        if "log_prob" in vars(cls) and cls.__module__.startswith("edutorch."):
+            cls.log_prob = impossible_is_zero(cls.log_prob)  # type: ignore[method-assign]
 
     has_rsample: Any = False
     has_enumerate_support: Any = False
@@ -104,7 +157,11 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Any) -> Any:
-        """Return the logarithm of the probability (or its density) of a value."""
+        """Return the logarithm of the probability (or its density) of a value.
+
+        With `validate_args` a value outside the support is refused; without, it is -∞, which is
+        right also in a mixture or a rejection step. (PyTorch returns what its formula gives.)
+        """
         raise NotImplementedError
 
     def cdf(self, value: Any) -> Any:

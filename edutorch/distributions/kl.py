@@ -129,7 +129,8 @@ def _poisson(p: Any, q: Any) -> Any:
 def _continuous_bernoulli(p: Any, q: Any) -> Any:
     own = p._cont_bern_log_norm() + (-p.probs).log1p()
     others = q._cont_bern_log_norm() + (-q.probs).log1p()
-    return p.mean * (p.logits - q.logits) + own - others
+    # What rounding makes of two nearly equal ones may lie below 0, where no divergence is.
+    return (p.mean * (p.logits - q.logits) + own - others).clamp(min=0)
 
 
 @register_kl(Beta, Beta)

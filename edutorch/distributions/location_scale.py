@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops import where
+from ..ops import atan2, ones_like, where
+from ..ops.bell_curve import ndtr, ndtri
 from . import constraints
 from .distribution import (
     Distribution,
@@ -69,10 +70,10 @@ class Normal(ExponentialFamily):
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return (1 + ((value - self.loc) / self.scale / math.sqrt(2)).erf()) / 2
+        return ndtr((value - self.loc) / self.scale)
 
     def icdf(self, value: Any) -> Any:
-        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+        return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Any:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
@@ -130,12 +131,13 @@ class Laplace(Distribution):
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        away = value - self.loc
-        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+        away = (value - self.loc) / self.scale
+        tail = 0.5 * (-away.abs()).exp()
+        return where(away < 0, tail, 1 - tail)
 
     def icdf(self, value: Any) -> Any:
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+        away = (2 * where(value < 0.5, value, 1 - value)).log()
+        return self.loc + self.scale * where(value < 0.5, away, -away)
 
     def entropy(self) -> Any:
         return 1 + (2 * self.scale).log()
@@ -183,10 +185,12 @@ class Cauchy(Distribution):
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+        away = (value - self.loc) / self.scale
+        return atan2(ones_like(away), -away) / math.pi  # atan(z) / π + ½ would round tails off
 
     def icdf(self, value: Any) -> Any:
-        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+        tail = 1 / (math.pi * where(value < 0.5, value, 1 - value)).tan()
+        return self.loc + self.scale * where(value < 0.5, -tail, tail)
 
     def entropy(self) -> Any:
         return math.log(4 * math.pi) + self.scale.log()

@@ -126,9 +126,8 @@ class ContinuousBernoulli(WithProbability, ExponentialFamily):
 
     def _cont_bern_log_norm(self) -> Any:
         cut = self._cut()
-        below, above = where(cut <= 0.5, cut, 0.0), where(cut >= 0.5, cut, 1.0)
-        top = ((-cut).log1p() - cut.log()).abs().log()
-        norm = top - where(cut <= 0.5, (-2 * below).log1p(), (2 * above - 1).log())
+        y = 1 - 2 * cut  # keeps all digits near 1/2, where log(1 - λ) - log(λ) loses them
+        norm = (2 * y.atanh() / y).log()
         x = (self.probs - 0.5).square()
         series = math.log(2) + (4 / 3 + 104 / 45 * x) * x
         return where(self._away_from_half(), norm, series)
