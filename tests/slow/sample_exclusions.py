@@ -113,6 +113,14 @@ KNOWN = (
         "PyTorch leaves an empty `out` as it is; here it is filled",
     ),
     Known(
+        r"linalg\.slogdet", "forward", "requires_grad: False for True",
+        "the sign of a real determinant has no gradient; PyTorch marks it all the same",
+    ),
+    Known(
+        r"linalg\.lstsq", "forward", "requires_grad: False for True",
+        "residuals that are empty want no gradient; PyTorch marks them all the same",
+    ),
+    Known(
         "nonzero", "out=", "must be Tensor, not tuple",
         "with `as_tuple=True` a tuple of tensors can be given for the parts; PyTorch refuses it",
     ),

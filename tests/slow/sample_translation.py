@@ -244,7 +244,7 @@ def widen(value: Any) -> Any:
 @contextlib.contextmanager
 def seeded() -> Iterator[None]:
     """Start every source of random numbers of both from the same seed."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # `torch.manual_seed` seeds absent devices too
     np.random.seed(0)
     edutorch.manual_seed(0)
     yield
