@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from .. import errors
 from ..errors import ArgumentError
 from .inline import Renamed, free_names
+from .precision import SCALING
 
 if TYPE_CHECKING:
     from .op import Op
@@ -175,7 +176,8 @@ def _array_path(op: Op) -> str:
         if op.promotion != "none":
             test += f" and {name}.dtype is {first}.dtype"
         if name in op.numbers:
-            test = f"({test} or {name}.__class__ in NUMBERS and {first}.dtype.kind == 'f')"
+            suits = f"{name}.__class__ in NUMBERS and {first}.dtype.{suiting(op)}"
+            test = f"({test} or {suits})"
         tests.append(f"({name} is None or {test})" if name in op.optional else test)
     if op.has_out:
         tests.append("out is None")
@@ -339,9 +341,14 @@ def _other_input(op: Op, name: str, first: str) -> str:
     return text + "else:\n    plain = False\n"
 
 
+def suiting(op: Op) -> str:
+    """The test that a number may be converted to this type before the op computes."""
+    return "char in 'fd'" if op.name in SCALING else "kind == 'f'"
+
+
 def _suits(op: Op, name: str, array: str) -> str:
     """The test that a Python number takes the type of an array: whole ones that of int64 too."""
-    test = f"{array}.dtype.kind == 'f'"
+    test = f"{array}.dtype." + suiting(op)
     if floating(op):
         return test
     return f"{test} or kind is int and {array}.dtype is INT64 and -LONG <= {name} < LONG"

@@ -21,6 +21,9 @@ from .. import dtypes
 from ..modes import current
 from .registry import public
 
+SCALING = {"mul", "div"}
+"""Ops whose second operand may be a number too large or too small for a float16: x / 70000."""
+
 
 def is_half(dtype: Any) -> bool:
     """Return True for float16 and bfloat16, as types of tensors or of arrays."""

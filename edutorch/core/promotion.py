@@ -10,6 +10,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..errors import DTypeError, NotForTypesError
 from .complaints import conversion_hint, described, operand_names
+from .precision import SCALING, is_half
 
 if TYPE_CHECKING:
     from .op import Op
@@ -41,10 +42,13 @@ def promote(
     if promotion == "float" and kind.category < 2:
         kind = dtypes.get_default_dtype()
 
+    scales = op.name in SCALING and is_half(kind.numpy)  # by numbers that need not be halves
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
     wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
 
     def converted(each: Any) -> Any:
+        if scales and not getattr(each, "ndim", 0) and getattr(each, "dtype", None) != kind.numpy:
+            return backend.asarray(each).astype("float32")
         if hasattr(each, "dtype"):
             return each.astype(kind.numpy) if each.dtype != kind.numpy else each
         # Python numbers follow the arrays, except where they decide the type themselves
