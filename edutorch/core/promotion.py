@@ -20,6 +20,25 @@ EXTENSION_TYPES = {dtypes.bfloat16.numpy}
 """Types that NumPy does not know by itself: a Python number next to them becomes float64."""
 
 
+NEGATIVE_NUMBERS = {"pow"}
+"""Ops for which a negative int is not what a tensor of it is: x ** -1 is refused for integers."""
+
+NO_BOOLS = {"sub"}
+"""Ops that refuse a bool as any of their operands, as in PyTorch, whatever the common type."""
+
+
+def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
+    """Raise NotForTypesError if one of the operands is a bool."""
+    for operand in operands:
+        if isinstance(operand, bool) or getattr(operand, "dtype", None) == np.bool_:
+            raise NotForTypesError(
+                op.title,
+                "Subtraction, the `-` operator, with a bool tensor is not supported",
+                {name: described(each) for name, each in zip(op.inputs, operands, strict=False)},
+                "~mask or logical_not(mask) inverts a mask; mask.int() computes with 0 and 1",
+            )
+
+
 def promote(
     op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
 ) -> list[Any]:
@@ -43,6 +62,7 @@ def promote(
         kind = dtypes.get_default_dtype()
 
     scales = op.name in SCALING and is_half(kind.numpy)  # by numbers that need not be halves
+    scales = scales and any(array.dtype == kind.numpy for array in arrays)
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
     wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
 
@@ -54,6 +74,8 @@ def promote(
         # Python numbers follow the arrays, except where they decide the type themselves
         # and NumPy would decide otherwise.
         follows = each is None or (arrays and kind.numpy in following and not wraps)
+        if op.name in NEGATIVE_NUMBERS and each.__class__ is int and each < 0:
+            return each
         return each if follows else backend.asarray(each).astype(kind.numpy)
 
     return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
