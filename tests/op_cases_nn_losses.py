@@ -57,7 +57,8 @@ OTHER_TYPES["between", "int"] = "integers are clamped: `hardtanh` asks another o
 STATES = index([[0, 1, 0, 2, 0], [0, 2, 0, 2, 0], [0, 0, 0, 0, 0]])
 ALIGNED: Case = {"labels": STATES, "times": index(5, 4, 3), "counts": index(2, 2, 0)}
 CASES["ctc_losses"] = [
-    {"input": some(5, 3, 3, low=-3.0, high=-0.2), **ALIGNED},
+    {"input": some(5, 3, 3, low=-3.0, high=-0.2), **ALIGNED,
+     "only_values": "right behind log_softmax alone: tests/nn/test_second_derivatives.py"},
     {"input": some(2, 3, 3, low=-3.0, high=-0.2), **ALIGNED, "times": index(2, 2, 0),
      "only_values": NOT_FINITE},
 ]  # fmt: skip

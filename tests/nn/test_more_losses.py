@@ -219,6 +219,27 @@ def test_targets_longer_than_their_input(device, torch):
     assert_close(zeroed, ctc(torch, *given, zero_infinity=True))
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_ctc_loss_without_a_log_softmax(reduction, torch):
+    """Lengths of 0, targets without an alignment, and rows that do not sum to 1."""
+    random = np.random.default_rng(1)
+    for _ in range(12):
+        times, batch, classes, longest = random.integers(1, (7, 4, 5, 4)) + (0, 0, 1, 0)
+        lengths = random.integers(0, times + 1, batch), random.integers(0, longest + 1, batch)
+        steps = random.normal(size=(times, batch, classes))
+        targets = random.integers(1, classes, (batch, longest))
+        results = []
+        for library in (edutorch, torch):
+            x = library.tensor(steps, requires_grad=True)
+            y = library.nn.functional.ctc_loss(
+                x, library.tensor(targets), *map(library.tensor, lengths), reduction=reduction,
+                zero_infinity=True,
+            )  # fmt: skip
+            y.sum().backward()
+            results.append((y, x.grad))
+        assert_close(*results)
+
+
 def test_ctc_loss_sums_over_all_alignments():
     """By hand: every way to say "1" in three steps, out of 27 equally likely ones."""
     alignments = ["1__", "_1_", "__1", "11_", "_11", "111"]

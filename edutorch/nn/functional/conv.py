@@ -25,6 +25,7 @@ from typing import Any
 from ... import backends
 from ...backends.numpy import Array
 from ...errors import ShapeError
+from ...ops import narrow
 from ...ops import sum as total
 from .layer import layer
 from .linear import in_float32, same_types
@@ -275,12 +276,50 @@ for _each in (conv2d, conv_nd):
         bias=lambda g: total(g, (0, *range(2, g.ndim))),
         latex={"input": r"g \star^{\!\top} w", "weight": r"x \star g", "bias": r"\textstyle\sum g"},
     )
+
+
+def reached(
+    g: Any, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
+    dilation: Counts,
+) -> tuple[Any, Pads]:  # fmt: skip
+    """Cut off the end of an image that none of `count` windows reaches.
+
+    `output_padding` may make it longer than a stride; then more windows would fit.
+    """
+    cut = list(pads)
+    for axis, (n, k, s, d) in enumerate(zip(count, kernel, stride, dilation, strict=True)):
+        before, after = pads[axis]
+        reach, size = (n - 1) * s + d * (k - 1) + 1, g.shape[2 + axis]
+        beyond = before + size + after - reach
+        if beyond < s:
+            continue
+        if beyond > after:
+            g = narrow(g, 2 + axis, 0, max(reach - before, 0))
+        cut[axis] = min(before, reach), max(after - beyond, 0)
+    return g, tuple(cut)
+
+
+def back_to_response(
+    g: Any, weight: Any, input_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
+) -> Any:
+    g, pads = reached(g, input_shape[2:], weight.shape[2:], stride, pads, dilation)
+    return conv_nd(g, weight, None, stride, pads, dilation, groups)
+
+
+def back_to_spread_filters(
+    g: Any, input: Any, weight_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
+) -> Any:
+    kernel = tuple(weight_shape[2:])
+    g, pads = reached(g, input.shape[2:], kernel, stride, pads, dilation)
+    return conv_weight(g, input, kernel, stride, pads, dilation, groups)
+
+
 transposed.vjp(
-    input=lambda g, weight, stride, pads, dilation, groups: conv_nd(
-        g, weight, None, stride, pads, dilation, groups
+    input=lambda g, weight, input_shape, stride, pads, dilation, groups: back_to_response(
+        g, weight, input_shape, stride, pads, dilation, groups
     ),
-    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: conv_weight(
-        g, input, tuple(weight_shape[2:]), stride, pads, dilation, groups
+    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: back_to_spread_filters(
+        g, input, weight_shape, stride, pads, dilation, groups
     ),
     latex={"input": r"g \star w", "weight": r"g \star x"},
 )

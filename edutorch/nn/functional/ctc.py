@@ -145,6 +145,13 @@ class Walks:
         share = where(inside[:, :, None], share, 0.0)
         return scatter_add(zeros_like(self.log_probs), 2, self.spelled, share)
 
+    def slopes(self) -> Any:
+        """The gradient of each loss: what is said at time t, less its share of all walks."""
+        xp = backends.of(self.jumps).xp
+        inside = xp.arange(self.log_probs.shape[0])[:, None] < self.times
+        said = where(inside[:, :, None], exp(self.log_probs), 0.0)
+        return where((self.total < NEVER / 2)[:, None], 0.0, said) - self.shares()
+
 
 # The loss ------------------------------------------------------------------------------------
 
@@ -160,12 +167,13 @@ def ctc_losses(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> A
     return Walks(input, labels, times, counts).losses()
 
 
-# Raising log p of class c at time t raises the walks that say it there, by their share.
+# Raising log p of class c at time t raises the walks that say it there, by their share. All p at a
+# time sum to 1: so p itself may be added, which log_softmax takes out again, and is, as in PyTorch.
 ctc_losses.vjp(
     input=lambda g, input, labels, times, counts: (
-        -g[:, None] * Walks(input, labels, times, counts).shares()
+        g[:, None] * Walks(input, labels, times, counts).slopes()
     ),
-    latex=r"-g\,\textstyle\sum_{s:\,l_s=c} \alpha_{ts}\,\beta_{ts} / \sum\alpha",
+    latex=r"g\,(p_{tc} - \textstyle\sum_{s:\,l_s=c} \alpha_{ts}\,\beta_{ts} / \sum\alpha)",
 )
 
 
@@ -180,9 +188,9 @@ def ctc_loss(
 ) -> Tensor:
     """Minus the log-probability of a sequence of labels, over all ways to align it.
 
-    The gradient is that of the formula. PyTorch adds exp(log_probs) to it, which makes no
-    difference behind the log_softmax that belongs in front of this loss. A target that no
-    alignment reaches has the loss ∞ and no gradient (NaN in PyTorch).
+    The gradient is that of log_probs whose exponentials sum to 1 at each time, as behind the
+    log_softmax that belongs in front of this loss: exp(log_probs) - shares, as in PyTorch. A
+    target that no alignment reaches has the loss ∞ and no gradient (NaN in PyTorch).
 
     Args:
         log_probs: (t, n, c) or (t, c), the result of a log_softmax.

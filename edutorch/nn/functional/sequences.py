@@ -122,6 +122,12 @@ def spread(
         (n - 1) * s - sum(p) + d * (k - 1) + e + 1
         for n, s, p, d, k, e in zip(samples.shape[2:], step, pads, gap, kernel, extra, strict=True)
     )
+    if min(size) < 1:
+        raise ShapeError(
+            op, f"the output would be too small: {size}",
+            {"input": tuple(input.shape), "weight": tuple(weight.shape), "padding": pads},
+            "padding takes rows off the output: use less",
+        )  # fmt: skip
     y = transposed(samples, weight, size, step, pads, gap, groups)
     if bias is not None:
         y = y + reshape(bias, (-1,) + (1,) * rank)
