@@ -253,6 +253,57 @@ def test_polynomials_take_degrees_as_numbers_and_tensors(device):
     assert special.laguerre_polynomial_l(edutorch.zeros(0), 3).shape == (0,)
 
 
+HIGH = (1001, 1_000_000, 1_000_001, 1e30)
+"""Degrees for which a recurrence takes too long or has rounded too often."""
+
+
+@pytest.mark.parametrize("family", ["", "shifted_"])
+def test_chebyshevs_polynomials_of_a_high_degree(device, family):
+    x = np.array([-1.5, -1.0 - 1e-9, -1.0, -0.3, 0.0, 0.7, 1.0, 1.0 + 1e-9, 3.0])
+    theta = np.arccos(x.astype(complex))
+    given = edutorch.tensor((x + 1) / 2 if family else x, device=device)
+    ends = np.abs(x) == 1
+    with np.errstate(all="ignore"):
+        for n in HIGH[:3]:
+            by_definition = {
+                "t": np.cos(n * theta), "u": np.sin((n + 1) * theta) / np.sin(theta),
+                "v": np.cos((n + 0.5) * theta) / np.cos(theta / 2),
+                "w": np.sin((n + 0.5) * theta) / np.sin(theta / 2),
+            }  # fmt: skip
+            odd = -1.0 if n % 2 else 1.0
+            at_ends = {"t": (odd, 1), "u": (odd * (n + 1), n + 1), "v": (odd * (2 * n + 1), 1),
+                       "w": (odd, 2 * n + 1)}  # fmt: skip
+            for kind, expected in by_definition.items():
+                expected[ends] = at_ends[kind]
+                function = getattr(special, f"{family}chebyshev_polynomial_{kind}")
+                found = function(given, n).numpy(force=True)
+                near = np.abs(expected.real) < 1e300
+                rounding = 1e-14 * n * np.abs(np.where(ends, 1, n))
+                assert (np.abs(found - expected.real) <= 1e-6 * np.abs(found) + rounding)[
+                    near
+                ].all()
+                assert np.isinf(found[~near]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in dir(special) if "_polynomial_" in name])
+def test_no_degree_takes_for_ever(name):
+    x = edutorch.tensor([-0.5, 0.0, 1.0, 2.0, 1e300, edutorch.inf, edutorch.nan])
+    function = getattr(special, name)
+    for n in (1e30, edutorch.tensor(3.0e38), edutorch.inf, -(2**40)):
+        if n in (1e30, 3e38) and name.startswith(("laguerre", "legendre")):
+            with pytest.raises(ValueError, match=f"{name}: a polynomial of a degree above 100,000"):
+                function(x, n)
+        else:
+            assert function(x, n).shape == x.shape
+
+
+def test_scaled_bessel_functions_of_the_largest_numbers():
+    x = edutorch.tensor([1e299, 1e301, 1e307, 1.7e308], dtype=edutorch.float64)
+    for function in (special.i0e, special.i1e):
+        expected = 1 / (math.sqrt(2 * math.pi) * np.sqrt(x.numpy()))
+        np.testing.assert_allclose(function(x).numpy(), expected, rtol=1e-14)
+
+
 def test_half_types_are_rounded_once():
     x = edutorch.tensor([0.1, 3.0, 60.0], dtype=edutorch.float16)
     y = special.i0e(x)

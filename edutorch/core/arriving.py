@@ -35,12 +35,11 @@ class Parts:
         """Itself; were it kept, the gradients would live on until Python looks for cycles."""
         return self
 
-    def __add__(self, other: Parts) -> Parts:
-        return Parts(self.node, {**self.by_output, **other.by_output})
-
     def __iadd__(self, other: Parts) -> Parts:
         self.by_output.update(other.by_output)
         return self
+
+    __add__ = __iadd__  # nobody else has it: a copy for each of n outputs would take n² steps
 
 
 MOST_ROWS = 256

@@ -7,6 +7,7 @@ from typing import Any
 from .. import backends
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.precision import in_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
 from ..errors import ShapeError, refuse_complex
@@ -28,15 +29,16 @@ def unique(
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
         values, inverse, counts = xp.unique(
-            array, return_inverse=True, return_counts=True, equal_nan=False
-        )
+            in_float32(array), return_inverse=True, return_counts=True, equal_nan=False
+        )  # NumPy does not know where NaN of bfloat16 belongs
+        values = values.astype(array.dtype)
         inverse = inverse.reshape(array.shape)
     else:
         dim = normal_dim("unique", dim, input.ndim)
         if not array.size and array.shape[dim]:
             rows = {"input": array.shape}
             raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
-        order = ordered_slices(xp, array, dim)
+        order = ordered_slices(xp, in_float32(array), dim)
         kept, places, counts = runs(xp, xp.take(array, order, axis=dim), dim)
         values = xp.take(array, order[kept], axis=dim)
         inverse = xp.zeros(order.shape, "int64")

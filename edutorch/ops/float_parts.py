@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import return_types
+from .. import dtypes, return_types
 from ..backends.numpy import Array
 from ..core.complaints import need_tensor
 from ..core.methods import as_method
@@ -76,14 +76,22 @@ def frexp(input: Tensor) -> return_types.frexp:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """A number from digits and power of two: y = input · 2^other.
 
+    Computed in float64 and in two halves: 2^other alone may be too large for any dtype, where
+    the product is not.
+
     >>> ldexp(tensor([0.75]), tensor([3]))
     tensor([6.])
     """
     need_tensor("ldexp", "input", input)
-    return input * pow(2.0, other)
+    kind = dtypes.result_type(input, other)
+    kind = dtypes.get_default_dtype() if kind.category < 2 else kind
+    exponent = other.double() if isinstance(other, Tensor) else float(other)
+    half = floor(exponent * 0.5) if isinstance(other, Tensor) else exponent // 2
+    wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)
+    return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
 
 
 from .elementwise import exp2  # noqa: E402
 from .like import zeros_like  # noqa: E402
 from .powers import pow  # noqa: E402  (rules may use any op)
-from .rounding import sign  # noqa: E402
+from .rounding import floor, sign  # noqa: E402

@@ -11,10 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..backends.shared import Shared
 from ..core.follow import notify_write, same_past
+from ..core.forward import with_tangents
 from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
@@ -38,6 +41,7 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
         past, result = self._node, function(same_past(self), *args, **named)
         self._array, self._node = result._array, result._node
         keep_retaining(self, past)
+        with_tangents(self, result)
         self._bump()
         notify_write(self, result)
         return self
@@ -276,7 +280,7 @@ def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """A tensor of the same type: of a size, or of given numbers (PyTorch's old constructor)."""
-    numbers = len(args) == 1 and isinstance(args[0], list | tuple | Tensor)
+    numbers = len(args) == 1 and isinstance(args[0], list | tuple | Tensor | np.ndarray)
     if numbers and not hasattr(args[0], "numel"):
         return self.new_tensor(args[0], device=device)
     if numbers and isinstance(args[0], Tensor):

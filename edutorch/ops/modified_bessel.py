@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 from ..backends.numpy import Array
@@ -21,7 +22,7 @@ from ..core.op import elementwise
 from .bessel import LOG_2, NEAR, falling, logarithmic_series, over_x, plain_series
 from .precise import in_float64, power_series
 
-FAR, LARGEST = 25.0, 1e300
+FAR, LARGEST = 25.0, sys.float_info.max
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def growing(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     x = xp.abs(input)
     near, far = xp.minimum(x, FAR), xp.clip(x, FAR, LARGEST)
     close = (near / 2) ** n * power_series(near * near * 0.25, plain_series(n, 50))
-    away = power_series(1 / far, hankel_series(n)) / xp.sqrt(2 * math.pi * far)
+    away = power_series(1 / far, hankel_series(n)) / (math.sqrt(2 * math.pi) * xp.sqrt(far))
     if scaled:
         close = close * xp.exp(-near)
     else:

@@ -60,7 +60,8 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     no_bools("rsub", input)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
-    return add(mul(input, -alpha), other)
+    wide = input.to(dtypes.result_type(input, other))  # bytes know no -1
+    return add(mul(wide, -alpha), other)
 
 
 @as_method

@@ -10,6 +10,10 @@ All begin with p₀ = 1 and differ in p₁. The degree n may be a tensor, too: e
 keeps the polynomial of its own degree. A degree below 0 gives 0, a broken one loses its
 fraction. As in PyTorch, no gradient comes through.
 
+A recurrence of 10³⁰ steps would never end. Chebyshev's polynomials of a high degree are computed
+from their definition by angles; the others are refused beyond a degree of 100,000, unless all
+their numbers are too large for float64 before.
+
 Paper: Abramowitz and Stegun, 22.7 (the recurrences), 22.3.15 (V and W: DLMF 18.9.8).
 """
 
@@ -20,23 +24,83 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
+from ..errors import InvalidValueError
 from .precise import in_float64
 
 Step = Callable[[Array, int, Array, Array], Array]
 polynomial = elementwise(method=False, takes="bif")
 
+HIGHEST = 100_000
+"""The degree up to which there is a recurrence: a second of computing for one number."""
 
-def by_recurrence(xp: Any, x: Array, n: Array, first: Array, step: Step) -> Array:
-    """p of degree n, where p₁ is `first` and `step(x, k, pₖ, pₖ₋₁)` is pₖ₊₁."""
+OFTEN = 64
+"""After so many steps it is looked whether any number is still finite."""
+
+
+def by_recurrence(
+    xp: Any, x: Array, n: Array, first: Array, step: Step, name: str = "polynomial"
+) -> Array:
+    """p of degree n, where p₁ is `first` and `step(x, k, pₖ, pₖ₋₁)` is pₖ₊₁; `name` for errors."""
     n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
     x, n, now = xp.broadcast_arrays(x, n, first)
     before = xp.ones_like(x)
     y = xp.where(n == 0, before, xp.where(n == 1, now, 0.0))
-    highest = int(xp.max(n)) if n.size else 0
-    for k in range(1, highest):
+    steps = int(min(xp.max(n), HIGHEST + 1.0)) if n.size else 0
+    for k in range(1, steps):
+        if k % OFTEN == 0 and not xp.any(xp.isfinite(now) & (n > k)):
+            y = xp.where(n > k, xp.nan, y)  # ∞ - ∞ in each further step
+            break
+        if k == HIGHEST:
+            raise InvalidValueError(
+                name, f"a polynomial of a degree above {HIGHEST:,} takes too many steps",
+                {"n": float(xp.max(n))}, "is `n` the degree, and the other argument x?",
+            )  # fmt: skip
         before, now = now, step(x, k, now, before)
         y = xp.where(n == k + 1, now, y)
     return xp.where(xp.isnan(x) & (n > 0), x, y)
+
+
+CLOSED_FROM = 1000
+"""From this degree on Chebyshev's polynomials are computed by their angle: fewer steps, and
+fewer roundings than the recurrence has made by then."""
+
+
+def chebyshev(xp: Any, x: Array, n: Array, first: Array, kind: str) -> Array:
+    """Chebyshev's polynomial T, U, V or W of degree n, whose p₁ is `first`."""
+    n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
+    low = by_recurrence(xp, x, xp.minimum(n, CLOSED_FROM), first, chebyshev_step)
+    if not n.size or xp.max(n) <= CLOSED_FROM:
+        return low
+    return xp.where(n > CLOSED_FROM, by_angle(xp, x, n, kind), low)
+
+
+def by_angle(xp: Any, x: Array, n: Array, kind: str) -> Array:
+    """Chebyshev's polynomial of a high degree, where x = cos θ or ± cosh θ."""
+    size = xp.abs(x)
+    far = size > 1
+    theta = xp.where(far, xp.arccosh(xp.where(far, size, 1.0)),
+                     xp.arccos(xp.clip(x, -1.0, 1.0)))  # fmt: skip
+    odd = xp.where(n % 2 == 1, -1.0, 1.0)
+    sign = xp.where(far & (x < 0), odd, 1.0)
+    # The hyperbolic functions and those of an angle are the same ones of a complex number.
+    cos, sin = (xp.where(far, hyperbolic(theta * n), circular(theta * n)) for hyperbolic, circular
+                in ((xp.cosh, xp.cos), (xp.sinh, xp.sin)))  # fmt: skip
+    half_cos = xp.where(far, xp.cosh(theta / 2), xp.cos(theta / 2))
+    half_sin = xp.where(far, xp.sinh(theta / 2), xp.sin(theta / 2))
+    if kind == "T":
+        return sign * cos
+    # Left of -1, V and W change places: Vₙ(-x) = (-1)ⁿ Wₙ(x).
+    ratio = sin * half_cos / half_sin  # U: sin((n+1)θ) / sin θ = cos nθ + sin nθ · cos θ / sin θ
+    inverse = sin * half_sin / half_cos
+    at_1, at_minus_1 = xp.abs(half_sin) == 0, (xp.abs(half_cos) < 1e-16) & ~far
+    if kind == "U":
+        y = cos + (ratio + xp.where(far, inverse, -inverse)) / 2
+        return xp.where(at_1, n + 1, xp.where(at_minus_1, odd * (n + 1), sign * y))
+    third = (kind == "V") != (far & (x < 0))
+    return sign * xp.where(
+        third, xp.where(at_minus_1, odd * (2 * n + 1), cos - xp.where(far, -1, 1) * inverse),
+        xp.where(at_1, 2 * n + 1, cos + ratio),
+    )  # fmt: skip
 
 
 def chebyshev_step(x: Array, k: int, now: Array, before: Array) -> Array:
@@ -51,7 +115,7 @@ def chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.chebyshev_polynomial_t(tensor([0.5, 2.0]), 3)
     tensor([-1., 26.])
     """
-    return by_recurrence(xp, x, n, x, chebyshev_step)
+    return chebyshev(xp, x, n, x, "T")
 
 
 @polynomial
@@ -62,7 +126,7 @@ def chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.chebyshev_polynomial_u(tensor([0.5, 2.0]), 3)
     tensor([-1., 56.])
     """
-    return by_recurrence(xp, x, n, 2 * x, chebyshev_step)
+    return chebyshev(xp, x, n, 2 * x, "U")
 
 
 @polynomial
@@ -73,7 +137,7 @@ def chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.chebyshev_polynomial_v(tensor([0.5, 2.0]), 3)
     tensor([-1., 41.])
     """
-    return by_recurrence(xp, x, n, 2 * x - 1, chebyshev_step)
+    return chebyshev(xp, x, n, 2 * x - 1, "V")
 
 
 @polynomial
@@ -84,7 +148,7 @@ def chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.chebyshev_polynomial_w(tensor([0.5, 2.0]), 3)
     tensor([-1., 71.])
     """
-    return by_recurrence(xp, x, n, 2 * x + 1, chebyshev_step)
+    return chebyshev(xp, x, n, 2 * x + 1, "W")
 
 
 @polynomial
@@ -164,6 +228,7 @@ def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
     return by_recurrence(
         xp, x, n, 1 - x,
         lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+        "laguerre_polynomial_l",
     )  # fmt: skip
 
 
@@ -178,4 +243,5 @@ def legendre_polynomial_p(xp: Any, x: Array, n: Array) -> Array:
     return by_recurrence(
         xp, x, n, x,
         lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+        "legendre_polynomial_p",
     )  # fmt: skip

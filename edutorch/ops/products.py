@@ -24,7 +24,8 @@ def addbmm(
     >>> addbmm(tensor(1.0), ones(3, 1, 2), ones(3, 2, 1))
     tensor([[7.]])
     """
-    return plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    products = bmm(batch1, batch2)
+    return plus(input, sum(products, 0).to(products.dtype), beta, alpha)
 
 
 @with_twin

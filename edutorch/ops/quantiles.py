@@ -139,7 +139,7 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     n = rows.shape[axis]
     if not n:
         if dim is None:
-            return full_like(rows.sum(), nothing(input))
+            return full_like(rows.sum().to(input.dtype), nothing(input))
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     ordered = sort(rows, axis)
     there = sum(~isnan(rows), axis, True)

@@ -27,7 +27,7 @@ def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
         return softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("softmax", dim, input.ndim)
     if not input.size or not input.ndim:
-        return xp.ones_like(input)
+        return xp.asarray(input - input + 1)  # NaN for what is not finite, as in a row
     y = xp.exp(input - xp.max(input, axis=dim, keepdims=True))
     y /= xp.sum(y, axis=dim, keepdims=True)
     return y
@@ -54,7 +54,7 @@ def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
         return log_softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("log_softmax", dim, input.ndim)
     if not input.size or not input.ndim:
-        return xp.zeros_like(input)
+        return xp.asarray(input - input)
     shifted = input - xp.max(input, axis=dim, keepdims=True)
     shifted -= xp.log(xp.sum(xp.exp(shifted), axis=dim, keepdims=True))
     return shifted

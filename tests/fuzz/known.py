@@ -59,6 +59,27 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
      r"poisson_nll_loss|triplet_margin_loss|cosine_embedding_loss|ctc_loss",
      "shape.*", "without `reduction` PyTorch's inner form of a loss takes no mean, whatever its "
      "documentation says; nn.functional's does"),
+    (r"(special\.)?(bessel_.*|scaled_modified_bessel_.*|modified_bessel_.*|airy_ai|"
+     r"spherical_bessel_j0)", "(requires_grad|forward mode|gradient|second).*",
+     "PyTorch has no derivative, or a 0 in forward mode"),
+    (r"(special\.|Tensor\.)?(i0|i1|bessel_[jy][01]|airy_ai|polygamma|digamma|zeta|"
+     r"chebyshev_.*|shifted_chebyshev_.*)_?", "value.*",
+     "PyTorch answers NaN at ∞ and beyond what its recurrence reaches; the limit is known"),
+    (r"(nn\.functional\.hardsigmoid|nn\.Hardsigmoid)", "(gradient|second).*",
+     "PyTorch's 1/6 is that of float32, also in float64"),
+    (r"distributions\.VonMises\..*", "(value|gradient|second).*",
+     "PyTorch's Bessel function is a fit with 8 digits"),
+    (r"optim\.Muon", "value.*", "both iterate in bfloat16: 2 digits"),
+    (r"optim\.(Rprop|RMSprop)", "value.*",
+     "a gradient of NaN makes NaN: PyTorch's sign of NaN is 0, and the step is lost silently"),
+    (r"(Tensor\.)?polar", "gradient.*", "at length 0 the length's derivative is the direction"),
+    (r"(Tensor\.)?(cumprod|hypot)_?", "gradient.*", "PyTorch divides by 0 or ∞ on the way"),
+    (r"(Tensor\.)?searchsorted|bucketize", "value.*",
+     "NaN lies behind all numbers, as in `sort`; PyTorch's comparison with NaN goes on to the end"),
+    (r"nn\.MultiMarginLoss|nn\.functional\.multi(label)?_margin_loss", "value.*",
+     "of an empty batch PyTorch returns memory that was not written"),
+    (r"(Tensor\.)?ldexp_?", "(value|gradient|refused).*",
+     "PyTorch's power of two overflows, where the product does not"),
 )  # fmt: skip
 """(pattern of the path, pattern of the kind, reason): where edutorch differs on purpose."""
 

@@ -53,6 +53,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """
     if inplace:
         return replace(input, "threshold_", _threshold, threshold, value)
+    if not input.is_floating_point():
+        value = int(value)  # as PyTorch: integers stay what they are
     return where(input <= threshold, value, input)
 
 

@@ -38,6 +38,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     k, i, j = weight.shape
     count = math.prod(input1.shape[:-1])
     left = matmul(reshape(input1, (count, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
-    y = sum(reshape(left, (count, k, j)) * unsqueeze(reshape(input2, (count, j)), 1), -1)
+    products = reshape(left, (count, k, j)) * unsqueeze(reshape(input2, (count, j)), 1)
+    y = sum(products, -1).to(products.dtype)  # a sum of small integers is one of int64
     y = reshape(y, (*input1.shape[:-1], k))
     return y if bias is None else y + bias

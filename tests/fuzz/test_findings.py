@@ -1,0 +1,125 @@
+"""What the fuzzer has found: a case each, as small as it made them.
+
+`FOUND` has calls that PyTorch answers rightly: both libraries must agree. Where float64 says that
+PyTorch is wrong, too, a test of its own has the right number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edutorch
+
+NAN, INF = float("nan"), float("inf")
+
+
+def in_place_view(torch: Any, change: Callable[[Any], Any]) -> Any:
+    """Forward mode through a view that changes the tensor itself."""
+    x, t = torch.ones(1, 2), torch.tensor([[2.0, 3.0]])
+    return torch.func.jvp(lambda z: change(z * 1), (x,), (t,))
+
+
+FOUND: dict[str, Callable[[Any], Any]] = {
+    "rsub of bytes": lambda torch: torch.rsub(torch.tensor([0, 200], dtype=torch.uint8), 0.5),
+    "rsub of a byte": lambda torch: torch.rsub(torch.tensor(1, dtype=torch.uint8), 0.5),
+    "rsub of the least int8": lambda torch: torch.rsub(
+        torch.tensor([-128], dtype=torch.int8), 0.5, alpha=2
+    ),
+    "softmax of ∞": lambda torch: torch.softmax(torch.tensor(INF), 0),
+    "softmax of NaN": lambda torch: torch.softmax(torch.tensor(NAN), 0),
+    "softmax of a number": lambda torch: torch.softmax(torch.tensor(3.0), 0),
+    "log_softmax of -∞": lambda torch: torch.log_softmax(torch.tensor(-INF), 0),
+    "unique bfloat16 with NaN": lambda torch: torch.unique(
+        torch.tensor([NAN, 1.0, NAN, 0.5], dtype=torch.bfloat16)
+    ),
+    "unique rows with NaN": lambda torch: torch.unique(
+        torch.tensor([[NAN, 1.0], [2.0, 0.0], [1.0, NAN]], dtype=torch.bfloat16), dim=0
+    ),
+    "addbmm of int16": lambda torch: torch.addbmm(
+        torch.tensor(1, dtype=torch.int16), *[torch.ones(1, 2, 2, dtype=torch.int16)] * 2
+    ),
+    "bilinear of int8": lambda torch: torch.nn.functional.bilinear(
+        *[torch.ones(2, 2, dtype=torch.int8)] * 2, torch.ones(1, 2, 2, dtype=torch.int8)
+    ),
+    "threshold of integers": lambda torch: torch.nn.functional.threshold(
+        torch.tensor([1, 7, -3], dtype=torch.int8), 0.5, 5.7
+    ),
+    "ldexp of float16 by int64": lambda torch: torch.ldexp(
+        torch.tensor([1e-4, 1.0], dtype=torch.float16), torch.tensor([20, -30])
+    ),
+    "ldexp beyond 2^127": lambda torch: torch.ldexp(
+        torch.tensor([1e30, 1e-30, 0.0]), torch.tensor([-140, 150, 200])
+    ),
+    "ldexp of integers": lambda torch: torch.ldexp(torch.tensor([3]), torch.tensor([-2])),
+    "squeeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.squeeze_()),
+    "unsqueeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.unsqueeze_(0)),
+    "t_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.t_()),
+    "transpose_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.transpose_(0, 1)),
+    "swapaxes_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.swapaxes_(0, 1)),
+    "as_strided_ in forward mode": lambda torch: in_place_view(
+        torch, lambda z: z.as_strided_((2,), (1,))
+    ),
+}
+
+
+def flat(value: Any) -> list[Any]:
+    return [t for each in value for t in flat(each)] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_is_mended(torch, name):
+    ours, theirs = (flat(FOUND[name](library)) for library in (edutorch, torch))
+    for mine, wanted in zip(ours, theirs, strict=True):
+        assert str(mine.dtype) == str(wanted.dtype)
+        assert tuple(mine.shape) == tuple(wanted.shape)
+        np.testing.assert_allclose(
+            mine.detach().double().numpy(), wanted.detach().double().numpy(), rtol=1e-6
+        )
+
+
+def test_a_power_of_two_beyond_float16_does_not_spoil_the_product():
+    """PyTorch answers ∞: 2²⁰ alone is too large for float16."""
+    y = edutorch.ldexp(
+        edutorch.tensor([1e-4], dtype=edutorch.float16),
+        edutorch.tensor([20.0], dtype=edutorch.float16),
+    )
+    assert y.dtype is edutorch.float16 and y.item() == pytest.approx(104.875)
+
+
+def test_the_gradient_of_ldexp_by_negative_powers():
+    """PyTorch's is 0: its power of two is one of integers there."""
+    x = edutorch.tensor([1.5, -2.0], requires_grad=True)
+    edutorch.ldexp(x, edutorch.tensor([3, -2])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [8.0, 0.25]
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+def test_the_median_of_no_integers_keeps_their_dtype(name):
+    assert getattr(edutorch, name)(edutorch.tensor([], dtype=edutorch.int16)).dtype is (
+        edutorch.int16
+    )
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_gradients_of_many_pieces_take_time_by_their_number(create_graph):
+    """Each piece that came back once copied all that had come before."""
+
+    def seconds(count: int) -> float:
+        x = edutorch.ones(count, requires_grad=True)
+        pieces = edutorch.split(x, 1)
+        start = time.process_time()
+        (g,) = edutorch.autograd.grad(
+            pieces, x, [edutorch.ones(1)] * count, create_graph=create_graph
+        )
+        took = time.process_time() - start
+        assert g.tolist() == [1.0] * count
+        return took
+
+    few = min(seconds(1000) for _ in range(3))
+    assert seconds(16_000) < 16 * few * 6
