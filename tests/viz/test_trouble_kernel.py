@@ -1,6 +1,7 @@
 """The diagnostics in a real kernel, at full speed, where a view takes glances and rests."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,48 @@ def test_what_ipython_keeps_after_a_reset_is_named_and_its_advice_releases_it(ke
     assert "kept alive by `_`" in said and said.count("kept alive by") == 1, said
     ask(kernel, "get_ipython().user_ns_hidden.pop('_');")
     assert "kept alive by" not in ask(kernel, "print(viz.trouble())")
+
+
+TRAINED = """
+import os
+import edutorch
+from edutorch import nn, optim
+network = nn.Sequential(nn.Linear(16, 512), nn.ReLU(), nn.Linear(512, 64), nn.ReLU())
+optimizer = optim.SGD(network.parameters(), lr=0.01)
+inputs = edutorch.randn(4096, 16)
+
+def train():
+    optimizer.zero_grad()
+    loss = network(inputs).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+def resident():
+    fields = open("/proc/self/statm").read().split()
+    return int(fields[1]) * 4096 / 2**20
+
+os.environ["EDUTORCH_KERNELS"] = "off"  # they are loaded once, whatever a cell shows
+for _ in range(3):
+    train()
+start = resident()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_cell_that_ends_in_its_loss_may_be_run_again_and_again(kernel):
+    """IPython keeps each loss, and each graph held 9 MiB until backward had run."""
+    ask(kernel, TRAINED)
+    for _ in range(20):
+        ask(kernel, "train()")
+    kept, grown = map(
+        float,
+        ask(
+            kernel,
+            "nodes = [each._node for each in Out.values() if isinstance(each, edutorch.Tensor)]\n"
+            "print(sum(each is not None for each in nodes), resident() - start)\n"
+            "del nodes, os.environ['EDUTORCH_KERNELS']",
+        ).split(),
+    )
+    assert kept >= 20
+    assert grown <= 64
