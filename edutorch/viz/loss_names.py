@@ -41,6 +41,7 @@ class LossNames:
         self.sequence: list[str] = []
         self._recent: deque[list[tuple[str, float]]] = deque(maxlen=MOST)
         self._names: dict[tuple[CodeType, int], str] = {}
+        self._ended: dict[str, float] = {}  # `values` when the last step ended
 
     @property
     def several(self) -> bool:
@@ -68,6 +69,12 @@ class LossNames:
         others = (f"{name} {number}" for number in itertools.count(2))
         return next(each for each in (name, *itertools.islice(others, MOST)) if each not in taken)
 
+    def drop_passes(self) -> None:
+        """Forget the losses since the last step: they belong to the step of somebody else."""
+        self.values, self.passes = dict(self._ended), []
+        places = self._names.items()
+        self._names = {place: name for place, name in places if name in self._ended}
+
     def join(self, steps: int) -> None:
         """Take the losses of the last steps into the one that runs: they were parts of it."""
         parts = list(self._recent)[-steps:] if steps > 0 else []
@@ -81,10 +88,12 @@ class LossNames:
         """
         if rested and not self.passes:
             self.values |= self.named(rested)
+            self._ended = dict(self.values)
             return self.named(rested)
         self.sequence = [name for name, _ in self.passes] or self.sequence
         self._recent.append(self.passes)
         found, self.passes = dict(self.passes), []
+        self._ended |= found
         return found
 
     def named(self, values: list[float]) -> dict[str, float]:

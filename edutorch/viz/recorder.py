@@ -102,6 +102,7 @@ class Recorder:
         self.leaves, self.recounted = LivingLeaves(), False
         self.step_losses: dict[str, float] = {}
         self._noted = self._known_parts = 0
+        self._own_loss: float | None = None  # that of the last step
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
         self.script: Script | None = None
@@ -331,7 +332,23 @@ class Recorder:
         value = array.item()
         return float(abs(value) if value.__class__ is complex else value)
 
+    def _is_others(self, optimizer: Any) -> bool:
+        """Whether an optimizer has nothing of the models of this view, inside another one."""
+        own = self.names.own
+        parameters = (each for group in optimizer.param_groups for each in group["params"])
+        return bool(own) and not any(id(parameter) in own for parameter in parameters)
+
+    def _others_stepped(self) -> None:
+        """Forget the losses since the last update: they were those of another view."""
+        rest = self.rest
+        self.loss_names.drop_passes()
+        rest.loss = rest.losses[-1] if rest.losses else self._own_loss
+        rest.passes, rest.worked, self._accumulated = [], False, False
+
     def _stepped(self, event: Stepped) -> None:
+        if self._is_others(event.optimizer):
+            self._others_stepped()
+            return
         if not self._optimizer_seen and self._noted:
             self._recount(0)  # what we took for steps were parts of the first one
         self._optimizer_seen = True
@@ -386,6 +403,7 @@ class Recorder:
                 self.script = None  # the loop does something else now
                 self.eager |= self.glance.written
         self._noted += 1
+        self._own_loss = self.rest.loss
         self.step_losses = self.loss_names.end_step(self.rest.passes)
         for part in self.parts:
             if self.rest.losses:

@@ -252,3 +252,78 @@ def test_nested_views_show_a_model_each():
         assert norms == pytest.approx(
             sorted(each.grad.norm().item() for each in model.parameters())
         )
+
+
+def nested_by_turns(first, second, rounds):
+    """Two models by turns, at the same lines."""
+    told = {first: [], second: []}
+    optimizers = {model: optim.SGD(model.parameters(), lr=0.01) for model in told}
+    for _ in range(rounds):
+        for model, optimizer in optimizers.items():
+            optimizer.zero_grad()
+            loss = loss_of(model)
+            loss.backward()
+            optimizer.step()
+            told[model].append(loss.item())
+    return told
+
+
+def nested_unequal(first, second, rounds):
+    """The second model trains three times as often, with a loss that has a name of its own."""
+    told = {first: [], second: []}
+    of_first, of_second = (optim.SGD(model.parameters(), lr=0.01) for model in told)
+    for _ in range(rounds):
+        of_first.zero_grad()
+        loss = loss_of(first)
+        loss.backward()
+        of_first.step()
+        told[first].append(loss.item())
+        for _ in range(3):
+            of_second.zero_grad()
+            other = loss_of(second) * 2
+            other.backward()
+            of_second.step()
+            told[second].append(other.item())
+    return told
+
+
+def nested_gan(first, second, rounds):
+    """The second judges the first, whose loss flows through both."""
+    told = {first: [], second: []}
+    of_first, of_second = (optim.SGD(model.parameters(), lr=0.01) for model in told)
+    x = torch.randn(4, 3)
+    for _ in range(rounds):
+        fake = first(x)
+        of_second.zero_grad()
+        judged = second(fake.detach().expand(4, 3)).square().mean()
+        judged.backward()
+        of_second.step()
+        of_first.zero_grad()
+        fooled = (second(fake.expand(4, 3)) - 1).square().mean()
+        fooled.backward()
+        of_first.step()
+        told[second].append(judged.item())
+        told[first].append(fooled.item())
+    return told
+
+
+NESTED = {nested_by_turns: (1, 1), nested_unequal: (1, 3), nested_gan: (1, 1)}
+
+
+@pytest.mark.parametrize("loop", NESTED, ids=lambda loop: loop.__name__)
+@pytest.mark.parametrize("rounds", [3, 40])
+def test_nested_views_count_their_own_steps_and_losses(loop, rounds):
+    torch.manual_seed(0)
+    first, second = network(3, 1), network(3, 1)
+    with viz.live(first) as outer, viz.live(second) as inner:
+        told = loop(first, second, rounds)
+    for view, model, times in zip((outer, inner), (first, second), NESTED[loop], strict=True):
+        assert view.step == rounds * times
+        assert view.loss == pytest.approx(told[model][-1])
+        curves = {name: curve for name, curve in view.curves.items() if curve.points()}
+        assert list(curves) == ["loss"]
+        points = curves["loss"].points()
+        assert points[-1] == (view.step, pytest.approx(told[model][-1]))
+        for step, value in points:
+            assert value == pytest.approx(told[model][step - 1])
+        assert list(view.losses.values()) == [pytest.approx(told[model][-1])]
