@@ -122,6 +122,7 @@ def gradient(
         rows = {"input": str(input.dtype)}
         raise DTypeError("gradient", "bytes cannot hold a negative slope", rows, "x.float()")
     dims = distinct_dims("gradient", range(input.ndim) if dim is None else dim, input.ndim)
+    spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, Sequence)
     steps = list(spacing) if several else [spacing] * len(dims)
     if len(steps) != len(dims):

@@ -380,9 +380,13 @@ def gradients(module: Any, function: Callable[..., Any], call: Call) -> list[Any
     """Return the gradients of a call's leaves, for weights that both modules draw alike."""
     with seeded():
         result = call.process(call.run(function))
-    outputs = [part for part in tensors_in(result) if part.requires_grad]
     generator = np.random.default_rng(0)
-    weights = [weight_like(module, part, generator) for part in outputs]
+    weighted = [
+        (part, weight_like(module, part, generator))
+        for part in tensors_in(result)
+        if part.is_floating_point() or part.is_complex()
+    ]
+    outputs, weights = zip(*(pair for pair in weighted if pair[0].requires_grad), strict=True)
     return list(module.autograd.grad(outputs, call.leaves(), weights, allow_unused=True))
 
 

@@ -86,6 +86,8 @@ INVARIANTS: dict[str, Callable[[Any, Any], Any]] = {
     "linalg.eigh": symmetric_eigen,
     "linalg.svd": singular,
     "svd": old_singular,
+    "svd_lowrank": old_singular,
+    "pca_lowrank": old_singular,
 }
 """What is compared of a result that is not unique."""
 
