@@ -103,6 +103,7 @@ from .matrix_names import (
 )  # fmt: skip
 from .covariance import corrcoef, cov
 from .eigen import lobpcg
+from .low_rank import pca_lowrank, svd_lowrank
 from .einsum import einsum
 from .softmax import log_softmax, softmax
 from .sorting import argsort, kthvalue, max, min, msort, sort, topk

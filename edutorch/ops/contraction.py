@@ -161,3 +161,13 @@ def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], st
         once = [each for each in sorted(set("".join(terms))) if "".join(terms).count(each) == 1]
         output = batch + "".join(each for each in once if each not in batch)
     return terms, output.replace("...", batch)
+
+
+def multiplications(equation: str, operands: Sequence[Any]) -> int:
+    """Return how often numbers are multiplied if all letters are gone through in one nest."""
+    terms, _ = full_equation(equation, operands)
+    sizes: dict[str, int] = {}
+    for term, operand in zip(terms, operands, strict=True):
+        for letter, size in zip(term, operand.shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return math.prod(sizes.values())

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.interruptible import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array
 from ..core.op import op
 from ..errors import ShapeError
-from .contraction import by_products, full_equation
+from .contraction import by_products, full_equation, multiplications
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
@@ -24,6 +25,9 @@ def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
         if arrow and "..." in left and "..." not in output:  # summed over, which NumPy refuses
             terms, output = full_equation(equation, operands)
             equation = f"{','.join(terms)}->{output}"
+        large = max(operand.size for operand in operands) > LONG_SIDE
+        if large and multiplications(equation, operands) >= LONG // 16:  # without BLAS
+            return interruptible(xp.einsum, equation, *operands)
         return xp.einsum(equation, *operands)
     except ValueError as error:
         raise misfit(equation, operands, error) from None

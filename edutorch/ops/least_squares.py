@@ -188,7 +188,7 @@ def lstsq(
             'the drivers "gelsy", "gelsd" and "gelss" take any rank',
         )  # fmt: skip
     nothing = real_part(A.detach()).new_empty(0)
-    residuals = nothing
+    residuals = real_part(X).reshape(-1)[:0]  # of none, but as PyTorch's it requires a gradient
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
         error = matmul(A, X) - B
         residuals = sum(real_part(error * conj(error)), -2)

@@ -100,7 +100,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         return matrix_power(inv(A), -n)
     if n == 0:
-        return eye_like(A)
+        return A.clone().copy_(eye_like(A))  # which leaves A a gradient, of 0
     result: Tensor | None = None
     while n:  # squaring: A¹³ = A⁸ A⁴ A
         if n % 2:
@@ -221,6 +221,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
             "linalg.vander", f"N must be greater than 1, got {columns}", {"x": tuple(x.shape)}
         )
     x = x.long() if x.dtype.category < 2 else x
+    x = x if x.ndim else x.reshape(1)
     steps = expand(unsqueeze(x, -1), (*x.shape, columns - 1))
     return cat([unsqueeze(ones_like(x), -1), cumprod(steps, -1)], -1)
 

@@ -243,6 +243,8 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """
     logarithm, sign = log_det(A)
     if not holds_complex(A):
+        if logarithm.requires_grad:  # so does PyTorch's sign; its gradient is 0
+            sign = where(zeros_like(sign, dtype=dtypes.bool), logarithm, sign)
         return return_types.linalg_slogdet(sign, logarithm)
     size, angle = real(logarithm), imag(logarithm)
     sign = where(sign == 0, 0, polar(ones_like(angle), angle))
@@ -255,7 +257,7 @@ from .creation import eye  # noqa: E402
 from .decompositions import svd  # noqa: E402
 from .elementwise import abs  # noqa: E402
 from .elimination import lu_factor_ex  # noqa: E402
-from .like import ones_like  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .masks import where  # noqa: E402
 from .movement import diagonal, expand, reshape, unsqueeze  # noqa: E402
