@@ -34,6 +34,7 @@ from ..modes import changed, current
 from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_over, together
 from .autograd import Hooks, Node, edge_of, on_the_way, reachable
 from .forward import released
+from .nesting import nested
 from .precision import WideSum
 from .registry import public
 from .tensor import Tensor, wrap
@@ -354,9 +355,9 @@ def run_backward(
     backward_begins(roots)
     if current().listeners:
         with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
-            captured = complete(engine, edges, gradients, create_graph, targets)
+            captured = nested(complete, engine, edges, gradients, create_graph, targets)
     else:
-        captured = complete(engine, edges, gradients, create_graph, targets)
+        captured = nested(complete, engine, edges, gradients, create_graph, targets)
     milestone(BackwardEnded, roots, inputs is None)
     return captured
 

@@ -406,3 +406,7 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
     The contract is checked at each call, shown in errors and used by the tests.
     """
     return lambda forward: register(Op(forward, "op", contract=contract, **options))
+
+
+# `typing.get_type_hints` looks for them there.
+autograd.Op, autograd.Tensor = Op, Tensor  # type: ignore[attr-defined]

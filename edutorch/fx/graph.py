@@ -384,3 +384,6 @@ def shortened(value: Any, longest: int = 60) -> str:
     """Return the text of arguments, cut where it is too long for a table."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+Node.__init__.__globals__["Graph"] = Graph  # for `typing.get_type_hints`

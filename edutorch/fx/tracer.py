@@ -339,3 +339,6 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
     IMPURE.add(fn)
     return fn
+
+
+Proxy.__init__.__globals__["Tracer"] = Tracer  # for `typing.get_type_hints`

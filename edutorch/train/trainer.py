@@ -12,7 +12,9 @@ from ..ops import tensor
 from ..serialization import save
 from ..settings import use_deterministic_algorithms
 from . import checkpoint as checkpoints
+from . import module
 from .batches import unshuffled
+from .callbacks import base
 from .callbacks.base import Callback
 from .callbacks.model_checkpoint import ModelCheckpoint
 from .callbacks.progress import ProgressBar
@@ -242,3 +244,8 @@ class Trainer(Stages):
         """The first ModelCheckpoint."""
         found = (each for each in self.callbacks if isinstance(each, ModelCheckpoint))
         return next(found, None)
+
+
+for _user in (base, module):  # whose annotations name it: `typing.get_type_hints`
+    _user.Trainer = Trainer  # type: ignore[attr-defined]
+base.TrainModule = TrainModule  # type: ignore[attr-defined]

@@ -6,13 +6,14 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..autograd import enable_grad, grad
 from ..core.autograd import reachable
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from ..events import listening
+from ..nn import Module
 from ..ops import ones_like
 from ..utils._pytree import tree_leaves, tree_map
 from .fx import graph_of, snapshot
@@ -22,9 +23,6 @@ from .names import Names, models_among, variables
 from .recorder import Recorder
 from .static import Drawing
 from .trace import gathered, root_key, trace
-
-if TYPE_CHECKING:
-    from ..nn import Module
 
 
 class NotDrawableError(EdutorchError, TypeError):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import backends
 from ..autograd import no_grad
 from ..core.tensor import Tensor
+from ..nn import Module
 from ..utils.interrupts import uninterrupted
 from .plots import RISING, NotAPictureError, NotAPictureTypeError, Plot, new_figure
 from .style import ALARM
-
-if TYPE_CHECKING:
-    from ..nn import Module
 
 Direction = list[Any]
 """An array for each parameter."""

@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..errors import EdutorchError, missing_extra, warn
+from ..nn import Module
 from .cells import display_in_cell
 from .gauges import Gauges
 from .hand import BetweenSteps
@@ -31,9 +32,6 @@ from .stage import Stage
 from .static import Drawing
 from .still import Still
 from .trouble import Trouble
-
-if TYPE_CHECKING:
-    from ..nn import Module
 
 CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
 """Seconds after which whole curves are sent again (between, each grows by its latest point), and

@@ -23,6 +23,7 @@ from ..core.autograd import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import EdutorchError, warn
 from ..events import OpApplied, WorkEnded, WorkStarted, listening
+from ..nn import Module
 from ..ops import ones_like
 from ..random import fork_rng
 from ..utils._pytree import tree_leaves
@@ -44,7 +45,6 @@ from .trouble_saved import bad_gradients, bad_numbers, stale
 from .trouble_words import Finding, finding
 
 if TYPE_CHECKING:
-    from ..nn import Module
     from .stage import Stage
 
 MOST_SHOWN = 6

@@ -8,13 +8,14 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.autograd import Node, edge_of, reachable
 from ..core.backward import start_gradients
 from ..core.engine import run_backward
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
+from ..nn import Module
 from .draw import GivenNames
 from .graph import TIED, GraphNode, Snapshot, arrange, enclosing, inside
 from .live import in_notebook
@@ -25,9 +26,6 @@ from .stepping import Chart, Reporter, Stepper, key_of
 from .summaries import summarize
 from .trace import gathered, leaf_key, root_key
 from .walk_view import WalkView
-
-if TYPE_CHECKING:
-    from ..nn import Module
 
 
 class WalkError(EdutorchError, ValueError):

@@ -133,3 +133,21 @@ def test_a_subclass_may_translate_old_names(device):
 def test_only_a_mapping_loads():
     with pytest.raises(TypeError, match="dict-like"):
         nn.Linear(1, 1).load_state_dict([1])
+
+
+def test_assigned_tensors_stay_tied():
+    class Tied(edutorch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = edutorch.nn.Embedding(3, 2)
+            self.head = edutorch.nn.Linear(2, 3, bias=False)
+            self.head.weight = self.embed.weight
+
+    model, trained = Tied(), Tied()
+    state = {name: value.clone() for name, value in trained.state_dict().items()}
+    model.load_state_dict(state, assign=True)
+    assert model.head.weight is model.embed.weight
+    assert bool((model.head.weight == trained.head.weight).all())
+    model.load_state_dict({"embed.weight": edutorch.ones(3, 2)}, strict=False, assign=True)
+    assert model.head.weight is model.embed.weight
+    assert bool((model.head.weight == 1).all())

@@ -36,3 +36,44 @@ def test_what_makes_no_sense():
     for make in (schedulers.LinearLR, schedulers.ConstantLR):
         with pytest.raises(ValueError, match="multiplicative factor"):
             make(optimizer, -1.0)
+
+
+def test_sequences_inside_sequences():
+    """Wherever an inner one stands, it gives the rates that it gives alone, from its first on."""
+    kinds = edutorch.optim.lr_scheduler
+
+    def rates(make, count=4):
+        optimizer = edutorch.optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=1.0)
+        scheduler, found = make(optimizer), []
+        for _ in range(count):
+            found.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        return pytest.approx(found)
+
+    def inner(optimizer):
+        parts = [kinds.StepLR(optimizer, 1, 0.5), kinds.ExponentialLR(optimizer, 0.9)]
+        return kinds.SequentialLR(optimizer, parts, [2])
+
+    def chain(optimizer):
+        parts = [kinds.ConstantLR(optimizer, 0.5, 2), kinds.ExponentialLR(optimizer, 0.9)]
+        return kinds.ChainedScheduler(parts, optimizer)
+
+    def flat(optimizer):
+        return kinds.ConstantLR(optimizer, 0.1, 100)
+
+    for make in (inner, chain):
+        alone = rates(make).expected
+        last = rates(lambda o, make=make: kinds.SequentialLR(o, [flat(o), make(o)], [3]), 7)
+        assert last.expected == pytest.approx([0.1, 0.1, 0.1, *alone])
+        if make is chain:
+            continue  # as the first one it steps once when it begins, as in PyTorch
+        first = rates(lambda o, make=make: kinds.SequentialLR(o, [make(o), flat(o)], [4]), 6)
+        assert first.expected == pytest.approx([*alone, 0.1, 0.1])
+        deep = rates(
+            lambda o, make=make: kinds.SequentialLR(
+                o, [kinds.SequentialLR(o, [flat(o), make(o)], [1]), flat(o)], [5]
+            ),
+            6,
+        )
+        assert deep.expected == pytest.approx([0.1, *alone, 0.1])

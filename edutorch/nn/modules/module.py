@@ -17,6 +17,7 @@ from ...core.tensors_only import FAILURES
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
+from . import hooks, state, text, tree
 from .everywhere import (
     CALLS,
     Hook,
@@ -268,3 +269,7 @@ def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHa
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+for _user in (hooks, state, text, tree):  # whose annotations name it: `typing.get_type_hints`
+    _user.Module = Module  # type: ignore[attr-defined]

@@ -94,7 +94,8 @@ class ModuleState(ModuleTree):
 
         Args:
             strict: every key must be there, and no other.
-            assign: hold the given tensors instead of copying their numbers.
+            assign: hold the given tensors instead of copying their numbers. Parameters that were
+                one and the same stay so (in PyTorch they come apart).
 
         Raises: StateDictError (a RuntimeError): something is missing, left over or misshapen.
         """
@@ -202,7 +203,10 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
     own: Any = OrderedDict(state)  # hooks and subclasses may change it
     if metadata is not None:
         own._metadata = metadata
+    ties = tied(module) if assign else []
     load_tree(module, own, "", metadata or {}, assign, keys, problems)
+    for tensor, owners in ties:
+        tie_again(tensor, owners)
     missing, unexpected = keys
     if strict:
         if unexpected:
@@ -218,6 +222,28 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
             hint=hint_for(missing, unexpected) if strict else None,
         )
     return keys
+
+
+Owner = tuple[dict[str, Any], str]
+"""Where a module holds a tensor: its dictionary, and the name there."""
+
+
+def tied(module: Module) -> list[tuple[Tensor, list[Owner]]]:
+    """Return the tensors that are held in several places, with these."""
+    owners: dict[int, tuple[Tensor, list[Owner]]] = {}
+    for part in module.modules():
+        for held in (part._parameters, part._buffers):
+            for name, tensor in held.items():
+                if tensor is not None:
+                    owners.setdefault(id(tensor), (tensor, []))[1].append((held, name))
+    return [pair for pair in owners.values() if len(pair[1]) > 1]
+
+
+def tie_again(tensor: Tensor, owners: list[Owner]) -> None:
+    """Let all owners of what was one tensor hold the one that was assigned last."""
+    assigned = [held[name] for held, name in owners if held[name] is not tensor]
+    for held, name in owners if assigned else ():
+        held[name] = assigned[-1]
 
 
 def load_tree(

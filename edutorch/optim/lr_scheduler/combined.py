@@ -85,6 +85,15 @@ class ChainedScheduler(Several):
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = values_of(optimizer, "lr")
 
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Begin anew, as a `SequentialLR` whose turn comes to this one asks."""
+        for group in self.optimizer.param_groups:
+            put(group, "lr", group["initial_lr"])
+        for scheduler in self._schedulers:
+            scheduler.last_epoch = -1
+            scheduler._initial_step()
+        self._last_lr = self.rates()
+
     def step(self) -> None:  # type: ignore[override]
         """Make a step of every scheduler."""
         for scheduler in self._schedulers:
@@ -94,6 +103,9 @@ class ChainedScheduler(Several):
 
 class SequentialLR(Several):
     """One after the other: at each milestone the next scheduler takes over, from its beginning.
+
+    One of the schedulers may be a SequentialLR or a ChainedScheduler itself. (In PyTorch an inner
+    SequentialLR is one step ahead, and one that takes over at a milestone fails.)
 
     Args:
         optimizer: whose groups get new learning rates.
@@ -139,9 +151,20 @@ class SequentialLR(Several):
         for group in optimizer.param_groups:  # each scheduler has changed it when it was made
             put(group, "lr", group["initial_lr"])
         self.recursive_undo()
-        first = self._schedulers[bisect_right(milestones, 0)]
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Let the first scheduler make its first step; no step of this one is made."""
+        first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Begin anew at a step, as another SequentialLR asks when the turn comes to this one."""
+        self.last_epoch = epoch or 0
+        index = bisect_right(self._milestones, self.last_epoch)
+        self._schedulers[index]._update_lr(0)
+        self._last_lr = self._schedulers[index].get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
         """Take back the step that each scheduler made when it was made."""

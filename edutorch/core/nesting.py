@@ -1,0 +1,62 @@
+"""Backward inside backward, as deep as wanted.
+
+A custom backward, or a hook, may call `backward` itself, which runs another such function, and
+so on. Each level takes a dozen of Python's frames, of which a thread has about a thousand. So
+every so many levels the work goes on in a thread of its own, while the one before waits: there
+all frames are free. PyTorch does the same.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LEVELS_PER_THREAD = 20
+
+
+class Depth(threading.local):
+    """How many backward passes are running inside each other in this thread."""
+
+    level = 0
+
+
+_DEPTH = Depth()
+
+
+def nested(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may come back here; deep inside, in a new thread."""
+    level = _DEPTH.level
+    if level >= LEVELS_PER_THREAD:
+        return in_new_thread(function, arguments)
+    _DEPTH.level = level + 1
+    try:
+        return function(*arguments)
+    finally:
+        _DEPTH.level = level
+
+
+def in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    """Call a function in another thread, with the modes of this one, and wait for it."""
+    results: list[T] = []
+    failures: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            results.append(context.run(nested, function, *arguments))
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the caller gets it)
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="edutorch nested backward", daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()  # an error that knows its own frames keeps everything alive
+    return results[0]
