@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import edutorch
@@ -155,3 +156,92 @@ def test_refusals():
     refuses(lambda: attend(x, x.double(), x), "same dtype")
     refuses(lambda: attend(x, ones(3, 2, 5), x), "share their features")
     refuses(lambda: attend(x, x[:2], x[:2], enable_gqa=True), "shared out evenly")
+
+
+# Queries that may see nothing ------------------------------------------------------------------
+
+NOTHING_SEEN = {
+    "bool": lambda: edutorch.tensor([[True, False, True], [False] * 3]),
+    "float": lambda: edutorch.tensor([[0.0, -math.inf, 1.0], [-math.inf] * 3]),
+    "expanded": lambda: edutorch.tensor([[True], [False]]).expand(2, 3),
+}
+SETTINGS = [{}, {"dropout_p": 0.5}, {"scale": 2.0}, {"enable_gqa": True}]
+TYPES = ["float32", "float64", "float16", "bfloat16"]
+
+
+def is_zero(*tensors):
+    return all(bool((tensor == 0).all()) for tensor in tensors)
+
+
+def is_finite(*tensors):
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("mask", NOTHING_SEEN)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_row_that_is_masked_as_a_whole(settings, mask, compiled):
+    hidden = NOTHING_SEEN[mask]()
+
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, hidden, **settings)
+
+    call = edutorch.compile(attention) if compiled else attention
+    for dtype in TYPES[:1] if compiled or settings else TYPES:
+        if hidden.is_floating_point():
+            hidden = hidden.to(getattr(edutorch, dtype))
+        heads = (4, 2, 2) if "enable_gqa" in settings else (2, 2, 2)
+        q, k, v = (
+            edutorch.randn(1, head, length, 4, dtype=getattr(edutorch, dtype), requires_grad=True)
+            for head, length in zip(heads, (2, 3, 3), strict=True)
+        )
+        y = call(q, k, v)
+        assert is_zero(y[..., 1, :]) and is_finite(y) and y.dtype is q.dtype
+        y.sum().backward()
+        assert is_finite(q.grad, k.grad, v.grad) and is_zero(q.grad[..., 1, :])
+        q.grad = k.grad = v.grad = None
+        call(q, k, v)[..., 1, :].sum().backward()  # the row alone: nothing moves
+        assert is_zero(q.grad, k.grad, v.grad)
+
+
+def test_second_derivatives_of_a_masked_row():
+    q, k, v = (edutorch.randn(1, 2, 3, dtype=edutorch.float64, requires_grad=True)
+               for _ in range(3))  # fmt: skip
+    hidden = edutorch.tensor([[True, False], [False, False]])
+    assert edutorch.autograd.gradgradcheck(
+        lambda *x: F.scaled_dot_product_attention(*x, hidden), (q, k, v)
+    )
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("call", ["attn_mask", "key_padding_mask", "both"])
+def test_heads_that_may_see_nothing(call, need_weights):
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = edutorch.randn(2, 3, 4, requires_grad=True)
+    rows = edutorch.tensor([[False] * 3, [True] * 3, [False, True, False]])
+    padding = edutorch.tensor([[True] * 3, [False] * 3])
+    masks = {"attn_mask": rows, "key_padding_mask": padding}
+    masks = masks if call == "both" else {call: masks[call]}
+    y, weights = layer(x, x, x, need_weights=need_weights, **masks)
+    blind = (slice(None), 1) if call == "attn_mask" else (0,)
+    assert is_finite(y)
+    np.testing.assert_allclose(y[blind].detach(), layer.out_proj.bias.expand_as(y[blind]).detach())
+    if need_weights:
+        assert is_finite(weights) and is_zero(weights[blind])
+    y[blind].sum().backward()
+    assert is_zero(x.grad, layer.in_proj_weight.grad)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_transformers_whose_source_is_all_padding(norm_first, training):
+    model = nn.Transformer(8, 2, 1, 1, 16, norm_first=norm_first, batch_first=True).train(training)
+    source, target = (edutorch.randn(2, 3, 8, requires_grad=True) for _ in range(2))
+    padding = edutorch.tensor([[True] * 3, [False, False, True]])
+    y = model(
+        source, target, src_key_padding_mask=padding, memory_key_padding_mask=padding,
+        tgt_key_padding_mask=padding, tgt_mask=model.generate_square_subsequent_mask(3),
+    )  # fmt: skip
+    y.square().sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    assert is_finite(y, source.grad, target.grad, *gradients)

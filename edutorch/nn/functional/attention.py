@@ -10,6 +10,7 @@ from ...backends.numpy import Array
 from ...core.precision import widened
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
+from ...dtypes import float16
 from ...errors import DTypeError, ShapeError
 from ...modes import current
 from ...ops import (
@@ -54,7 +55,8 @@ def scaled_dot_product_attention(
     Raises: ShapeError: the shapes do not fit, or both a mask and `is_causal`. DTypeError: a
         mask of integers, or another type of query, key and value.
 
-    A query that may see nothing gets zeros.
+    A query that may see nothing gets zeros, and gives no gradient: also with `is_causal`, dropout
+    and a mask of -∞, where PyTorch's kernels differ and some give NaN.
 
     Paper: Vaswani et al., Attention is all you need, 2017.
 
@@ -196,5 +198,5 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     else:
         hidden = mask == -math.inf
         scores = scores + masked_fill(mask, hidden, 0.0)
-    lowest = -1e4 if scores.element_size() == 2 else LOWEST
+    lowest = -65504.0 if scores.dtype is float16 else LOWEST
     return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)

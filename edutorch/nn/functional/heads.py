@@ -15,14 +15,13 @@ from ...ops import (
     matmul,
     mean,
     reshape,
-    softmax,
     squeeze,
     transpose,
     unsqueeze,
     zeros,
     zeros_like,
 )  # fmt: skip
-from .attention import scaled_dot_product_attention
+from .attention import attention_weights, scaled_dot_product_attention
 from .dropout import dropout
 from .layer import SettingError
 from .linear import linear
@@ -48,7 +47,7 @@ def multi_head_attention_forward(
     """What `nn.MultiheadAttention` computes, given its parameters. Returns output and weights.
 
     Project query, key and value; cut the features into heads; attend in each; join and
-    project again.
+    project again. A query that may see nothing gets zeros, and weights of 0 (NaN in PyTorch).
 
     Args: as for `nn.MultiheadAttention`, with time before the batch: (l, n, e) or (l, e).
 
@@ -100,7 +99,7 @@ def attended(
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = matmul(q * q.shape[-1] ** -0.5, transpose(k, -2, -1))
-    shares = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
+    shares = dropout(attention_weights(scores, mask), dropout_p)
     return matmul(shares, v), shares
 
 
