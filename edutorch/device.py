@@ -7,6 +7,7 @@ from typing import Any
 
 from . import backends
 from .backends import Backend
+from .errors import DeviceError, ValueRangeError
 
 
 class Device:
@@ -23,6 +24,8 @@ class Device:
     def __init__(self, type: Any, index: int | None = None) -> None:
         if isinstance(type, Device):
             type, index = type.type, type.index
+        if type.__class__ is int:
+            type, index = accelerator(type), type
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name such as 'cpu', got {type!r}")
         name, _, number = type.partition(":")
@@ -84,6 +87,22 @@ def set_default_device(device: Any) -> None:
     chosen = Device("cpu" if device is None else device)
     chosen.backend  # noqa: B018  (asks now, so that the error comes now)
     _process_default = chosen
+
+
+def accelerator(index: int) -> str:
+    """Return the name of the accelerator, of which a number alone speaks as in PyTorch.
+
+    Raises: DeviceError: there is none. ValueRangeError: a negative number.
+    """
+    if index < 0:
+        raise ValueRangeError("device", "Device index must not be negative", {"index": index})
+    try:
+        return backends.get("cuda").name
+    except DeviceError as error:
+        raise DeviceError(
+            "device", f"Cannot access accelerator device {index} when none is available",
+            {"cuda": error.message}, "device='cpu' is the computer's own processor",
+        ) from None  # fmt: skip
 
 
 def backend_for(device: Any = None) -> Backend:

@@ -216,6 +216,10 @@ class InvalidValueError(EdutorchError, ValueError, RuntimeError):
     """
 
 
+class ZeroDivisorError(EdutorchError, ZeroDivisionError, RuntimeError):
+    """Integers are divided by 0."""
+
+
 class OutOfMemory(EdutorchError, MemoryError, RuntimeError):
     """A tensor needs more memory than there is. (PyTorch raises a RuntimeError here.)"""
 

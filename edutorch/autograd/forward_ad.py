@@ -101,6 +101,8 @@ class dual_level:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Return the tensor with a tangent: the direction in which it moves.
 
+    A tangent of another precision is converted to that of the tensor. (PyTorch keeps it.)
+
     Raises: RuntimeError: no level is open. ValueError: not floating numbers.
     ShapeError, TypeError: the tangent does not fit.
 
@@ -126,13 +128,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "make_dual", "a tangent has the shape of its tensor",
             {"tensor": tuple(tensor.shape), "tangent": tuple(tangent.shape)},
         )  # fmt: skip
-    if tensor.dtype != tangent.dtype:
+    if tangent.is_complex() and not tensor.is_complex():
         raise GradientError(
-            "make_dual", "Expected a tangent of the same dtype as its tensor",
+            "make_dual", "a real tensor does not move in a complex direction",
             {"tensor": tensor.dtype, "tangent": tangent.dtype},
         )  # fmt: skip
     dual = another(tensor)
-    set_tangent(dual, open_level, tangent)
+    set_tangent(dual, open_level, tangent.to(tensor.dtype))
     return dual
 
 

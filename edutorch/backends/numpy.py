@@ -77,6 +77,13 @@ class Backend:
         base = view.base
         return base is not None and (base is of or base is of.base)
 
+    def writable(self, array: Array) -> Array:
+        """Return a view that may be written to, of one that is read-only for being stretched.
+
+        Raises: ValueError: the memory itself is read-only.
+        """
+        return array
+
     def broadcast_to(self, array: Array, shape: tuple[int, ...]) -> Array:
         """Stretch axes of size 1 without copying; the result may be read-only.
 
@@ -177,6 +184,16 @@ def in_a_row(array: np.ndarray) -> np.ndarray:
     return array.transpose(order)
 
 
+def writable_view(array: np.ndarray) -> np.ndarray:
+    """Return the same view of memory that may be written to, though this view may not."""
+    whole = owner(array)
+    if not whole.flags.writeable:
+        raise ValueError("the memory is read-only")
+    memory = in_a_row(whole).reshape(-1).view(np.uint8)
+    offset = array.ctypes.data - whole.ctypes.data
+    return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
+
+
 def inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
     """Say whether such a view shows nothing but an array that lies in memory row by row."""
     if not array.flags.c_contiguous or offset < 0:
@@ -223,6 +240,9 @@ class NumpyBackend(Backend):
 
     def memory(self, array: np.ndarray) -> np.ndarray:
         return in_a_row(owner(array)).reshape(-1).view(np.uint8)
+
+    def writable(self, array: np.ndarray) -> np.ndarray:
+        return writable_view(array)
 
     def broadcast_to(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         # The gradient of every sum comes by here, and NumPy's function takes 1.5 µs in Python.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import cupy_names
-from .numpy import Backend, NumpyRandom, add_at, in_a_row
+from .numpy import Backend, NumpyRandom, add_at, in_a_row, writable_view
 from .strict_array import (
     WAITING,
     StrictArray,
@@ -174,6 +174,9 @@ class StrictBackend(Backend):
     def memory(self, array: StrictArray) -> StrictArray:
         flat = in_a_row(owner(array._values)).reshape(-1).view(np.uint8)
         return StrictArray(flat, array if array.base is None else array.base)
+
+    def writable(self, array: StrictArray) -> StrictArray:
+        return StrictArray(writable_view(array._values), array.base)
 
     def diagonal(self, array: StrictArray, offset: int, axis1: int, axis2: int) -> StrictArray:
         y = xp.diagonal(array, offset, axis1, axis2)

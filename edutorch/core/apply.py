@@ -32,13 +32,14 @@ from .follow import notify_write
 from .forward import propagate
 from .pieces import cut_anywhere, tell
 from .precision import SCALING, is_half
-from .promotion import EXTENSION_TYPES, promote, refuse_types
+from .promotion import EXTENSION_TYPES, NO_BOOLS, promote, refuse_bools, refuse_types
 from .registry import public
 from .saving import Packed
 from .shapes import reduced_dims
 from .sharing import keep_apart, settle
 from .subclasses import ask_about, overriding, result_class, turned_into
 from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
+from .written_regions import write_stretched
 
 if TYPE_CHECKING:
     from .op import Op
@@ -131,6 +132,8 @@ def carry_out(
     """Compute, and record if asked to: what is left once the operands are on one device."""
     names = operand_names(op, given)
     operands = [as_operand(op, *each, backend) for each in zip(names, given, strict=True)]
+    if op.name in NO_BOOLS:
+        refuse_bools(op, operands)
     arrays = promote(op, operands, settings, backend)
     if op.takes != "bifc" and settings.get("dtype") is None:
         refuse_types(op, operands if op.promotion == "float" else arrays)
@@ -355,7 +358,10 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
     else:
         if has_overlap(out._array):
             raise overlapping(op.title, out)
-        out._array[...] = output._array
+        try:
+            out._array[...] = output._array
+        except ValueError:
+            write_stretched(out, op.title, out._array, ..., output._array)
     out._bump()
     notify_write(out, output)
     return out

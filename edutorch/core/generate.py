@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import ArgumentError
 from .inline import Renamed, free_names
 from .precision import SCALING
+from .promotion import NEGATIVE_NUMBERS
 
 if TYPE_CHECKING:
     from .op import Op
@@ -351,7 +352,8 @@ def _suits(op: Op, name: str, array: str) -> str:
     test = f"{array}.dtype." + suiting(op)
     if floating(op):
         return test
-    return f"{test} or kind is int and {array}.dtype is INT64 and -LONG <= {name} < LONG"
+    least = "0" if op.name in NEGATIVE_NUMBERS else "-LONG"
+    return f"{test} or kind is int and {array}.dtype is INT64 and {least} <= {name} < LONG"
 
 
 def _record(op: Op) -> str:

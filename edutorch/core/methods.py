@@ -15,7 +15,7 @@ from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import PLAIN, QUIET, changed, current
 from .apply import understood
 from .autograd import LEAF
-from .complaints import no_tensor, overlapping
+from .complaints import no_tensor
 from .follow import notify_write, same_past, set_history
 from .forward import written
 from .generate import ALIASES
@@ -25,7 +25,7 @@ from .registry import public
 from .subclasses import ask, overriding
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
 from .tensors_only import tensors_only
-from .written_regions import region_index
+from .written_regions import region_index, write_stretched
 
 if TYPE_CHECKING:
     from .op import Op
@@ -279,7 +279,7 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
     except ValueError as error:
         if "read-only" not in str(error):
             raise
-        raise overlapping(name, target) from None
+        write_stretched(target, name, array, index, values)
     if index is ... or (array.__class__ is not ndarray and backends.of(array).level):
         target._bump()
     else:

@@ -29,12 +29,13 @@ NO_BOOLS = {"sub"}
 
 def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
     """Raise NotForTypesError if one of the operands is a bool."""
+    rows = tuple(zip(op.inputs, operands, strict=False))
     for operand in operands:
         if isinstance(operand, bool) or getattr(operand, "dtype", None) == np.bool_:
             raise NotForTypesError(
                 op.title,
                 "Subtraction, the `-` operator, with a bool tensor is not supported",
-                {name: described(each) for name, each in zip(op.inputs, operands, strict=False)},
+                {name: described(each) if hasattr(each, "dtype") else each for name, each in rows},
                 "~mask or logical_not(mask) inverts a mask; mask.int() computes with 0 and 1",
             )
 

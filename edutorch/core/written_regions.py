@@ -12,10 +12,29 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from ..errors import ShapeError
+from .complaints import has_overlap, overlapping
 
 FEW, MOST = 1024, 1 << 17
 EFFORT = 10_000
 """Solutions that NumPy tries before it gives up on whether two views overlap."""
+
+
+def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
+    """Write into an array that is read-only, which is right where it is only a stretched one.
+
+    Raises: ShapeError: elements of what is written lie at one place; or the memory is read-only.
+    """
+    shown = region_index(index)
+    part = written_part(array, shown)
+    if has_overlap(part):
+        raise overlapping(name, target)
+    try:
+        memory = backends.of(part).writable(part)
+    except ValueError:
+        rows = {"input": tuple(target.shape)}
+        raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
+    memory[... if shown is index else index] = values
 
 
 class WrittenRegions:

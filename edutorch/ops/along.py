@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import backends, dtypes
@@ -62,10 +63,13 @@ def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool =
     tensor([[1],
             [4]])
     """
+    if 0 in getattr(index, "shape", ()):  # whatever its type and its axes, as in PyTorch
+        return input.reshape(-1)[:0].reshape(index.shape)
     index = positions("gather", index)
     dim = normal_dim("gather", dim, input.ndim)
-    if not input.ndim:  # one number is a row of one
-        return input.reshape(1)[checked("gather", index, 1)]
+    if input.ndim < 2 > index.ndim:  # one number is a row of one
+        row = input.reshape(-1)
+        return row[checked("gather", index, row.shape[0])]
     if index.ndim != input.ndim:
         raise ShapeError(
             "gather", "index must have as many dimensions as input",
@@ -76,9 +80,11 @@ def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool =
 
 
 def _gather_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    if 0 in index.shape:
+        return expand(sum(g), input_shape)
     index = positions("gather", index)
-    if not input_shape:
-        return reshape(place(g, (index,), (1,)), ())
+    if len(input_shape) < 2:
+        return reshape(place(g, (index,), (math.prod(input_shape),)), input_shape)
     return place(g, along(index, dim % len(input_shape)), input_shape)
 
 
@@ -145,7 +151,7 @@ def spread_back(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
     return place(picked, tuple(slice(size) for size in picked.shape), shape)
 
 
-@op(promotion="same")
+@op(promotion="same", out=True)
 def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
     """A copy of `input` with src added along `dim`, as often as a position occurs.
 
@@ -175,12 +181,17 @@ scatter_add.vjp(
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Pick along `dim`; the other axes broadcast. Undoes what argsort found.
 
+    Negative indices count from the end. (Those out of range are refused; PyTorch wraps them.)
+
     >>> x = tensor([[3, 1, 2]]); take_along_dim(x, argsort(x, 1), 1)
     tensor([[1, 2, 3]])
     """
     if dim is None:
-        return gather(input.reshape(-1), 0, indices.reshape(-1))
+        return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
     dim = normal_dim("take_along_dim", dim, input.ndim)
+    positions("take_along_dim", indices)
+    if indices.numel():
+        indices = where(indices < 0, indices + input.shape[dim], indices)
     one = [*input.shape[:dim], 1, *input.shape[dim + 1 :]]
     shape = broadcast_shapes(one, (*indices.shape[:dim], 1, *indices.shape[dim + 1 :]))
 
@@ -191,6 +202,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 @as_method
+@takes_out
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Pick by position in the flattened tensor.
 
@@ -386,5 +398,6 @@ index_put.vjp(
 
 from .indexing import getitem, place  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402  (rules may use any op)
-from .masks import masked_fill  # noqa: E402
-from .movement import reshape  # noqa: E402
+from .masks import masked_fill, where  # noqa: E402
+from .movement import expand, reshape  # noqa: E402
+from .reduction import sum  # noqa: E402

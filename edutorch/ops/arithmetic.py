@@ -13,7 +13,8 @@ from typing import Any
 from .. import backends
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from ..errors import DTypeError
+from ..core.precision import is_half, rounded_once
+from ..errors import DTypeError, ZeroDivisorError
 
 
 @elementwise(promotion="promote")
@@ -23,7 +24,14 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     >>> add(tensor([1.0, 2.0]), 10)
     tensor([11., 12.])
     """
-    return input + other if alpha == 1 else input + scaled(xp, other, alpha)
+    return input + other if alpha == 1 else add_scaled(xp, input, other, alpha)
+
+
+def add_scaled(xp: Any, input: Any, other: Any, alpha: float) -> Any:
+    """input + alpha · other; 16-bit floats are rounded once, as PyTorch does."""
+    if getattr(input, "itemsize", 0) == 2 and is_half(input.dtype):
+        return rounded_once(add_scaled)(xp, input, other, alpha)
+    return input + scaled(xp, other, alpha)
 
 
 def scaled(xp: Any, other: Any, alpha: float) -> Any:
@@ -46,7 +54,7 @@ add.vjp(
 )
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", takes="ifc")
 def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The difference: y = input - alpha · other.
 
@@ -126,10 +134,10 @@ def floor_divide(xp: Any, input: Array, other: Array) -> Array:
 
 
 def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
-    """Raise ZeroDivisionError for integers divided by 0, which have no infinity to answer."""
+    """Raise ZeroDivisorError for integers divided by 0, which have no infinity to answer."""
     kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
-    if kind in "iub" and bool(xp.any(xp.equal(other, 0))):
-        raise ZeroDivisionError(f"{name}: integer division by zero; use / for inf, or x.float()")
+    if kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
+        raise ZeroDivisorError(name, "integer division by zero", hint="use / for inf, or x.float()")
 
 
 @elementwise(promotion="promote", takes="if")
@@ -219,6 +227,8 @@ def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     >>> lerp(tensor([0.0, 10.0]), tensor([10.0, 20.0]), 0.5)
     tensor([ 5., 15.])
     """
+    if input.itemsize == 2 and is_half(input.dtype):
+        return rounded_once(lerp.op.forward)(xp, input, end, weight)
     near, way = abs(weight) < 0.5, end - input  # counted from the nearer end, for the digits
     if isinstance(near, bool) or (not near.ndim and xp is backends.CPU.xp):
         return input + weight * way if near else end - way * (1 - weight)
@@ -279,6 +289,8 @@ def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
     >>> addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
     tensor([4.])
     """
+    if input.itemsize == 2 and is_half(input.dtype):
+        return rounded_once(addcmul.op.forward)(xp, input, tensor1, tensor2, value=value)
     return input + scaled(xp, tensor1, value) * tensor2
 
 
@@ -299,6 +311,8 @@ def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
     """
     if tensor1.dtype.kind in "iub":
         raise DTypeError("addcdiv", "division of integers is not supported", hint="use x.float()")
+    if input.itemsize == 2 and is_half(input.dtype):
+        return rounded_once(addcdiv.op.forward)(xp, input, tensor1, tensor2, value=value)
     return input + scaled(xp, tensor1, value) / tensor2
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.complaints import no_tensor
 from ..core.methods import as_method
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
@@ -125,8 +128,32 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.shape)
 
 
+def of_each(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """Let a function of a tensor take several as well, or a list of them: for each a result."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def of_tensors(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+            (tensors,), is_list = tensors, True
+        else:
+            is_list = len(tensors) != 1
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise no_tensor(name, "tensors", tensor)
+        results = tuple(map(function, tensors))
+        return results if is_list else results[0]
+
+    of_tensors.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter("tensors", inspect.Parameter.VAR_POSITIONAL, annotation="Tensor")],
+        return_annotation="Any",
+    )
+    return of_tensors
+
+
+@of_each
 def atleast_1d(input: Tensor) -> Tensor:
-    """A number becomes a vector; all else stays.
+    """A number becomes a vector; all else stays. Of several tensors each, in a tuple.
 
     >>> atleast_1d(tensor(5))
     tensor([5])
@@ -134,8 +161,9 @@ def atleast_1d(input: Tensor) -> Tensor:
     return input if input.ndim else reshape(input, (1,))
 
 
+@of_each
 def atleast_2d(input: Tensor) -> Tensor:
-    """A number or vector becomes a row; all else stays.
+    """A number or vector becomes a row; all else stays. Of several tensors each, in a tuple.
 
     >>> atleast_2d(tensor([5, 6]))
     tensor([[5, 6]])
@@ -143,8 +171,9 @@ def atleast_2d(input: Tensor) -> Tensor:
     return input if input.ndim > 1 else unsqueeze(atleast_1d(input), 0)
 
 
+@of_each
 def atleast_3d(input: Tensor) -> Tensor:
-    """A matrix gets a third axis, less becomes a matrix first; all else stays.
+    """A matrix gets a third axis, less becomes a matrix first; of several tensors each, in a tuple.
 
     >>> atleast_3d(tensor([5, 6])).shape
     torch.Size([1, 2, 1])

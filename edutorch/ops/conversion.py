@@ -87,7 +87,7 @@ def to(
             dtype = each
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
-        elif isinstance(each, str | Device):
+        elif isinstance(each, str | Device) or each.__class__ is int:
             device = each
         elif each is not None and not isinstance(each, bool):
             raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {each!r}")

@@ -16,7 +16,7 @@ from ..errors import DTypeError, InvalidValueError, ShapeError
 @as_method
 @takes_out
 def histogram(
-    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
+    input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,
 ) -> return_types.histogram:  # fmt: skip
     """How many numbers fall between each two bounds, and the bounds.

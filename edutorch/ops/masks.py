@@ -51,7 +51,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(expand(input, shape), as_index(expand(mask, shape)))
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Choose per element: y = input where `condition` is true, else other.
 
     With the condition alone: where it is true, as a tensor of indices for each axis.
@@ -61,7 +61,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
-    return choose(condition, input, other)
+    return choose(condition, input, other, out=out)
 
 
 where.op = choose.op  # type: ignore[attr-defined]

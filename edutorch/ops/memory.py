@@ -243,7 +243,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         axis for axis in range(len(have))
         if axis < added or (shape[axis - added] == 1 != have[axis])
     ]  # fmt: skip
-    return (input.sum(axes, keepdim=True) if axes else input).reshape(shape)
+    return (input.sum(axes, keepdim=True) if axes or not shape else input).reshape(shape)
 
 
 def _need_plain(self: Tensor, name: str) -> None:

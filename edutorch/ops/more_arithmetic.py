@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import dtypes
@@ -17,6 +18,8 @@ from ..errors import ArgumentError, DTypeError
 def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
+    Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
     >>> logaddexp(tensor([100.0]), tensor([100.0]))
     tensor([100.6931])
     """
@@ -24,19 +27,27 @@ def logaddexp(xp: Any, input: Array, other: Array) -> Array:
         return xp.logaddexp(input, other)
     first = xp.real(input) >= xp.real(other)
     larger, smaller = xp.where(first, input, other), xp.where(first, other, input)
-    return larger + xp.log(1 + xp.exp(smaller - larger))
+    empty = xp.real(larger) == -math.inf  # both are
+    return larger + xp.log(1 + xp.exp(xp.where(empty, 0, smaller - larger)))
 
 
 logaddexp.vjp(
-    input=lambda g, input, other: g / (1 + exp(other - input)),
-    other=lambda g, input, other: g / (1 + exp(input - other)),
+    input=lambda g, input, other: g / (1 + exp(lead_of(other, input))),
+    other=lambda g, input, other: g / (1 + exp(lead_of(input, other))),
     latex={"input": r"g\,e^{a-y}", "other": r"g\,e^{b-y}"},
 )
+
+
+def lead_of(first: Any, second: Any) -> Any:
+    """How far one number is ahead of another; of -∞, which adds nothing, without end."""
+    return where(second == -math.inf, math.inf, first - second)
 
 
 @elementwise(promotion="promote", takes="f", numbers="")
 def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
     """y = log₂(2^a + 2^b), without overflow.
+
+    Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
 
     >>> logaddexp2(tensor([100.0]), tensor([100.0]))
     tensor([101.])
@@ -45,8 +56,8 @@ def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
 
 
 logaddexp2.vjp(
-    input=lambda g, input, other: g / (1 + exp2(other - input)),
-    other=lambda g, input, other: g / (1 + exp2(input - other)),
+    input=lambda g, input, other: g / (1 + exp2(lead_of(other, input))),
+    other=lambda g, input, other: g / (1 + exp2(lead_of(input, other))),
     latex={"input": r"g\,2^{a-y}", "other": r"g\,2^{b-y}"},
 )
 
@@ -111,6 +122,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 
 
 from .arithmetic import add, mul, sub  # noqa: E402  (rules may use any op)
+from .comparison import where  # noqa: E402
 from .elementwise import exp, exp2  # noqa: E402
 from .powers import pow  # noqa: E402
 from .sorting import no_bools  # noqa: E402

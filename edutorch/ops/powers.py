@@ -30,7 +30,7 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise
-        if not getattr(exponent, "shape", ()):  # what may be a Python number
+        if not hasattr(exponent, "shape"):
             raise DTypeError(
                 "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
             ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import return_types
+from .. import backends, return_types
 from ..core.methods import as_method
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
@@ -24,7 +24,8 @@ def quantile(
     """The number below which a share q of the numbers lies, between two if need be.
 
     With a vector of shares there is a result for each, along a new first axis. NaN
-    among the numbers gives NaN.
+    among the numbers gives NaN; an infinity counts where it is reached. (PyTorch's answer is
+    NaN as soon as one stands beside the place, or at it.)
 
     Raises: ValueError: q is not in [0, 1]. DTypeError: not float32 or float64.
 
@@ -101,7 +102,13 @@ def between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
     low = floor(place)
     below, above = (gather(ordered, -1, each.long()) for each in (low, ceil(place)))
     weight = place - low if interpolation == "linear" else full_like(place, 0.5)
-    return lerp(below, above, weight)
+    is_endless = isinf(below) | isinf(above)
+    if not backends.of(is_endless._array).level and not is_endless._array.any():
+        return lerp(below, above, weight)
+    # Next to an infinity: nothing of it is nothing, not 0 · ∞, and more than nothing is all of it.
+    endless = where(weight == 0, below, below * (1 - weight) + above * weight)
+    inside = (where(is_endless, 0.0, each) for each in (below, above))
+    return where(is_endless, endless, lerp(*inside, weight))
 
 
 # The middle --------------------------------------------------------------------------------------
@@ -164,7 +171,7 @@ from ..dtypes import iinfo  # noqa: E402
 from .along import gather  # noqa: E402
 from .arithmetic import lerp  # noqa: E402
 from .axes import atleast_1d, movedim  # noqa: E402
-from .comparison import isnan, logical_and, where  # noqa: E402
+from .comparison import isinf, isnan, logical_and, where  # noqa: E402
 from .from_data import tensor  # noqa: E402
 from .like import full_like  # noqa: E402
 from .reduction import sum  # noqa: E402

@@ -198,6 +198,8 @@ def even_share(hits: Any, dim: Dims, like: Any) -> Any:
 def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """log Σ exp(x) over `dim`, safe for large x: the peak is subtracted first.
 
+    Where all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
     >>> logsumexp(tensor([100.0, 100.0]), 0)
     tensor(100.6931)
     """
@@ -213,7 +215,12 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
 
 
 # exp(x - y) is the softmax of x: each input gets its share of the gradient.
-logsumexp.vjp(input=lambda g, y, input: g * exp(input - y), latex=r"g\,e^{x-y}")
+logsumexp.vjp(input=lambda g, y, input: g * exp(input - not_empty(y)), latex=r"g\,e^{x-y}")
+
+
+def not_empty(y: Any) -> Any:
+    """The logarithm of a sum, and 0 for that of no more than zeros: their shares are 0, not NaN."""
+    return where(y == -math.inf, 0.0, y)
 
 
 @reduction(out="exact")

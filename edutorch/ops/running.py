@@ -8,7 +8,7 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.precision import in_float32, is_half
 from ..core.shapes import normal_dim
-from .reduction import sum_type
+from .reduction import not_empty, sum_type
 
 
 @op(linear=True, out="cast")
@@ -70,6 +70,8 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
 def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     """log of the running sum of exp(x) along `dim`, safe for large x.
 
+    As long as all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
     >>> logcumsumexp(tensor([100.0, 100.0]), 0)
     tensor([100.0000, 100.6931])
     """
@@ -106,7 +108,7 @@ def later_shares(g: Any, input: Any, dim: int) -> Any:
     later = [narrow(g, dim, n - 1, 1)]
     for i in range(n - 1, 0, -1):
         later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
-    return exp(input - y) * cat(later[::-1], dim)
+    return exp(input - not_empty(y)) * cat(later[::-1], dim)
 
 
 from .arrange import flip  # noqa: E402  (rules may use any op)
