@@ -303,6 +303,8 @@ def normal(
 ) -> Tensor:  # fmt: skip
     """Normal numbers with the given mean and standard deviation (numbers or tensors).
 
+    No gradient reaches these (it is 0): write mean + std * randn_like(std) to have one.
+
     Raises: ShapeError: numbers without a size. ValueRangeError: std is negative.
 
     >>> normal(0.0, 1.0, (3,)).shape
@@ -332,6 +334,9 @@ def normal(
         drawn = noise * std + mean
     if out is not None:
         return into("normal", out, drawn)
+    for moment in given:
+        if moment.requires_grad:  # as in PyTorch, its gradient is 0
+            drawn = drawn + where(zeros_like(moment, dtype=dtypes.bool), moment, 0.0)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -410,3 +415,7 @@ def multinomial(
         found = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
     found = found if input.ndim > 1 else found[0]
     return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(found)))
+
+
+from .comparison import where  # noqa: E402  (gradients of 0)
+from .like import zeros_like  # noqa: E402

@@ -26,7 +26,7 @@ from .indexing import Index
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@op(promotion="same", accumulates=True)
+@op(promotion="same", accumulates=True, out=True)
 def scatter_reduce(
     xp: Any, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
     include_self: bool = True,

@@ -170,6 +170,7 @@ def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduc
     return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
 
 
+@takes_out
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
     reduce: str | None = None,

@@ -123,17 +123,18 @@ def disagreement(
         return f"parts: {len(ours)} for {len(theirs)}"
     judged: list[Leaf] | None = None
     for index, (leaf, expected) in enumerate(zip(ours, theirs, strict=True)):
+        part = f"part {index}: " if index else ""
         if leaf.dtype != expected.dtype:
-            return f"type: {leaf.dtype} for {expected.dtype}"
+            return f"{part}type: {leaf.dtype} for {expected.dtype}"
         if leaf.shape != expected.shape:
-            return f"shape: {leaf.shape} for {expected.shape}"
+            return f"{part}shape: {leaf.shape} for {expected.shape}"
         if flags and leaf.requires_grad != expected.requires_grad:
-            return f"requires_grad: {leaf.requires_grad} for {expected.requires_grad}"
+            return f"{part}requires_grad: {leaf.requires_grad} for {expected.requires_grad}"
         if not values:
             continue
         if leaf.array.dtype.kind in "USO":
             if str(leaf.array) != str(expected.array):
-                return f"value: {leaf.array} for {expected.array}"
+                return f"{part}value: {leaf.array} for {expected.array}"
             continue
         dtype = expected.dtype if expected.dtype in TOLERANCES else ""
         dtype = "float64" if expected.dtype in ("float", "complex") else dtype
@@ -146,5 +147,7 @@ def disagreement(
             continue
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         shown = np.atleast_1d(leaf.array)[at], np.atleast_1d(expected.array)[at]
-        return f"value: {shown[0]} for {shown[1]} at {at} ({int(wrong.sum())} of {wrong.size})"
+        return (
+            f"{part}value: {shown[0]} for {shown[1]} at {at} ({int(wrong.sum())} of {wrong.size})"
+        )
     return None

@@ -86,8 +86,8 @@ INVARIANTS: dict[str, Callable[[Any, Any], Any]] = {
     "linalg.eigh": symmetric_eigen,
     "linalg.svd": singular,
     "svd": old_singular,
-    "svd_lowrank": old_singular,
     "pca_lowrank": old_singular,
+    "svd_lowrank": old_singular,
 }
 """What is compared of a result that is not unique."""
 
@@ -103,12 +103,20 @@ class Known(NamedTuple):
 
 KNOWN = (
     Known(
-        "as_strided_scatter", "gradient", "value: -?0(\\.0|j) for",
-        "PyTorch gives a gradient to elements that were overwritten; here it is 0",
+        "as_strided_scatter", "gradient", "by tensor 0: value",
+        "PyTorch gives the gradient to the elements that were overwritten; here to the others",
     ),
     Known(
         "argsort|msort|sort|topk", "forward|method|gradient|out=", "value: .* of 8000",
         "the order of equal 16-bit numbers, which PyTorch leaves open",
+    ),
+    Known(
+        r"special\.bessel_[jy][01]", ".*", "value: ",
+        "PyTorch is off by 3e-7 in float64 near 5; here 14 digits are right, as in SciPy",
+    ),
+    Known(
+        "kthvalue|topk|mode|median", ".*", r"part [13]: value: \d+ for \d+",
+        "which of equal numbers is taken, which PyTorch leaves open",
     ),
     Known(
         r"fft\.ihfftn", "out=", r"empty out: shape",

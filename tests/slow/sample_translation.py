@@ -87,6 +87,8 @@ def translate_function(function: Callable[..., Any]) -> Callable[..., Any]:
         keywords = {key: translate(value) for key, value in function.keywords.items()}
         arguments = [translate(value) for value in function.args]
         return functools.partial(translate_function(function.func), *arguments, **keywords)
+    if hasattr(function, "sample_inputs_func"):  # an OpInfo, which can be called
+        return translate_function(function.op)
     if getattr(function, "__name__", "") == "wrapper_set_seed":
         return call_seeded
     if isinstance(function, types.FunctionType):
@@ -144,7 +146,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     if tensor.dtype is torch.bfloat16:
         array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     else:
-        array = tensor.numpy()
+        array = tensor.numpy(force=True)  # also zeros that PyTorch has not made yet
     if array.flags.c_contiguous or 0 in array.shape:
         return array.copy()
     span = sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True))
@@ -172,10 +174,27 @@ def translate_tensor(tensor: torch.Tensor) -> Any:
     return translated.requires_grad_() if tensor.requires_grad else translated
 
 
+_together: dict[int, Any] | None = None  # the tensors of one call, by the ids of PyTorch's
+
+
+def translate_together(*values: Any) -> list[Any]:
+    """Translate the parts of a call: a tensor that is in it twice is one tensor."""
+    global _together
+    _together = {}
+    try:
+        return [translate(value) for value in values]
+    finally:
+        _together = None
+
+
 def translate(value: Any) -> Any:
     """Return what edutorch is called with where PyTorch is called with `value`."""
     if isinstance(value, torch.Tensor):
-        return translate_tensor(value)
+        known = _together.get(id(value)) if _together is not None else None
+        translated = translate_tensor(value) if known is None else known
+        if _together is not None:
+            _together[id(value)] = translated
+        return translated
     if isinstance(value, torch.dtype):
         if value not in DTYPES:
             raise NoCounterpartError(str(value))

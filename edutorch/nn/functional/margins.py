@@ -22,6 +22,7 @@ from ...ops import (
     where,
     zeros_like,
 )
+from .pairs import logits_loss
 from .reductions import reduced, reduction_of
 
 __all__ = [
@@ -124,6 +125,7 @@ def multilabel_margin_loss(
     return reduced(losses if input.ndim == 2 else losses[0], reduction)
 
 
+@composed_in_float32
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -141,7 +143,7 @@ def multilabel_soft_margin_loss(
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    losses = target * softplus(-input) + (1 - target) * softplus(input)
+    losses = logits_loss(input, target)
     return reduced(mean(losses if weight is None else losses * weight, -1), reduction)
 
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
@@ -39,6 +40,7 @@ SMOOTH = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
 """How far the bump of each mode with `antialias` reaches, and the bump."""
 
 
+@composed_in_float32
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,
