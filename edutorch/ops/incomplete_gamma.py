@@ -146,7 +146,7 @@ def density(input: Any, other: Any) -> Any:
 ONLY_X = "only `other` may require grad; detach `input`"
 
 
-@elementwise(takes="f")
+@elementwise(takes="f", numbers="")
 @in_float64
 def igamma(xp: Any, input: Array, other: Array) -> Array:
     """The lower part of the gamma integral, from 0 to 1: P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt.
@@ -166,7 +166,7 @@ igamma.vjp(
 )
 
 
-@elementwise(takes="f")
+@elementwise(takes="f", numbers="")
 @in_float64
 def igammac(xp: Any, input: Array, other: Array) -> Array:
     """The upper part of the gamma integral: Q(a, x) = 1/Γ(a) ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt = 1 - P(a, x).
