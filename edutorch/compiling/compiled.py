@@ -24,6 +24,7 @@ from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
 from .entry import Entry
 from .guards import Guards
 from .making import maker
+from .xla import XlaError
 
 __all__ = ["BreakError", "Compiled", "reset"]
 
@@ -81,10 +82,14 @@ class Compiled:
         place = users_place() if entry.writes else None
         try:
             return entry.run(leaves, place)  # type: ignore[arg-type]
-        except MISTAKES:
+        except (*MISTAKES, XlaError) as error:
             if entry.writes:
                 raise
-            return self.function(*args, **kwargs)
+            result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
+            self.say(f"its compiled version failed: {str(error).splitlines()[0]}")
+            if isinstance(error, XlaError):  # as it would the next time
+                entry.reasons = [(str(error), "?")]
+            return result
 
     def capture(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> Any:
         """Run the function, and compile what it did for the next call."""
@@ -97,6 +102,7 @@ class Compiled:
                 self.give_up()
                 return self.function(*args, **kwargs)
             if any(not is_ordinary(each) for each in leaves):
+                self.say(why_not(next(each for each in leaves if not is_ordinary(each))))
                 return self.function(*args, **kwargs)
             capturing_now = Capturing(self.function, args, kwargs)
             guards_before = before(leaves)
@@ -135,6 +141,10 @@ class Compiled:
                 "compile", f"{self.title} cannot be captured whole: {text}",
                 hint="leave out fullgraph=True, or move this out of the function",
             )  # fmt: skip
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Say once why the function runs as it is written."""
         if text not in self.broken:
             self.broken.append(text)
             warn(f"compile: {self.title} runs as it is written, not compiled: {text}")
@@ -259,6 +269,14 @@ def is_ordinary(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.__class__ in PLAIN_TENSORS and value._array.__class__ in ARRAYS
     return not hasattr(value, "__array__")
+
+
+def why_not(value: Any) -> str:
+    """Say why an argument for which `is_ordinary` is false keeps a function from compilation."""
+    if isinstance(value, Tensor) and value.device.type != "cpu":
+        return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"
+    kind = type(value).__name__
+    return f"an argument is of the class {kind}; only plain tensors are compiled for"
 
 
 def is_usual(mode: Modes) -> bool:

@@ -1,0 +1,56 @@
+"""A function that is not compiled says so once, and why."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import edutorch
+from edutorch.compiling import making
+from edutorch.compiling.xla import XlaError
+
+
+def twice(x):
+    return (x * 2).sin()
+
+
+def said(compiled, x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = [compiled(x) for _ in range(4)]
+    assert all(bool((y == twice(x)).all()) for y in results)
+    return [str(each.message) for each in caught]
+
+
+def test_tensors_elsewhere_than_on_the_cpu():
+    compiled = edutorch.compile(twice)
+    (text,) = said(compiled, edutorch.ones(3, device="strict"))
+    assert text == (
+        "compile: twice runs as it is written, not compiled: a tensor is on the device strict; "
+        "only those on the CPU are compiled for"
+    )
+    assert said(compiled, edutorch.ones(3)) == []
+    assert "a tensor is on the device strict" in compiled.explain()
+
+
+def test_what_xla_has_not(monkeypatch):
+    def lowered(graph):
+        def run(arrays):
+            raise XlaError("compile", "`sin` cannot be run by XLA: no such function")
+
+        return run
+
+    monkeypatch.setitem(making.BACKENDS, "jax", lowered)
+    (text,) = said(edutorch.compile(twice, backend="jax"), edutorch.ones(3))
+    assert text.startswith("compile: twice runs as it is written, not compiled: its compiled")
+    assert "`sin` cannot be run by XLA" in text
+
+
+def test_a_mistake_of_the_caller_is_no_such_case():
+    compiled = edutorch.compile(lambda x, y: x @ y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(edutorch.ones(2, 3), edutorch.ones(3, 2))
+        with pytest.raises(RuntimeError, match="matmul"):
+            compiled(edutorch.ones(2, 3), edutorch.ones(2, 3))
