@@ -6,12 +6,14 @@ curvature has a step both sides are right: `ONE_SIDED` says where ours is the ot
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import edutorch
+from tests.nn.compare import assert_close
 
 POINTS = [-20.0, -6.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 6.0, 20.0]
 ROWS = [0.0, 0.0, 1.0, 1.0, -1.0, 2.0, 1.0, 1.0, -1.0, 0.0, 0.0, -1.0, 1.0, -1.0]
@@ -152,6 +154,66 @@ def test_powers_pooled_of_zeros(rank, p, torch):
     x = edutorch.zeros(1, 2, 4, requires_grad=True)
     edutorch.nn.functional.lp_pool1d(x, 1, 2).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [[[1.0] * 4] * 2]  # a sum has no corner
+
+
+# Scores that are certain -----------------------------------------------------------------------
+
+INFINITE = [math.inf, -math.inf, math.inf, -math.inf, math.inf, math.nan]
+ANSWERS = [1.0, 0.0, 0.0, 1.0, 0.5, 1.0]
+DTYPES = ["float64", "float32", "bfloat16", "float16"]
+
+
+def yes_or_no(x, target, **settings):
+    return edutorch.nn.functional.binary_cross_entropy_with_logits(
+        x, target, reduction="none", **settings
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pos_weight", [None, 0.5, 2.0])
+def test_infinite_scores(dtype, pos_weight):
+    kind = getattr(edutorch, dtype)
+    x = edutorch.tensor(INFINITE, dtype=kind, requires_grad=True)
+    target = edutorch.tensor(ANSWERS, dtype=kind)
+    settings = {} if pos_weight is None else {"pos_weight": edutorch.tensor(pos_weight, dtype=kind)}
+    losses = yes_or_no(x, target, **settings)
+    np.testing.assert_array_equal(losses.tolist(), [0, 0, math.inf, math.inf, math.inf, math.nan])
+    losses[:5].sum().backward()
+    slopes = [0, 0, 1, -(pos_weight or 1), 0.5]
+    assert x.grad is not None and x.grad.dtype is kind and x.grad[:5].tolist() == slopes
+    soft = edutorch.nn.functional.multilabel_soft_margin_loss
+    assert soft(x[:2], target[:2]).item() == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:3])
+def test_slopes_of_scores_that_are_nearly_certain(dtype):
+    x = edutorch.tensor([40.0, -40.0, 30.0], dtype=getattr(edutorch, dtype), requires_grad=True)
+    target = edutorch.tensor([1.0, 0.0, 1.0], dtype=x.dtype)
+    losses = yes_or_no(x, target)
+    (slopes,) = edutorch.autograd.grad(losses.sum(), x, create_graph=True)
+    (curves,) = edutorch.autograd.grad(slopes.sum(), x)
+    near = {"rtol": 0.01 if dtype == "bfloat16" else 1e-6}
+    tails = np.exp([-40.0, -40.0, -30.0])
+    np.testing.assert_allclose(losses.tolist(), tails, **near)
+    np.testing.assert_allclose(slopes.tolist(), tails * [-1, 1, -1], **near)
+    np.testing.assert_allclose(curves.tolist(), tails, **near)
+
+
+@pytest.mark.parametrize("pos_weight", [None, 3.0])
+def test_all_derivatives_of_scores(pos_weight, torch):
+    x = edutorch.tensor([-2.0, 0.0, 0.3, 5.0], dtype=edutorch.float64, requires_grad=True)
+    target = edutorch.tensor([0.0, 1.0, 0.3, 1.0], dtype=x.dtype, requires_grad=True)
+    weight = None if pos_weight is None else edutorch.tensor(pos_weight, dtype=x.dtype)
+    results = []
+    for library in (edutorch, torch):
+        inputs = [library.tensor(tensor.tolist(), dtype=library.float64, requires_grad=True)
+                  for tensor in (x, target)]  # fmt: skip
+        given = None if weight is None else library.tensor(pos_weight, dtype=library.float64)
+        y = library.nn.functional.binary_cross_entropy_with_logits(*inputs, pos_weight=given)
+        results.append((y, *library.autograd.grad(y, inputs)))
+    assert_close(*results)
+    assert edutorch.autograd.gradgradcheck(lambda x, t: yes_or_no(x, t, pos_weight=weight),
+                                           (x, target))  # fmt: skip
 
 
 # Vectors ---------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 
 from __future__ import annotations
 
+import math
+
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
-from ...ops import exp, log, sum, where
+from ...ops import exp, log, ones_like, sum, where, zeros_like
 from . import pairs
 from .classes import ALREADY, warn_of_probabilities
 from .pairs import logits_loss, probability_loss, same_shape
@@ -233,7 +235,9 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
 
-    `pos_weight` is how much more a "yes" counts.
+    `pos_weight` is how much more a "yes" counts. A score of ∞ for a "yes" and of -∞ for a "no" has
+    the loss 0 (NaN in PyTorch), and the slope stays exact where PyTorch's rounds to 0: -exp(-40) at
+    40 for a "yes".
 
     Raises: ShapeError: different shapes.
 
@@ -249,9 +253,11 @@ def binary_cross_entropy_with_logits(
             "binary_cross_entropy_with_logits", "the target must be of floating numbers, 0 to 1",
             {"input": input.dtype, "target": target.dtype}, "use target.float()",
         )  # fmt: skip
-    losses = logits_loss(input, target)
-    if pos_weight is not None:
-        # A "yes" has the loss -log σ(x), which is the loss of the target 1.
-        yes = logits_loss(input, target * 0 + 1)
-        losses = losses + (pos_weight - 1) * target * yes
+    if pos_weight is None:
+        losses = logits_loss(input, target)
+    else:  # the losses of a whole "no" and a whole "yes"; an infinite one may count for nothing
+        no, yes = logits_loss(input, zeros_like(target)), logits_loss(input, ones_like(target))
+        no = where((target == 1) & (no == math.inf), 0.0, no)
+        yes = where((target == 0) & (yes == math.inf), 0.0, yes)
+        losses = (1 - target) * no + pos_weight * target * yes
     return reduced(losses if weight is None else losses * weight, reduction)

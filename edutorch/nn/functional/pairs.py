@@ -164,13 +164,21 @@ probability_loss.vjp(
 
 @layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits")
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
-    """-t · log σ(x) - (1 - t) · log σ(-x), written as (1 - t)·x + max(-x, 0) + log(1 + e^-|x|)."""
+    """-t · log σ(x) - (1 - t) · log σ(-x), with -log σ(-x) = max(x, 0) + log(1 + e^-|x|).
+
+    An infinite score costs nothing where it is right: 0 · ∞ is 0.
+    """
+
+    def straight(weight: Array, x: Array) -> Array:
+        return xp.where(weight == 0, weight, weight * xp.maximum(x, 0))
+
     tail = xp.log1p(xp.exp(-xp.abs(input)))
-    return (1 - target) * input + xp.maximum(-input, 0) + tail
+    return straight(1 - target, input) + straight(target, -input) + tail
 
 
+# σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
 logits_loss.vjp(
-    input=lambda g, input, target: g * (sigmoid(input) - target),
+    input=lambda g, input, target: g * ((1 - target) * sigmoid(input) - target * sigmoid(-input)),
     target=lambda g, input: -g * input,
     latex={"input": r"g\,(\sigma(x)-t)", "target": r"-g\,x"},
 )
