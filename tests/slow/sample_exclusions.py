@@ -119,7 +119,7 @@ KNOWN = (
         "which of equal numbers is taken, which PyTorch leaves open",
     ),
     Known(
-        r"fft\.ihfftn", "out=", r"empty out: shape",
+        r"fft\.ihfft[2n]", "out=", r"empty out: shape",
         "PyTorch leaves an empty `out` as it is; here it is filled",
     ),
     Known(
@@ -129,6 +129,10 @@ KNOWN = (
     Known(
         r"linalg\.lstsq", "forward", "requires_grad: False for True",
         "residuals that are empty want no gradient; PyTorch marks them all the same",
+    ),
+    Known(
+        "normal", "out=", "empty out: accepted",
+        "an empty `out` takes the shape of the result, as everywhere; PyTorch refuses it here",
     ),
     Known(
         "nonzero", "out=", "must be Tensor, not tuple",

@@ -88,7 +88,7 @@ def translate_function(function: Callable[..., Any]) -> Callable[..., Any]:
         arguments = [translate(value) for value in function.args]
         return functools.partial(translate_function(function.func), *arguments, **keywords)
     if hasattr(function, "sample_inputs_func"):  # an OpInfo, which can be called
-        return translate_function(function.op)
+        return TranslatedInfo(function)
     if getattr(function, "__name__", "") == "wrapper_set_seed":
         return call_seeded
     if isinstance(function, types.FunctionType):
@@ -104,6 +104,23 @@ def translate_function(function: Callable[..., Any]) -> Callable[..., Any]:
     if getattr(function, "__module__", None) in ("builtins", "operator", "_operator"):
         return function
     raise NoCounterpartError(repr(function))
+
+
+class TranslatedInfo:
+    """One of PyTorch's OpInfos that calls edutorch's function; what else it knows stays.
+
+    Args:
+        info: The OpInfo.
+    """
+
+    def __init__(self, info: Any) -> None:
+        self.info, self.function = info, translate_function(info.op)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.info, name)
 
 
 def rebuild(function: types.FunctionType) -> Callable[..., Any]:
@@ -144,7 +161,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     if tensor.dim() > 64:
         raise NoCounterpartError("more than NumPy's 64 dims")
     if tensor.dtype is torch.bfloat16:
-        array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        array = tensor.view(torch.int16).numpy(force=True).view(ml_dtypes.bfloat16)
     else:
         array = tensor.numpy(force=True)  # also zeros that PyTorch has not made yet
     if array.flags.c_contiguous or 0 in array.shape:
