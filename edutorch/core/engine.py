@@ -35,6 +35,7 @@ from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_ove
 from .autograd import Hooks, Node, edge_of, on_the_way, reachable
 from .forward import released
 from .nesting import nested
+from .non_finite import names_op, start_reporting, stop_reporting
 from .precision import WideSum
 from .registry import public
 from .tensor import Tensor, wrap
@@ -107,6 +108,7 @@ class Engine:
         self.leaves: list[Tensor] = []
         self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
+    @names_op
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
         """Send `partials` to `edges`, then run every node that can be reached, youngest first.
 
@@ -353,11 +355,15 @@ def run_backward(
     recording = create_graph or bool(current().levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
     backward_begins(roots)
-    if current().listeners:
-        with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
+    token = start_reporting()
+    try:
+        if current().listeners:
+            with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
+                captured = nested(complete, engine, edges, gradients, create_graph, targets)
+        else:
             captured = nested(complete, engine, edges, gradients, create_graph, targets)
-    else:
-        captured = nested(complete, engine, edges, gradients, create_graph, targets)
+    finally:
+        stop_reporting(token)
     milestone(BackwardEnded, roots, inputs is None)
     return captured
 

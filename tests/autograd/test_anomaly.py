@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+import numpy as np
 import pytest
 
 import edutorch
@@ -54,3 +57,34 @@ def test_a_forward_outside_is_said_to_be_unknown():
     y = (x.sqrt() * 0).sum()
     with edutorch.autograd.detect_anomaly(), pytest.raises(GradientError, match="not recorded"):
         y.backward()
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "kind"),
+    [
+        (lambda x: (x.sqrt() * 0).sum(), "SqrtBackward0", "invalid value"),
+        (lambda x: (x * 0 / x).sum(), "DivBackward0", "divide by zero"),
+        (lambda x: x.log().sum(), "LogBackward0", "divide by zero"),
+    ],
+)
+def test_without_the_mode_a_warning_names_the_op(function, name, kind):
+    x = edutorch.zeros(2, requires_grad=True)
+    with np.errstate(all="ignore"):
+        loss = function(x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss.backward()
+    first = caught[0]
+    assert issubclass(first.category, RuntimeWarning)
+    assert first.category.__name__ == "NonFiniteGradientWarning"
+    assert str(first.message).startswith(f"{name}: {kind} encountered in backward")
+    assert first.filename == __file__  # the user's line, not one of a rule
+    assert np.geterr()["invalid"] == "warn"
+
+
+def test_what_the_user_asked_of_numpy_stays():
+    x = edutorch.zeros(2, requires_grad=True)
+    loss = (x.sqrt() * 0).sum()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        loss.backward()
