@@ -201,8 +201,11 @@ class StaleValueError(GradientError):
     """A value that backward needs was overwritten after it was saved."""
 
 
-class DimError(EdutorchError, IndexError):
-    """A dimension or an index lies outside the tensor."""
+class DimError(EdutorchError, IndexError, RuntimeError):
+    """A dimension or an index lies outside the tensor.
+
+    PyTorch raises an IndexError of some and a RuntimeError of others; this is both.
+    """
 
 
 class ValueRangeError(EdutorchError, RuntimeError):

@@ -85,6 +85,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     need_tensor("ldexp", "input", input)
     kind = dtypes.result_type(input, other)
     kind = dtypes.get_default_dtype() if kind.category < 2 else kind
+    if other.is_complex() if isinstance(other, Tensor) else isinstance(other, complex):
+        return input * pow(2.0, other)
     exponent = other.double() if isinstance(other, Tensor) else float(other)
     half = floor(exponent * 0.5) if isinstance(other, Tensor) else exponent // 2
     wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)

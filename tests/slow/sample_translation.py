@@ -220,7 +220,11 @@ def translate(value: Any) -> Any:
         return edutorch.Size(value)
     if isinstance(value, (torch.device, torch.memory_format, torch.layout)):
         translated = lookup(edutorch, str(value).removeprefix("torch."))
-        return edutorch.device("cpu") if isinstance(value, torch.device) else translated
+        if isinstance(value, torch.device):
+            return edutorch.device("cpu")
+        if translated is None:
+            raise NoCounterpartError(str(value))
+        return translated
     if isinstance(value, slice):
         return slice(*(translate(part) for part in (value.start, value.stop, value.step)))
     if isinstance(value, tuple):
