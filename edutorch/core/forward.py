@@ -97,7 +97,9 @@ def push(
     op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Return J t of one op; None among the tangents stands for an input that stays."""
-    if op.linear and op.name not in BY_MEMORY:
+    if (op.linear and op.name not in BY_MEMORY) or op.name in LINEAR_BY_INDEX:
+        if settings.get("value") is not None:
+            settings = {**settings, "value": 0}  # a number that is written does not move
         names = op.inputs * len(given) if op.variadic else op.inputs
         moved = [
             still(name in op.rules, each) if tangent is None else tangent
@@ -118,6 +120,12 @@ def called(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
 
 BY_MEMORY = {"as_strided"}
 """Ops that speak of the memory of their input: a tangent may lie otherwise."""
+
+LINEAR_BY_INDEX = set(
+    "gather scatter scatter_add index_select index_add index_copy index_put".split()
+)
+"""Linear in all but their indices. Where a position is written twice, the last write counts: the
+rule of backward, which gives both the gradient, could not say so."""
 
 
 def still(moves: bool, value: Any) -> Any:

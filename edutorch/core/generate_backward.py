@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
-from .precision import SCALING
+from .precision import ROUNDED_OFTEN, SCALING
 
 if TYPE_CHECKING:
     from .op import Op
@@ -71,11 +71,12 @@ def backward_source(op: Op) -> str:
 def widen_lines(op: Op) -> list[str]:
     """The code that lets the rules of an op compute with 16-bit floats in float32: they may add up.
 
-    The rules of elementwise ops and of views do not; nor does one that sees only `g`. The engine
-    rounds what comes out.
+    The rules of views and of most elementwise ops do not; nor does one that sees only `g`. The
+    engine rounds what comes out.
     """
     needed = {need for rule in op.rules.values() for need in rule.needs}
-    if op.family in ("elementwise", "movement") or not needed:
+    is_one_step = op.family == "elementwise" and op.name not in ROUNDED_OFTEN
+    if is_one_step or op.family == "movement" or not needed:
         return []
     names = [name for name in op.saved if name == "y" or name in (*op.inputs, *op.outputs[1:])]
     listed = "".join(f"{name}, " for name in ("g", *names))

@@ -24,6 +24,9 @@ from .registry import public
 SCALING = {"mul", "div"}
 """Ops whose second operand may be a number too large or too small for a float16: x / 70000."""
 
+ROUNDED_OFTEN = {"gelu", "silu_of"}
+"""Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
+
 
 def is_half(dtype: Any) -> bool:
     """Return True for float16 and bfloat16, as types of tensors or of arrays."""

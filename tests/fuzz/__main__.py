@@ -35,10 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
     import edutorch
 
     torch.set_num_threads(1)
+    if asked.write:
+        asked.write.write_text("")
     targets = [t for t in all_targets(torch) if re.search(asked.only, t.path)]
 
     def tell(finding: Finding) -> None:
         print(heading(finding), file=sys.stderr, flush=True)
+        if asked.write:  # at once: a run may be stopped
+            with asked.write.open("a") as file:
+                print(written([finding]), file=file)
 
     report = Session((edutorch, torch), targets, asked.seed).run(60 * asked.minutes, tell)
     findings = [f for f in report.findings if f.key not in OPEN]

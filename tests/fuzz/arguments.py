@@ -70,7 +70,9 @@ class Drawer:
             if value is MISSING:
                 continue
             positional = parameter.required and not parameter.keyword_only and not settings
-            if positional:
+            if positional and parameter.variadic:
+                args += value if isinstance(value, (list, tuple)) else (value,)
+            elif positional:
                 args.append(value)
             else:
                 settings[parameter.name] = value
@@ -112,7 +114,7 @@ class Drawer:
     def values_for(self, parameter: Parameter, shape: tuple[int, ...]) -> tuple[str, str, int]:
         """Return dtype, fill and bound of a parameter's tensor."""
         rng, name, path = self.rng, parameter.name, self.target.path
-        bound = self.index_bound(path)
+        bound = self.index_bound(path, name)
         if self.is_index(parameter, path):
             return rng.choice(("int64", "int64", "int64", "int32")), "index", bound
         if name in ("mask", "condition") or (name == "attn_mask" and rng.random() < 0.5):
@@ -150,12 +152,14 @@ class Drawer:
             "input", "tensor"
         )  # fmt: skip
 
-    def index_bound(self, path: str) -> int:
+    def index_bound(self, path: str, name: str) -> int:
         """Return what indices stay below: the size of an axis, rarely one too many."""
         sizes = self.shapes.sizes
         extra = self.rng.random() < 0.03
         if INDEX_TARGETS.fullmatch(path):
             return sizes.get("c", 2) + extra
+        if name.endswith("_lengths"):
+            return min(sizes.get("t", 1), sizes.get("s", 1)) + 1
         if "mbedding" in path:
             return self.shapes.axis("v") + extra
         axes = [sizes[letter] for letter in "nm" if letter in sizes] or [2]
@@ -164,10 +168,13 @@ class Drawer:
     def module_inputs(self) -> tuple[Any, ...]:
         """Return what an instance of a module is called with."""
         count = max(1, len(self.shapes.contracts))
-        names = ("input", "target", "weight", "other")
+        names = ["input", "target", "weight", "other"]
+        if self.target.leaf == "CTCLoss":
+            names[2:] = "input_lengths", "target_lengths"
+        if self.target.leaf.startswith("MaxUnpool"):
+            names[1] = "indices"
         inputs = []
-        for index in range(count):
-            name = names[index] if index < len(names) else "other"
+        for name in names[:count]:
             inputs.append(self.tensor(Parameter(name, "Tensor", True, False)))
         return tuple(inputs)
 
@@ -176,6 +183,10 @@ class Drawer:
     def argument(self, parameter: Parameter) -> Any:
         """Return a random value for a parameter, or MISSING."""
         rng, name, note = self.rng, parameter.name, parameter.annotation
+        if name == "hx" and parameter.is_tensor_list:
+            return [self.tensor(parameter) for _ in range(2)]
+        if name == "indices" and "index_put" in self.target.leaf:
+            return (self.tensor(parameter),)
         if parameter.is_tensor_list or name in ("tensors", "operands", "matrices"):
             return [self.tensor(parameter) for _ in range(rng.choice((1, 2, 2, 3)))]
         if parameter.is_tensor:
@@ -294,6 +305,8 @@ class Drawer:
             return rng.choice((3, (2, 3), (5, 4), 1))
         if "as_strided" in leaf:
             return (2, 2)
+        if not self.shapes.next:
+            return tuple(rng.choice((2, 1, 3, 0)) for _ in range(rng.choice((1, 1, 2, 3))))
         shape = list(self.first)
         rng.shuffle(shape)
         if shape and rng.random() < 0.4:

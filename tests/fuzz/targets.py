@@ -16,6 +16,12 @@ NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "Tensor", "nn", "
 QUESTIONS = "log_prob cdf icdf entropy mean variance stddev mode".split()
 """What a distribution is asked."""
 
+VARIADIC = {
+    "size": "Sequence[int]", "tensors": "Sequence[Tensor]", "matrices": "Sequence[Tensor]",
+    "operands": "Sequence[Tensor]",
+}  # fmt: skip
+"""What `*size` and the like take."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -26,6 +32,7 @@ class Parameter:
     required: bool
     keyword_only: bool
     default: Any = None
+    variadic: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -75,7 +82,12 @@ def parameters_of(function: Any) -> tuple[Parameter, ...]:
     """Return the parameters in a signature; of an in-place form, those of the plain form."""
     found = []
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if parameter.kind == parameter.VAR_KEYWORD:
+            continue
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            if parameter.name in VARIADIC:
+                note = VARIADIC[parameter.name]
+                found.append(Parameter(parameter.name, note, True, False, variadic=True))
             continue
         required = parameter.default is parameter.empty
         annotation = str(parameter.annotation).strip("'\"")

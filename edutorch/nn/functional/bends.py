@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...core.methods import as_method
 from ...core.out import takes_out
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...modes import no_grad
@@ -31,6 +32,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         raise ZeroDivisionError("ZeroDivisionError: alpha cannot be 0 for CELU")
     if inplace:
         return replace(input, "celu_", celu, alpha)
+    return celu_of(input, alpha)
+
+
+@composed_in_float32
+def celu_of(input: Tensor, alpha: float) -> Tensor:
     return where(input > 0, input, alpha * expm1(clamp(input, max=0) / alpha))
 
 
@@ -42,6 +48,11 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return replace(input, "hardsigmoid_", hardsigmoid)
+    return hardsigmoid_of(input)
+
+
+@composed_in_float32
+def hardsigmoid_of(input: Tensor) -> Tensor:
     return hardtanh(input + 3, 0, 6) / 6
 
 
@@ -86,6 +97,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
 
 
+@composed_in_float32
 def tanhshrink(input: Tensor) -> Tensor:
     """What tanh takes away: y = x - tanh(x).
 
