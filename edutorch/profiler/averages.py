@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..errors import EdutorchError
+from ..utils.files import named_in_errors
 from .spans import Span, walk
 
 
@@ -262,7 +263,7 @@ class EventList(list[Any]):
         """Write one line per call, "outermost;…;innermost microseconds", for flame tools."""
         name = metric("export_stacks", metric_name)
         clean = str.maketrans(" ;\t\n", "____")
-        with open(path, "w", encoding="utf-8") as file:
+        with named_in_errors(path), open(path, "w", encoding="utf-8") as file:
             for event in self:
                 value = int(getattr(event, name))
                 if event.stack and value > 0:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ..utils.files import named_in_errors
 from .spans import Span, walk
 
 CATEGORIES = {
@@ -110,5 +111,5 @@ def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
     """Write a trace as JSON; compressed if the name ends in .gz."""
     name = os.fspath(path)
     opened: Any = gzip.open if name.endswith(".gz") else open
-    with opened(name, "wt", encoding="utf-8") as file:
+    with named_in_errors(name), opened(name, "wt", encoding="utf-8") as file:
         json.dump(data, file, default=str)

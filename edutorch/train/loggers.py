@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..utils.files import named_in_errors
+
 __all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
 
 
@@ -93,7 +95,9 @@ class CSVLogger(FolderLogger):
         """Write the settings."""
         os.makedirs(self.log_dir, exist_ok=True)
         text = json.dumps(params, indent=2, default=repr)
-        Path(self.log_dir, "hparams.json").write_text(text + "\n", encoding="utf-8")
+        path = Path(self.log_dir, "hparams.json")
+        with named_in_errors(path):
+            path.write_text(text + "\n", encoding="utf-8")
 
     def save(self) -> None:
         """Write all rows; a column for every name that was ever logged."""
@@ -102,7 +106,8 @@ class CSVLogger(FolderLogger):
             return
         os.makedirs(self.log_dir, exist_ok=True)
         names = dict.fromkeys(["epoch", "step", *(name for row in self.rows for name in row)])
-        with open(Path(self.log_dir, "metrics.csv"), "w", newline="", encoding="utf-8") as file:
+        path = Path(self.log_dir, "metrics.csv")
+        with named_in_errors(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(names))
             writer.writeheader()
             writer.writerows(self.rows)

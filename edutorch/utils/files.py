@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,17 @@ def read_whole(f: Any) -> bytes:
         files, path = remote(f, "load")
         return files.cat_file(path)
     return Path(f).read_bytes()
+
+
+@contextlib.contextmanager
+def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let what the system says while a file is written name the file: that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_atomically(f: Any, data: bytes) -> None:
@@ -52,7 +63,7 @@ def write_atomically(f: Any, data: bytes) -> None:
     temporary = target.with_name(temporary_name(target.name, os.getpid(), next(_numbers)))
     try:
         _writing.add(temporary.name)
-        with open(temporary, "xb") as file:
+        with named_in_errors(target), open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

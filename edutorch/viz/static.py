@@ -17,6 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import EdutorchError, MissingExtraError
+from ..utils.files import named_in_errors
 from .arrangement import Arrangement
 from .dot import (
     BASELINE,
@@ -272,7 +273,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write beside the target and rename: nobody ever sees half a file."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with named_in_errors(path), os.fdopen(handle, "wb") as file:
             file.write(content)
         Path(name).chmod(0o644)
         Path(name).replace(path)
