@@ -31,7 +31,7 @@ def runner() -> Any:
 def results(runner: Any) -> list[Any]:
     """What came of each name; the table is printed."""
     chosen = list(runner.entries())
-    done = list(runner.run(chosen, FIRST, os.cpu_count() or 1))
+    done = list(runner.run(chosen, FIRST, os.cpu_count() or 1, timeout=1800 if ALL else 300))
     print("\n" + runner.table(done))
     return sorted(done)
 
