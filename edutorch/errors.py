@@ -167,15 +167,20 @@ def unknown_keyword(name: str, keyword: str, known: Iterable[str]) -> ArgumentEr
     return ArgumentError(name, f"got an unexpected keyword argument {keyword!r}", hint=hint)
 
 
-def refuse_unknown_keywords(cls: type, named: Iterable[str]) -> None:
-    """Raise ArgumentError for a keyword that the constructor of a class does not have."""
-    code = getattr(cls.__init__, "__code__", None)
+def refuse_unknown_keywords(init: Any, name: str, named: Iterable[str]) -> None:
+    """Raise ArgumentError for a keyword that a constructor does not have.
+
+    Args:
+        init: the `__init__`.
+        name: of the class.
+    """
+    code = getattr(init, "__code__", None)
     if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for keyword in named:
         if keyword not in known:
-            raise unknown_keyword(cls.__name__, keyword, known)
+            raise unknown_keyword(name, keyword, known)
 
 
 def refuse_complex(op: str, **arguments: Any) -> None:

@@ -11,13 +11,13 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Self
 
 from .. import backends
 from ..backends.numpy import Array
 from ..core.precision import in_float32, is_half
 from ..core.tensor import Tensor, array_of, wrap
-from ..errors import ArgumentError, GradientError, warn
+from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
 from ..events import Stepped, emit, milestone, work
 from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
@@ -46,6 +46,12 @@ class Optimizer(OptimizerHooks):
     """
 
     at_once: AtOnce | None = None
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        """Make one; a setting that `__init__` does not have is refused with a suggestion."""
+        if named:
+            refuse_unknown_keywords(cls.__init__, cls.__name__, named)
+        return super().__new__(cls)
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import edutorch
@@ -77,3 +79,22 @@ def test_sequences_inside_sequences():
             6,
         )
         assert deep.expected == pytest.approx([0.1, *alone, 0.1])
+
+
+def test_verbose_of_older_programs():
+    optimizer = optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=1.0)
+    for value, count in ((True, 1), (False, 0), ("deprecated", 0)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            optim.lr_scheduler.StepLR(optimizer, 3, verbose=value)
+        assert len(caught) == count
+
+
+def test_an_unknown_setting_comes_with_the_nearest():
+    optimizer = optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=1.0)
+    with pytest.raises(TypeError, match="did you mean `step_size`"):
+        optim.lr_scheduler.StepLR(optimizer, stepsize=3)
+    with pytest.raises(TypeError, match="did you mean `momentum`"):
+        optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=1.0, momentun=0.9)
+    with pytest.raises(TypeError, match="did you mean `batch_size`"):
+        edutorch.utils.data.DataLoader([1, 2], batchsize=2)

@@ -83,7 +83,7 @@ class Module(ModuleState, ModuleMoves):
         A layer of ours is not made of settings of a wrong type either.
         """
         if named:
-            refuse_unknown_keywords(cls, named)
+            refuse_unknown_keywords(cls.__init__, cls.__name__, named)
         if cls.__module__.startswith("edutorch."):
             check_settings(cls, args, named)
         return super().__new__(cls)

@@ -6,12 +6,14 @@ them start from the present rate, several can share an optimizer.
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import refuse_unknown_keywords, warn
 from ...modes import no_grad
 from ..optimizer import Optimizer
 
@@ -22,6 +24,19 @@ EPOCH_DEPRECATION_WARNING = (
     "possible. Please use `scheduler.step()` to step the scheduler. With an epoch the closed form "
     "is used instead of the chainable form, where there is one."
 )
+
+
+def takes_verbose(init: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a constructor: `verbose`, which PyTorch has given up, is accepted with a warning."""
+
+    @functools.wraps(init)
+    def wrapped(self: LRScheduler, *args: Any, **named: Any) -> None:
+        if named.pop("verbose", None) not in (None, False, "deprecated"):
+            warn("`verbose` does nothing any more: print scheduler.get_last_lr() where you want it")
+        refuse_unknown_keywords(init, type(self).__name__, named)
+        init(self, *args, **named)
+
+    return wrapped
 
 
 class LRScheduler:
@@ -44,6 +59,12 @@ class LRScheduler:
     >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
     [0.5]
     """
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Let the library's own schedulers take the `verbose` of older programs."""
+        super().__init_subclass__(**named)
+        if "__init__" in vars(cls) and cls.__module__.startswith("edutorch."):
+            cls.__init__ = takes_verbose(cls.__init__)  # type: ignore[method-assign]
 
     _get_lr_called_within_step = False
     _is_initial = False

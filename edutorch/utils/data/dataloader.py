@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ... import cuda
-from ...errors import warn
+from ...errors import refuse_unknown_keywords, warn
 from ...ops import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, random_split
@@ -65,6 +65,12 @@ class DataLoader(Generic[Sample]):
     """
 
     _ready = False
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        """Make one; a setting that `__init__` does not have is refused with a suggestion."""
+        if named:
+            refuse_unknown_keywords(cls.__init__, cls.__name__, named)
+        return super().__new__(cls)
 
     def __init__(
         self,
