@@ -236,6 +236,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
         bad = ~agree(
             mine.value, wanted.value, tolerance * np.abs(wanted.value) + 4 * smallest(base)
         )
+        bad &= ~np.asarray(skipped)
         if not bad.any():
             return None
         right = judge.result(mine.label)

@@ -146,6 +146,15 @@ def test_rounding_that_the_inputs_explain_is_no_finding(torch):
     assert judge.examine(Call("sum", (spec,)), far, torch).finding is not None
 
 
+def test_a_derivative_by_nan_is_a_convention(torch):
+    values = TensorSpec((2,), "float64", values=(float("nan"), 1.0), grad=True)
+    call = Call("relu", (values,), mode="backward")
+    doubled = Changed(torch, "relu", lambda x: torch.where(x != x, 2 * x, torch.relu(x)))
+    assert judge.examine(call, doubled, torch).finding is None
+    wrong = Changed(torch, "relu", lambda x: torch.where(x > 0, 2 * x - x.detach(), x))
+    assert judge.examine(call, wrong, torch).finding is not None
+
+
 # Tensors, calls, scripts -----------------------------------------------------------------
 
 
