@@ -41,16 +41,17 @@ def mask(*values: bool) -> np.ndarray:
 
 POSITIVE, INSIDE_1 = (0.2, 3.0), (-0.9, 0.9)
 DOMAINS: dict[str, tuple[float, float]] = {
-    "sqrt": POSITIVE, "root": POSITIVE, "rsqrt": POSITIVE, "log": POSITIVE, "log2": POSITIVE, "log10": POSITIVE,
+    "sqrt": POSITIVE, "root": POSITIVE, "rsqrt": POSITIVE, "log": POSITIVE, "log2": POSITIVE,
+    "log10": POSITIVE,
     "log1p": (-0.8, 3.0), "reciprocal": POSITIVE, "asin": INSIDE_1, "acos": INSIDE_1,
     "tan": (-1.2, 1.2), "logit": (0.1, 0.9), "acosh": (1.1, 3.0), "atanh": INSIDE_1,
     "erfinv": INSIDE_1,
 }  # fmt: skip
 
 ONE_NUMBER = (
-    "neg positive abs sign reciprocal square sqrt root rsqrt exp expm1 log log2 log10 log1p sin cos "
-    "tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan isinf "
-    "isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg erf "
+    "neg positive abs sign reciprocal square sqrt root rsqrt exp expm1 log log2 log10 log1p sin "
+    "cos tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan "
+    "isinf isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg erf "
     "erfc erfinv isposinf isneginf signbit"
 ).split()
 TWO_NUMBERS = (

@@ -88,6 +88,9 @@ class Op:
     `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
     """
 
+    takes_spots = False  # whether its rule takes a gradient as `Spots`
+    asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
+
     def __init__(
         self,
         forward: Callable[..., Any],
@@ -137,11 +140,9 @@ class Op:
                 or (family == "elementwise" and promotion not in ("none", "same"))
             )
         )
-        self.takes_spots = False  # whether its rule takes a gradient as `Spots`
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.together: Callable[..., Any] | None = None  # one rule for all inputs
-        self.asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
         self.saved: tuple[str, ...] = ()
         self.node_type = self._node_type()
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
