@@ -15,11 +15,12 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..modes import no_grad
-from ..ops import eye, where, zeros
+from ..ops import diagonal, eye, qr, randperm, sign, where, zeros
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
-    "normal_", "ones_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+    "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_",
+    "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
 
@@ -158,6 +159,64 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Like `xavier_uniform_`, with normal numbers: std = gain · √(2 / (in + out))."""
     return tensor.normal_(0, gain * math.sqrt(2 / sum(fans(tensor))), generator=generator)
+
+
+@silent
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Fill so that the rows (or the columns, if they are fewer) are orthogonal and of length 1.
+
+    Axes behind the first count as one. Q of the QR decomposition of normal numbers, with the signs
+    that make each such matrix equally likely.
+
+    Raises: ShapeError: the tensor has fewer than two axes.
+
+    Paper: Saxe, McClelland and Ganguli, Exact solutions to the nonlinear dynamics of learning in
+    deep linear neural networks, 2014.
+
+    >>> w = nn.init.orthogonal_(zeros(2, 5))
+    >>> bool((w @ w.T - eye(2)).abs().max() < 1e-5)
+    True
+    """
+    if tensor.ndim < 2:
+        raise ShapeError(
+            "orthogonal_", "Only tensors with 2 or more dimensions are supported",
+            {"tensor": tuple(tensor.shape)},
+        )  # fmt: skip
+    if not tensor.numel():
+        return tensor
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    shape = (max(rows, columns), min(rows, columns))
+    numbers = zeros(*shape, dtype=tensor.dtype, device=tensor.device)
+    q, r = qr(numbers.normal_(0, 1, generator=generator))
+    q = q * sign(diagonal(r))
+    return tensor.copy_((q if rows >= columns else q.T).reshape(tensor.shape)).mul_(gain)
+
+
+@silent
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Fill a matrix with normal numbers, and set a part of each column to 0, at random.
+
+    Args:
+        sparsity: the part that is 0, rounded up to whole rows.
+
+    Raises: ShapeError: not a matrix.
+
+    Paper: Martens, Deep learning via Hessian-free optimization, 2010.
+
+    >>> (nn.init.sparse_(zeros(10, 3), sparsity=0.25) == 0).sum(0)
+    tensor([3, 3, 3])
+    """
+    if tensor.ndim != 2:
+        raise ShapeError(
+            "sparse_", "Only tensors with 2 dimensions are supported",
+            {"tensor": tuple(tensor.shape)},
+        )  # fmt: skip
+    rows, columns = tensor.shape
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        order = randperm(rows, generator=generator, device=tensor.device)
+        tensor[order[: math.ceil(sparsity * rows)], column] = 0
+    return tensor
 
 
 def kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:

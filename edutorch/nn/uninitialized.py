@@ -53,6 +53,16 @@ class Uninitialized:
             "into an initialized one", hint="call `forward` to initialize the parameters first",
         )  # fmt: skip
 
+    @property
+    def data(self) -> Any:
+        """A plain tensor without elements: to fill it, as `apply` of an `init` does, is nothing."""
+        tensor: Any = self
+        return empty(0, device=tensor.device, dtype=tensor.dtype)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)
+
     ndim = property(lambda self: refuse("ndim", type(self)))
 
     def size(self, dim: int | None = None) -> Any:

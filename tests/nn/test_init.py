@@ -89,3 +89,28 @@ def test_what_cannot_be_initialised():
         init.calculate_gain("swish")
     with pytest.raises(ValueError, match="almost no normal number"):
         init.trunc_normal_(edutorch.empty(3), a=50.0, b=51.0)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 2, 2), (2, 3, 3, 3), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_orthogonal(shape, dtype, device):
+    edutorch.manual_seed(3)
+    weight = edutorch.empty(*shape, dtype=getattr(edutorch, dtype), device=device)
+    weight.requires_grad_()
+    assert init.orthogonal_(weight, gain=2.0) is weight and weight.requires_grad
+    matrix = weight.detach().cpu().reshape(shape[0], -1) if shape[0] else weight.detach().cpu()
+    short = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    expected = 4 * edutorch.eye(short.shape[0], dtype=weight.dtype, device="cpu")
+    assert edutorch.allclose(short, expected, atol=1e-4)
+    with pytest.raises(RuntimeError, match="2 or more"):
+        init.orthogonal_(weight.flatten()[:3])
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.25, 1.0])
+def test_sparse(sparsity, device):
+    edutorch.manual_seed(3)
+    weight = init.sparse_(edutorch.empty(10, 4, device=device), sparsity, std=0.5)
+    zeros = (weight == 0).sum(0).tolist()
+    assert zeros == [{0.0: 0, 0.25: 3, 1.0: 10}[sparsity]] * 4
+    with pytest.raises(RuntimeError, match="2 dimensions"):
+        init.sparse_(edutorch.empty(3), 0.5)

@@ -183,3 +183,16 @@ def test_factory_kwargs(torch):
         nn.factory_kwargs({"size": 1})
     with pytest.raises(TypeError, match="device specified twice"):
         nn.factory_kwargs({"device": 1, "factory_kwargs": {"device": 1}})
+
+
+def test_filling_what_has_no_shape_yet():
+    """Old code fills `.data` of all layers before the first batch: there is nothing to fill."""
+
+    def fill(module):
+        if isinstance(module, nn.Linear):
+            module.weight.data.normal_(0.0, 0.02)
+            module.bias.data.zero_()
+
+    model = nn.Sequential(nn.LazyLinear(2)).apply(fill)
+    assert nn.parameter.is_lazy(model[0].weight) and model[0].weight.data.numel() == 0
+    assert model.to(edutorch.float64)(edutorch.ones(1, 3).double()).shape == (1, 2)

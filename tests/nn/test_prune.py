@@ -106,3 +106,11 @@ def test_mistakes():
     with pytest.raises(TypeError, match='Only "unstructured" PRUNING_TYPE'):
         prune.global_unstructured([(layer, "weight")], prune.LnStructured, amount=1, n=2)
     assert set(layer.state_dict()) == {"weight", "bias"}, "nothing was done"
+
+
+def test_hooks_say_which_parameter_they_prune():
+    layer = prune.l1_unstructured(nn.Linear(3, 2), "weight", amount=0.5)
+    (hook,) = layer._forward_pre_hooks.values()
+    assert hook._tensor_name == "weight" and hook.PRUNING_TYPE == "unstructured"
+    with pytest.raises(AttributeError):
+        _ = hook.no_such_name

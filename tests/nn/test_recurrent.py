@@ -301,3 +301,12 @@ PACKING_MISTAKES = [
 def test_packing_mistakes(call, kind, text):
     with pytest.raises(kind, match=text):
         call(edutorch.ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}]
+)
+def test_names_of_the_weights(settings, torch):
+    ours, theirs = nn.LSTM(3, 4, **settings), torch.nn.LSTM(3, 4, **settings)
+    assert ours._flat_weights_names == theirs._flat_weights_names
+    assert [w.shape for w in ours._flat_weights] == [tuple(w.shape) for w in theirs._flat_weights]

@@ -33,6 +33,12 @@ class Hook:
         """Call the function."""
         return self.function(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the function has: `hook._tensor_name` of a pruning method."""
+        if name == "function" or name.startswith("__"):  # while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
 
 CALLS: OrderedDict[int, tuple[str, Hook]] = OrderedDict()
 """(kind, hook) around the calls of all modules."""

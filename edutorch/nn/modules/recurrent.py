@@ -104,6 +104,10 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
     def _flat_weights(self) -> list[Any]:
         return [weight for weights in self.all_weights for weight in weights]
 
