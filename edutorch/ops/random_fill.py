@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.methods import as_method
+from ..core.follow import notify_write
+from ..core.methods import as_method, write
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ValueRangeError, refuse_complex
+from ..modes import current
 from .conversion import replace_values
 from .random import Generator, check_bounds, rand, randint, randn
 
@@ -34,6 +36,21 @@ def floating_only(name: str, input: Tensor, complex_too: bool = False) -> None:
         raise DTypeError(name, "fills tensors of floating numbers", rows, "x.float()")
 
 
+def fill_with(input: Tensor, values: Tensor, name: str) -> Tensor:
+    """Overwrite with random numbers.
+
+    Where no gradient ends by that, it is only a write to whoever listens: the numbers come from
+    nowhere.
+    """
+    modes = current()
+    is_recorded = modes.grad and input.requires_grad
+    if modes.listeners and not is_recorded and values.dtype is input.dtype:
+        write(input, name, values._array)
+        notify_write(input)
+        return input
+    return replace_values(input, values, name)
+
+
 @as_method
 @from_keyword
 def uniform_(
@@ -52,7 +69,7 @@ def uniform_(
         raise ValueRangeError("uniform_", text)
     drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     start = complex(from_, from_) if input.is_complex() else from_
-    return replace_values(input, drawn * (to - from_) + start, "uniform_")
+    return fill_with(input, drawn * (to - from_) + start, "uniform_")
 
 
 @as_method
@@ -70,7 +87,7 @@ def normal_(
     if std < 0:
         raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return replace_values(input, drawn * std + mean, "normal_")
+    return fill_with(input, drawn * std + mean, "normal_")
 
 
 @as_method
@@ -90,7 +107,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     if not bool(fine.all() if isinstance(p, Tensor) else fine):
         raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
     drawn = rand(*input.shape, device=input.device, generator=generator)
-    return replace_values(input, (drawn < p).to(input.dtype), "bernoulli_")
+    return fill_with(input, (drawn < p).to(input.dtype), "bernoulli_")
 
 
 @as_method
@@ -124,7 +141,7 @@ def random_(
         raise ValueRangeError("random_", text)
     check_bounds("random_", low, high, input.dtype)
     drawn = randint(low, high, tuple(input.shape), device=input.device, generator=generator)
-    return replace_values(input, drawn.to(input.dtype), "random_")
+    return fill_with(input, drawn.to(input.dtype), "random_")
 
 
 LARGEST = {
@@ -158,7 +175,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     """
     floating_only("exponential_", input)
     _positive("exponential_", "lambda", lambd)
-    return replace_values(input, -_uniform(input, generator).log() / lambd, "exponential_")
+    return fill_with(input, -_uniform(input, generator).log() / lambd, "exponential_")
 
 
 @as_method
@@ -174,7 +191,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     if not 0 < p < 1:
         raise ValueRangeError("geometric_", f"expects p to be in (0, 1), but got p={p}")
     tries = (_uniform(input, generator).log() / math.log1p(-p)).ceil().clamp(min=1)
-    return replace_values(input, tries, "geometric_")
+    return fill_with(input, tries, "geometric_")
 
 
 @as_method
@@ -191,7 +208,7 @@ def cauchy_(
     floating_only("cauchy_", input)
     _positive("cauchy_", "sigma", sigma)
     angle = math.pi * (_uniform(input, generator) - 0.5)
-    return replace_values(input, median + sigma * angle.tan(), "cauchy_")
+    return fill_with(input, median + sigma * angle.tan(), "cauchy_")
 
 
 @as_method
@@ -208,4 +225,4 @@ def log_normal_(
     floating_only("log_normal_", input)
     _positive("log_normal_", "std", std)
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return replace_values(input, (drawn * std + mean).exp(), "log_normal_")
+    return fill_with(input, (drawn * std + mean).exp(), "log_normal_")
