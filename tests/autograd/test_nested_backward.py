@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -13,7 +14,7 @@ import edutorch
 class Deep(edutorch.autograd.Function):
     """Its backward runs the backward of another one, until `n` is 0."""
 
-    seen: list = []
+    seen: ClassVar[list] = []
     fails = False
 
     @staticmethod
