@@ -119,10 +119,8 @@ class Engine:
         modes = current()
         watched = bool(modes.listeners) or self.wanted is not None
         ran = None if modes.follower is None else modes.follower.goes_back()
-        youngest, older = None, []  # all nodes that wait; `older` is a heap
-        summed = set()  # edges whose sum is a large array of our own
-        wide = self.wide
-        node, g = None, None
+        node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
+        summed, wide = set(), self.wide  # edges whose sum is a large array of our own
         while True:
             for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
                 if partial is None or edge is None:
@@ -137,10 +135,7 @@ class Engine:
                     if edge in summed:
                         add_onto(held, partial)
                     elif target.dtype.itemsize == 2 and held.__class__ is not Parts:
-                        waiting[edge] = total = WideSum(settled(held))
-                        total += partial
-                        summed.add(edge)
-                        wide.add(edge)
+                        summed.add(self.summed_in_float32(edge, held, partial))
                     elif recording or held.size <= LARGE:
                         waiting[edge] = held + partial
                     else:
@@ -164,9 +159,7 @@ class Engine:
                 return
             else:
                 node, youngest = youngest, None
-            g = waiting.pop(node)
-            if wide and node in wide:
-                g = g.computed()
+            g = self.taken(node) if wide else waiting.pop(node)
             edges = node.edges
             if watched or node.hooks:
                 g, edges, partials = self.watched_step(node, g, edges)
@@ -184,6 +177,18 @@ class Engine:
                 return partial
             partial = partial.computed()
         return fit(partial, target.shape, target.dtype, self.recording)
+
+    def summed_in_float32(self, edge: Any, held: Any, partial: Any) -> Any:
+        """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
+        self.waiting[edge] = total = WideSum(settled(held))
+        total += partial
+        self.wide.add(edge)
+        return edge
+
+    def taken(self, edge: Any) -> Any:
+        """Take the gradient that waits for a node or a leaf, in its type."""
+        g = self.waiting.pop(edge)
+        return g.computed() if self.wide and edge in self.wide else g
 
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node that somebody wants to hear of, or to touch the gradients of."""
@@ -232,9 +237,7 @@ class Engine:
 
     def arrived(self, leaf: Tensor) -> Any:
         """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
-        g = self.waiting.pop(leaf)
-        if self.wide and leaf in self.wide:
-            g = g.computed()
+        g = self.taken(leaf)
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
         g = conjugated(g, self.recording)

@@ -53,11 +53,11 @@ def std(
     """
     dim, correction = one_way("std", dim, unbiased, correction)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
-    kind = input.dtype if is_half(input.dtype) else squared.dtype
     if is_extreme(squared._array):
-        double = dtypes.promote_types(input.dtype, dtypes.float64)
+        kind, double = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
         squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
-    return root(squared).to(kind)
+        return root(squared).to(input.dtype if is_half(input.dtype) else kind)
+    return root(squared).to(input.dtype) if is_half(input._array.dtype) else root(squared)
 
 
 def is_extreme(variance: Array) -> bool:
