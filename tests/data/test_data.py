@@ -289,7 +289,7 @@ def test_a_batch_of_several_datasets_keeps_its_order(order):
     assert batch.tolist() == [index % 5 for index in order]
 
 
-class Stream(IterableDataset):
+class CountedStream(IterableDataset):
     """Samples one after the other, so many as it says."""
 
     def __init__(self, count):
@@ -305,5 +305,5 @@ class Stream(IterableDataset):
 @pytest.mark.parametrize("count", [0, 3, 4, 5, 8])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_the_length_of_a_stream(count, drop_last):
-    loader = DataLoader(Stream(count), batch_size=4, drop_last=drop_last)
+    loader = DataLoader(CountedStream(count), batch_size=4, drop_last=drop_last)
     assert len(loader) == len(list(loader))
