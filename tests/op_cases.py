@@ -51,8 +51,8 @@ DOMAINS: dict[str, tuple[float, float]] = {
 ONE_NUMBER = (
     "neg positive abs sign reciprocal square sqrt root rsqrt exp expm1 log log2 log10 log1p sin "
     "cos tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan "
-    "isinf isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg erf "
-    "erfc erfinv isposinf isneginf signbit"
+    "isinf isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg "
+    "erf erfc erfinv isposinf isneginf signbit"
 ).split()
 TWO_NUMBERS = (
     "add sub mul div floor_divide remainder maximum minimum atan2 eq ne lt le gt ge isclose "
