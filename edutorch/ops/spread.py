@@ -52,6 +52,7 @@ def std(
     tensor(1.)
     """
     dim, correction = one_way("std", dim, unbiased, correction)
+    statistics.need_floating("std", input._array)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if is_extreme(squared._array):
         kind, double = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
