@@ -92,6 +92,10 @@ INVARIANTS: dict[str, Callable[[Any, Any], Any]] = {
 """What is compared of a result that is not unique."""
 
 
+CHANCE = "values are left to chance"
+"""Why types and shapes alone are compared of a sample; these are not left out otherwise."""
+
+
 class Known(NamedTuple):
     """A difference that stays: which checks of which ops, how the failure reads, and why."""
 

@@ -106,7 +106,7 @@ def check_name(entry: Entry, limit: int | None, progress: Any) -> Result:
                     for check, failure in checker.check(sample):
                         checks += 1
                         if check == "shape":
-                            result.excluded["values are left to chance"] += 1
+                            result.excluded[exclusions.CHANCE] += 1
                         if failure is None:
                             continue
                         reason = exclusions.reason(exclusions.KNOWN, entry.name, check, failure)

