@@ -292,8 +292,8 @@ class Glance:
     def _flowed(self, row: int, partial: Any, edge: Any) -> None:
         """Take what an input received, before broadcasting made it larger."""
         array = partial._array if isinstance(partial, Tensor) else partial
-        if hasattr(array, "by_output"):  # gradients of several outputs, of which this has one
-            (array,) = array.by_output.values()
+        if hasattr(array, "by_output"):  # of several outputs: its own is the first, others joined
+            array = next(iter(array.by_output.values()))
             self._take(row, getattr(array, "_array", array))
             return
         shape = edge.shape if edge._order else edge._array.shape
