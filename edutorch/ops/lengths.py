@@ -73,8 +73,7 @@ def vanishing(xp: Any, input: Array, slope: Array) -> Array:
     return xp.zeros_like(input)
 
 
-# What does not move stays at its corner, such as the zeros below the diagonal of a QR's R.
-vanishing.vjp(input=lambda g, slope: where(g == 0, 0.0, g * slope), latex=r"g \cdot s")
+vanishing.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
 @elementwise(method=False, public="std cdist", takes="bif")
