@@ -111,8 +111,9 @@ class PlainListener(listening):
     def note(self, label, inputs, outputs, node, latent=False) -> None:
         inputs = [self.shown.get(id(each), each) for each in inputs]  # an index is an array
         inputs = [wrap(each) if isinstance(each, np.ndarray) else each for each in inputs]
-        operands = [each for each in inputs
-                    if isinstance(each, Tensor) and not hasattr(each, "_number")]  # 1 of `1 - x`
+        operands = [
+            each for each in inputs if isinstance(each, Tensor) and not hasattr(each, "_number")
+        ]  # 1 of `1 - x`
         for each in operands:
             self.norms.setdefault(id(each), norm_of(each))
         sources = tuple(self.maker_of(each) for each in operands)
