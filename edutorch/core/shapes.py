@@ -12,7 +12,7 @@ that may be None is checked only when it is there.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, DimError, ShapeError
@@ -209,10 +209,17 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
     if not isinstance(dim, tuple | list | range):
         return reduced_dims(op, whole(op.title, dim), ndim)
-    dims = distinct_dims(op.title, dim, ndim)
+    dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
+    if len(dims) != len(dim) or len(set(dims)) != len(dims):  # to ask for a title takes time
+        dims = distinct_dims(op.title, dim, ndim)
     if not dims or not ndim:
         return None
     return dims[0] if len(dims) == 1 else dims
+
+
+def are_in_range(dims: Iterable[Any], ndim: int) -> bool:
+    """Whether all dims are ints of a tensor with `ndim` dimensions."""
+    return all(dim.__class__ is int and -ndim <= dim < ndim for dim in dims)
 
 
 def check_scalar_dim(op: str, dim: int) -> None:
