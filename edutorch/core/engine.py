@@ -358,7 +358,7 @@ def run_backward(
     recording = create_graph or bool(current().levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
     backward_begins(roots)
-    token = start_reporting()
+    reporting = start_reporting()
     try:
         if current().listeners:
             with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
@@ -366,7 +366,7 @@ def run_backward(
         else:
             captured = nested(complete, engine, edges, gradients, create_graph, targets)
     finally:
-        stop_reporting(token)
+        stop_reporting(reporting, lambda: received(engine))
     milestone(BackwardEnded, roots, inputs is None)
     return captured
 
@@ -406,6 +406,11 @@ def complete(
     for callback in engine.at_end:
         callback(engine)
     return captured
+
+
+def received(engine: Engine) -> list[Any]:
+    """Return the gradients that somebody has got."""
+    return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
 
 
 def asks_for_graph(edges: Sequence[Any]) -> bool:
