@@ -63,6 +63,7 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
         g_rest = g_r[..., :, k:]
         g_q = g_q + matmul(input[..., :, k:], adjoint_of(g_rest))
         r, g_r = r[..., :, :k], g_r[..., :, :k]
+    g_r = triu(g_r)  # what stays 0 has no say, whatever its gradient
     both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(both, -1)
     mirrored = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(both, 0, -2, -1)))
@@ -247,7 +248,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return svd(A, full_matrices=False, driver=driver).S
 
 
-from .arrange import diag_embed, tril  # noqa: E402  (rules may use any op)
+from .arrange import diag_embed, tril, triu  # noqa: E402  (rules may use any op)
 from .complex import holds_complex, imag  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
