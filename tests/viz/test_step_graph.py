@@ -115,7 +115,7 @@ def test_data_that_is_refilled_between_two_uses_is_two_versions():
         (once + w + data).sum().backward()
 
     nodes = recorded(run_with_copies).graph.nodes
-    assert [node.version for node in nodes if node.label in ("data", "clone")] == [0, 0, 1]
+    assert [node.version for node in nodes if node.label in ("data", "copy_")] == [0, 0, 1]
 
 
 def test_numpy_writes_make_a_version_too():
