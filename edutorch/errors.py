@@ -225,7 +225,7 @@ class InvalidValueError(EdutorchError, ValueError, RuntimeError):
 
 
 class ZeroDivisorError(EdutorchError, ZeroDivisionError, RuntimeError):
-    """Integers are divided by 0."""
+    """Integers are divided by 0, or numbers by a setting that is 0."""
 
 
 class OutOfMemory(EdutorchError, MemoryError, RuntimeError):

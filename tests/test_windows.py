@@ -83,7 +83,7 @@ def test_mistakes_with_windows_are_explained(name):
 @pytest.mark.parametrize("name", SIGNAL)
 def test_mistakes_with_windows_of_signal_are_explained(name):
     window, options = getattr(edutorch.signal.windows, name), SIGNAL[name][0]
-    with pytest.raises(ValueError, match=f"{name} requires non-negative window length"):
+    with pytest.raises(ValueError, match=f"^{name}: requires non-negative window length"):
         window(-1, **options)
     with pytest.raises(ValueError, match="float32 or float64"):
         window(3, dtype=edutorch.float16, **options)

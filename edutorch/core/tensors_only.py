@@ -77,7 +77,7 @@ def explained(
     if isinstance(error, IndexError):
         headline = "a dimension or an index is missing" if is_foreign(said) else said
         return DimError(name, headline, rows)
-    if type(error) is TypeError and not is_foreign(said) and "object" not in said:
+    if type(error) is TypeError and not is_foreign(said) and "' object " not in said:
         return ArgumentError(name, said.removeprefix(f"{name}: "))
     return ArgumentError(name, "the arguments do not fit together", rows)
 

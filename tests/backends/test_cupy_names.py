@@ -36,11 +36,20 @@ def problems(source: str) -> Iterator[str]:
     called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         name = dotted(node) if isinstance(node, ast.Attribute) and id(node) not in inner else ""
-        if name.startswith("xp."):
+        call = called.get(id(node))
+        if isinstance(node, ast.Call) and dotted(node.func) == "lapack":
+            name, call = xp_call(node)
+        if name.startswith("xp.") and name != "xp.linalg":
             try:
-                check(name.removeprefix("xp."), called.get(id(node)))
+                check(name.removeprefix("xp."), call)
             except (AttributeError, TypeError) as error:
                 yield f"line {node.lineno}: {error}"
+
+
+def xp_call(node: ast.Call) -> tuple[str, ast.Call]:
+    """Write `lapack(xp, "qr", a)` as the call `xp.linalg.qr(a)` that it makes."""
+    _, name, *arguments = node.args
+    return f"xp.linalg.{ast.literal_eval(name)}", ast.Call(node.func, arguments, node.keywords)
 
 
 def check(name: str, call: ast.Call | None) -> None:
@@ -92,6 +101,8 @@ def test_generic_code_asks_only_for_what_cupy_has(path):
         ("xp.add.at(a, b, c)", "CuPy has no add.at"),
         ("xp.add.reduce(a, initial=1)", "CuPy's add.reduce does not take ['initial']"),
         ("xp.random.normal(a)", "CuPy has no function random.normal"),
+        ('lapack(xp, "schur", a)', "CuPy has no function linalg.schur"),
+        ('lapack(xp, "inv", a, True)', "too many positional arguments"),
     ],
 )
 def test_the_check_sees(source, complaint):
@@ -105,7 +116,8 @@ def test_the_check_sees(source, complaint):
     [
         "xp.sum(a, axis=1, keepdims=True)", "xp.add.reduce(a, axis=1)", "xp.float32",
         "xp.linalg.norm(a)", "xp.einsum(text, *operands)", "f(xp.exp)", "xp.pad(a, 1, **how)",
-        "isinstance(a, xp.ndarray)", "other.xp.vecdot(a)", "np.vecdot(a, b)",
+        "isinstance(a, xp.ndarray)", 'lapack(xp, "qr", a, "reduced")',
+        "other.xp.vecdot(a)", "np.vecdot(a, b)",
     ],
 )  # fmt: skip
 def test_the_check_lets_pass(source):

@@ -135,7 +135,7 @@ def test_random_slopes(device):
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda x: F.celu(x, 0.0), ZeroDivisionError, "alpha cannot be 0"),
-    (lambda x: F.softshrink(x, -1.0), RuntimeError, "greater or equal to 0"),
+    (lambda x: F.softshrink(x, -1.0), RuntimeError, "must not be negative"),
     (lambda x: F.rrelu(x, 0.5, 0.1), RuntimeError, "Lower bound"),
     (lambda x: F.hardtanh(x, 1.0, -1.0), ValueError, "min_val cannot be greater"),
     (lambda x: F.alpha_dropout(x, 1.5, True), ValueError, "between 0 and 1"),

@@ -6,7 +6,7 @@ from ...core.methods import as_method
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError
+from ...errors import InvalidValueError, ZeroDivisorError
 from ...modes import no_grad
 from ...ops import clamp, expm1, rand_like, relu, tanh, where
 from .activation import elu, hardtanh, leaky_relu, selu
@@ -29,7 +29,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.7869,  2.0000])
     """
     if alpha == 0:
-        raise ZeroDivisionError("ZeroDivisionError: alpha cannot be 0 for CELU")
+        raise ZeroDivisorError("celu", "alpha cannot be 0 for CELU")
     if inplace:
         return replace(input, "celu_", celu, alpha)
     return celu_of(input, alpha)

@@ -142,6 +142,8 @@ class Windows:
         self, op: str, shape: Sequence[int], kernel: Counts, stride: Counts, padding: Counts,
         dilation: Counts, ceil_mode: bool,
     ) -> None:  # fmt: skip
+        if 0 in stride:
+            raise SettingError(op, "stride should not be zero", {"stride": stride})
         check_positive(op, kernel_size=kernel, stride=stride, dilation=dilation)
         self.rank = need_images(op, shape, len(kernel))
         self.sizes = tuple(shape[-self.rank :])
