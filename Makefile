@@ -3,6 +3,7 @@
 #   make lab                                  install, open the tour in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                                 install, run all tests but the slow ones
+#   make test-notebooks                       run every lesson from its first cell to its last
 #   make test-browser                         drive a real Chromium: JupyterLab, marimo, single pages
 #   make test-programs                        watch 64 whole programs, 12 of them in JupyterLab
 #   make test-slow                            rates in a browser, killed processes, more derivatives
@@ -30,7 +31,7 @@ endif
 
 # A venv that could not be made must not look finished.
 .DELETE_ON_ERROR:
-.PHONY: kernels help lab test test-browser test-programs test-slow test-samples test-long lint fmt bench docs widgets dev clean
+.PHONY: kernels help lab test test-notebooks test-browser test-programs test-slow test-samples test-long lint fmt bench docs widgets dev clean
 
 help:
 	@sed -n '/^#   make/s/^#   //p' Makefile
@@ -40,7 +41,10 @@ lab: .venv/.lab-stamp
 	@$(BIN)/python -m edutorch lab $(ARGS)
 
 test: .venv/.test-stamp
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not programs and not browser" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks and not programs and not browser" $(ARGS)
+
+test-notebooks: .venv/.test-stamp
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "notebooks and not slow" $(ARGS)
 
 test-browser: .venv/.test-stamp
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "browser and not slow and not programs" $(ARGS)

@@ -19,6 +19,8 @@ import pytest
 
 from edutorch.viz.style import ALARM
 
+pytestmark = pytest.mark.notebooks
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").rglob("*.ipynb"))
 HANG = 400  # seconds for one cell; a lesson as a whole takes a tenth of it
 

@@ -47,6 +47,7 @@ def worker_for(torch: Any, library: Any, path: str) -> worker.Worker:
 # Faults that are planted ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_found_and_made_small(torch):
     def wrong(input: Any, *args: Any, **settings: Any) -> Any:
         result = torch.cumsum(input, *args, **settings)

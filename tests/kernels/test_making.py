@@ -62,6 +62,7 @@ print(states["optimizers.adam"], states["optimizers.step_count"], states["optimi
     assert sorted(tmp_path.rglob("*")) == files
 
 
+@pytest.mark.slow
 def test_every_kernel_is_found_on_the_disk_by_the_next_process():
     """One that holds a compiled function, say, has another name in each process."""
     states = "from edutorch import kernels\n"

@@ -25,7 +25,8 @@ def measure(processes: str = "auto") -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     report = FOLDER / "junit.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal",
-               "-m", "not slow and not programs and not browser", "--cov=edutorch",
+               "-m", "not slow and not notebooks and not programs and not browser",
+               "--cov=edutorch",
                "--cov-context=test", "--cov-report=", f"--junitxml={report}",
                *(f"--ignore={path}" for path in LEFT_OUT)]  # fmt: skip
     subprocess.run(command, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(DATA)}, check=False)

@@ -55,6 +55,7 @@ def test_the_browser_code_is_planted_too(tmp_path):
     assert unescaped.scope == "show"
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_again():
     once, again, other = (draw.draw(60, seed, ["amp", "optim", "widgets"]) for seed in (1, 1, 2))
     assert once == again != other
@@ -72,6 +73,7 @@ class Always:
         return [self.test]
 
 
+@pytest.mark.slow
 def test_a_fault_is_killed_or_lives(tmp_path, monkeypatch):
     """In a tree of two files: a test that looks at one result of two."""
     source = tmp_path / "tree" / "edutorch" / "small.py"
