@@ -32,6 +32,7 @@ differs("gelu", "gradients", "x² overflows float16, in which PyTorch does not c
 differs(
     "vector_norm", "gradients", "powers of the largest numbers overflow elsewhere; NaN is passed on"
 )
+differs("mse_loss", "gradients", "2 (x - t) / n does not overflow before it is divided by n")
 differs("mvlgamma", "values", "computed in float64 whatever the type: float16 overflows in PyTorch")
 
 # NaN -----------------------------------------------------------------------------------------
@@ -60,6 +61,11 @@ differs(
 
 # Edges of domains ------------------------------------------------------------------------------
 
+differs(
+    "logaddexp logaddexp2 logsumexp",
+    "gradients",
+    "0 where all are -∞, as of a constant; PyTorch's -∞ - -∞ is NaN",
+)
 differs("acosh", "gradients", "NaN where y is NaN; PyTorch's formula has numbers there")
 differs("hypot", "gradients", "0 at the origin, as for norms; PyTorch divides 0 by 0")
 differs(
@@ -106,13 +112,19 @@ differs(POLYNOMIALS, "values", "±∞ where float32 overflows, by float64 inside
 SQUARES = "the square of the largest number is ∞: 0 comes of it here, NaN in PyTorch"
 differs("nn.layer_norm", "values", SQUARES)
 differs("nn.layer_norm nn.rms_norm", "gradients", SQUARES)
+EPS = "float16 is computed in float32, which knows `eps`; in PyTorch's float16 it is 0"
+differs("nn.normalize nn.cosine_similarity", "values", EPS)
+differs("nn.normalize", "gradients", EPS)
 differs(
-    "nn.cosine_similarity", "gradients", "the largest numbers: ∞ · 0 where PyTorch clamps first"
+    "nn.cosine_similarity",
+    "gradients",
+    "at 0 the other's direction / eps; PyTorch's square of the largest number is ∞, and leaves 0",
 )
 differs(
     "nn.std", "values", "the square of the largest number is ∞; PyTorch computes in a wider type"
 )
 differs("nn.std", "gradients", "right in float16, where PyTorch divides by a variance that is ∞")
+differs("nn.nanmean", "values", "the sum of float16 does not overflow before it is divided")
 differs("nn.nanmean", "gradients", "of NaN alone: none is counted, so none gets a gradient")
 differs("nn.kl_div", "values", "t (log t - x): infinities meet in another order than in PyTorch")
 differs("nn.kl_div", "gradients", "at t = 0 the target's is 0, as its loss is; PyTorch's is NaN")

@@ -44,6 +44,14 @@ def test_some_numbers_beside_nothing(name):
     assert (x.grad[x == -INF] == 0).all()
 
 
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_nothing_beside_nan_does_not_hide_it(name):
+    nothing, nan = tensor(-INF, requires_grad=True), tensor(math.nan, requires_grad=True)
+    function = getattr(edutorch, name)
+    for y in (function(nothing, nan), function(nan, nothing)):
+        assert all(math.isnan(slope) for slope in autograd.grad(y, (nothing, nan)))
+
+
 QUANTILES = [
     ([1.0, 2.0, INF], 1.0, INF), ([1.0, 2.0, INF], 0.5, 2.0), ([1.0, 2.0, INF], 0.75, INF),
     ([-INF, 1.0, 2.0], 0.0, -INF), ([-INF, 1.0, 2.0], 0.25, -INF), ([INF, INF, INF], 0.3, INF),

@@ -145,11 +145,12 @@ def test_the_in_place_twin(op, device):
                 if isinstance(each, Tensor) and each.requires_grad
             ]
             weights = edutorch.ones_like(y)
-            same(
-                edutorch.autograd.grad(y, numbers, weights),
-                edutorch.autograd.grad(expected, numbers, weights),
-                TOLERANCE["float64"],
-            )
+            with np.errstate(all="ignore"):  # at a pole it is infinite, and no warning is wanted
+                same(
+                    edutorch.autograd.grad(y, numbers, weights),
+                    edutorch.autograd.grad(expected, numbers, weights),
+                    TOLERANCE["float64"],
+                )
 
 
 @devices

@@ -39,8 +39,9 @@ logaddexp.vjp(
 
 
 def lead_of(first: Any, second: Any) -> Any:
-    """How far one number is ahead of another; of -∞, which adds nothing, without end."""
-    return where(second == -math.inf, math.inf, first - second)
+    """How far one number is ahead of another; of two -∞, which add nothing, without end."""
+    nothing = (first == -math.inf) & (second == -math.inf)
+    return where(nothing, math.inf, first - second)
 
 
 @elementwise(promotion="promote", takes="f", numbers="")

@@ -144,7 +144,8 @@ def multilabel_soft_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     losses = logits_loss(input, target)
-    return reduced(mean(losses if weight is None else losses * weight, -1), reduction)
+    totals = sum(losses if weight is None else losses * weight, -1)  # autocast makes it float32
+    return reduced(totals / (input.shape[-1] if input.ndim else 1), reduction)
 
 
 def integers(op: str, target: Tensor) -> None:
