@@ -28,6 +28,7 @@ from ..errors import (
     DTypeError,
     InvalidValueError,
     ShapeError,
+    ShapeValueError,
     ValueRangeError,
     refuse_complex,
 )  # fmt: skip
@@ -259,7 +260,7 @@ def whole_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
     Raises: ShapeError: nothing is left of the step. (PyTorch repeats the start for small types.)
     """
     if int(step) == 0:
-        raise ShapeError(
+        raise ShapeValueError(
             op, f"step must be nonzero, and as an integer {step} is 0",
             hint="leave the dtype out, and convert the result with .long()",
         )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DTypeError, NotForTypesError, ShapeError, warn
+from ...errors import DTypeError, InvalidValueError, NotForTypesError, ShapeError, warn
 from ...ops import log_softmax, reshape, sigmoid, softmax, sum, where
 from . import nll
 from .linear import linear
@@ -82,9 +82,15 @@ def cross_entropy(
     if not shape:
         raise ShapeError("cross_entropy", "`input` has no axis of classes", {"input": shape})
     axis = 0 if len(shape) == 1 else 1
+    if not 0 <= label_smoothing <= 1:
+        text = f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        raise InvalidValueError("cross_entropy", text)
     if target._array.dtype.kind in "fV":  # V: bfloat16
         if target._array.shape != shape:
             raise float_classes(input, target)
+        if ignore_index >= 0:
+            text = "ignore_index is not supported for floating point target"
+            raise InvalidValueError("cross_entropy", text, {"ignore_index": ignore_index})
         return soft_cross_entropy(input, target, weight, axis, reduction, label_smoothing)
     scores = log_softmax(input, axis)
     if target._array.dtype != "int64" and target._array.dtype.kind in "iu":

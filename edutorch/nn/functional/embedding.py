@@ -7,7 +7,7 @@ from typing import Any
 from ... import dtypes
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DimError, DTypeError, EdutorchError
+from ...errors import DimError, DTypeError, EdutorchError, ShapeError
 from ...modes import no_grad
 from ...ops import (
     arange,
@@ -85,6 +85,9 @@ def embedding(
     tensor([[2.],
             [1.]])
     """
+    if weight.ndim != 2:
+        shape = {"weight": tuple(weight.shape)}
+        raise ShapeError("embedding", "'weight' must be 2-D: a row for each number", shape)
     if max_norm is not None:
         shorten(weight, input, max_norm, norm_type)
     try:

@@ -23,7 +23,7 @@ from ...ops import (
     zeros_like,
 )
 from .pairs import logits_loss
-from .reductions import reduced, reduction_of
+from .reductions import REDUCTIONS, no_such_reduction, reduced, reduction_of
 
 __all__ = [
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
@@ -77,6 +77,8 @@ def multi_margin_loss(
         raise ShapeValueError(
             "multi_margin_loss", "weight must be one-dimensional", {"weight": tuple(weight.shape)}
         )
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction(reduction)
     integers("multi_margin_loss", target)
     scores = reshape(input, (1, -1)) if input.ndim < 2 else input
     if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
@@ -111,6 +113,8 @@ def multilabel_margin_loss(
     tensor(0.8500)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction(reduction)
     integers("multilabel_margin_loss", target)
     if input.shape != target.shape or input.ndim > 2:
         raise misfit("multilabel_margin_loss", "expected (n, c) and (n, c)", input, target)

@@ -68,6 +68,8 @@ def batch_norm(
             [ 1.]])
     """
     channels = (1, -1) + (1,) * (input.ndim - 2)
+    if training and eps <= 0:
+        raise InvalidValueError("batch_norm", f"`eps` must be positive, got {eps}")
     if not training:
         if running_mean is None or running_var is None:
             raise InvalidValueError(

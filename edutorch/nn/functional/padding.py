@@ -7,7 +7,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
-from ...errors import NotHereError, ShapeError
+from ...errors import NotHereError, ShapeError, ShapeValueError
 from ...ops import index_select, narrow, tensor
 from .layer import SettingError, layer
 
@@ -54,7 +54,7 @@ def pad(
     tensor([0., 1., 2., 0., 0.])
     """
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ShapeError(
+        raise ShapeValueError(
             "pad", "`pad` needs two numbers for each axis, the last axis first",
             {"input": tuple(input.shape), "pad": tuple(pad)},
         )  # fmt: skip
@@ -69,7 +69,7 @@ def pad(
     if value is not None and value != 0:
         raise SettingError("pad", f'mode "{mode}" doesn\'t take in value argument')
     if not len(pairs) < input.ndim <= len(pairs) + 2:
-        raise ShapeError(
+        raise ShapeValueError(
             "pad", f"mode {mode!r} pads all axes behind the channels, with or without a batch",
             {"input": tuple(input.shape), "pad": tuple(pad)},
             "1 axis of (n c l), 2 of (n c h w), 3 of (n c d h w)",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...backends.numpy import Array
-from ...errors import ShapeError
+from ...errors import ShapeError, ShapeValueError
 from .layer import SettingError
 
 Pair = tuple[int, int]
@@ -194,7 +194,7 @@ def need_images(op: str, shape: Sequence[int], rank: int) -> int:
     """
     if len(shape) in (rank + 1, rank + 2):
         return rank
-    raise ShapeError(
+    raise ShapeValueError(
         f"{op}{rank}d" if op in ("max_pool", "avg_pool") else op,
         f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
         "x.unsqueeze(0) adds the axis of the channels or of the batch",
