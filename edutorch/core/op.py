@@ -207,7 +207,10 @@ class Op:
         return bool(self.settings) and self.name not in OPERATORS
 
     def _node_type(self) -> type[autograd.Node]:
-        title = "".join(part.capitalize() for part in self.name.split("_"))
+        name = self.name
+        if len(self.public) == 1 and not name.startswith(("native_", "fused_")):  # as PyTorch's
+            (name,) = self.public
+        title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
         kind = PiecesNode if self.family == "pieces" else autograd.Node
         made: Any = type(f"{title}Backward0", (kind,), members)

@@ -63,7 +63,7 @@ def slope_of(g: Tensor, node: Any) -> Tensor | None:
     return None if slope is None else slope.reshape(g.shape)
 
 
-@op(method=False, public="vector_norm hypot abs")
+@op(method=False, public="mul")
 def vanishing(xp: Any, input: Array, slope: Array) -> Array:
     """The product with `slope` near an input of 0: zeros that have a derivative.
 
@@ -76,7 +76,7 @@ def vanishing(xp: Any, input: Array, slope: Array) -> Array:
 vanishing.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
-@elementwise(method=False, public="std cdist", takes="bif")
+@elementwise(method=False, public="sqrt", takes="bif")
 def root(xp: Any, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, and not infinite.
 

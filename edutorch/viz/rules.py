@@ -48,6 +48,7 @@ SPECIAL: dict[str, dict[str, str]] = {
     "polar": {"z": "y", r"\varphi": "angle"},
     "roll": {"s": "shifts"},
     "scatter_reduce": {"s": "src"},
+    "vanishing": {"s": "slope"},
     "zeta": {"q": "other", "s": "input"},
 }
 """Where an op's formula means something else by a symbol: the input or setting."""
@@ -60,8 +61,8 @@ NEVER = {
 """Symbols of parts of a matrix, of indices, of spreads: their numbers are nowhere saved."""
 
 NEVER_OF = {
-    "ctc_losses": {r"\alpha", r"\beta", "s", "t"}, "eig_joined": {"w"}, "eigh_joined": {"w"},
-    "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_joined": {"s"},
+    "ctc_losses": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_joined": {"w"},
+    "eigh_joined": {"w"}, "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_joined": {"s"},
 }  # fmt: skip
 """The same, in the formulas of some ops."""
 

@@ -133,3 +133,13 @@ def test_a_graph_that_was_freed_has_first_derivatives():
 def test_third_derivatives_away_from_0(length):
     x = edutorch.tensor([0.6, -0.8], dtype=edutorch.float64, requires_grad=True)
     assert autograd.gradgradcheck(lambda x: LENGTHS[length](x) ** 3, x)
+
+
+def test_nodes_have_public_names():
+    x = edutorch.tensor([3.0, 4.0], requires_grad=True)
+    assert x.std().grad_fn.name() == "SqrtBackward0"
+    zero = zeros(2, requires_grad=True)
+    (gradient,) = autograd.grad(zero.norm() ** 2, zero, create_graph=True)
+    names = {node.name() for node, _ in gradient.grad_fn.next_functions}
+    assert names == {"MulBackward0"}
+    assert edutorch.nn.functional.silu(x).grad_fn.name() == "SiluBackward0"
