@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from ..autograd import enable_grad, grad
 from ..core.autograd import reachable
 from ..core.tensor import LEAF, Tensor
@@ -347,7 +349,8 @@ def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
         leaves = [each for each in reachable([each._node for each in outputs])
                   if isinstance(each, Tensor)]  # fmt: skip
         starts = [ones_like(each) for each in outputs]
-        found = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
+        with numpy.errstate(all="ignore"):  # the report tells of NaN and infinities
+            found = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
         for leaf, gradient in zip(leaves, found, strict=True):
             recorder.leaf_received(leaf, gradient)
             if gradient is not None:
