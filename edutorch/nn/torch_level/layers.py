@@ -145,8 +145,8 @@ def native_batch_norm(
     """Batch norm, and the mean and 1 / √(variance + ε) of each channel (empty in evaluation).
 
     >>> x = tensor([[1.0], [3.0]])
-    >>> native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[1:]
-    (tensor([2.]), tensor([1.]))
+    >>> native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1:]
+    (tensor([2.]), tensor([1.0000]))
     """
     y = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
