@@ -8,6 +8,7 @@ is dropped when it is done. (Until then it keeps its inputs in memory and its co
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from contextvars import copy_context
 from threading import Event, Thread, current_thread, main_thread
@@ -21,6 +22,19 @@ of which the helper thread is a hundredth."""
 
 LONG_SIDE = 250_000
 """A factor of such a product has more numbers, unless the result alone needs gigabytes."""
+
+
+EXIT_LIMIT = 20.0
+"""Seconds that the end of Python waits for a dropped call: a library may not be unloaded under it."""
+
+_running: set[Thread] = set()
+
+
+@atexit.register
+def wait_for_dropped() -> None:
+    """Wait until calls that were left are over."""
+    for thread in tuple(_running):
+        thread.join(EXIT_LIMIT)
 
 
 def interruptible(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
@@ -42,8 +56,11 @@ def interruptible(function: Callable[..., Any], *arguments: Any, **settings: Any
             outcome.append((None, error))
         finally:
             done.set()
+            _running.discard(current_thread())
 
-    Thread(target=compute, name="edutorch long call", daemon=True).start()
+    thread = Thread(target=compute, name="edutorch long call", daemon=True)
+    _running.add(thread)
+    thread.start()
     while not done.wait(0.1):  # on Windows signals are handled between two waits
         pass
     result, error = outcome[0]
