@@ -25,7 +25,7 @@ LONG_SIDE = 250_000
 
 
 EXIT_LIMIT = 20.0
-"""Seconds that the end of Python waits for a dropped call: a library may not be unloaded under it."""
+"""Seconds that the end of Python waits for a dropped call, under which no library may go."""
 
 _running: set[Thread] = set()
 
