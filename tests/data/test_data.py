@@ -289,17 +289,11 @@ def test_a_batch_of_several_datasets_keeps_its_order(order):
     assert batch.tolist() == [index % 5 for index in order]
 
 
-class CountedStream(IterableDataset):
-    """Samples one after the other, so many as it says."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def __iter__(self):
-        return iter(range(self.count))
+class CountedStream(Stream):
+    """A stream that says how many samples it has."""
 
     def __len__(self):
-        return self.count
+        return self.n
 
 
 @pytest.mark.parametrize("count", [0, 3, 4, 5, 8])

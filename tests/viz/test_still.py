@@ -1,15 +1,13 @@
 """What stays of a view in a saved notebook, in a real kernel."""
 
-import os
-from pathlib import Path
-
 import pytest
 
-jupyter_client = pytest.importorskip("jupyter_client", reason="needs the extra `lab`")
+from tests.viz.notebook_kernel import running_kernel
+
+pytest.importorskip("jupyter_client", reason="needs the extra `lab`")
 pytest.importorskip("ipykernel", reason="needs the extra `lab`")
 pytest.importorskip("anywidget", reason="needs the extra `lab`")
 
-ROOT = Path(__file__).parents[2]
 LIMIT = 120
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -39,16 +37,9 @@ def settled():
 
 @pytest.fixture(scope="module")
 def kernel():
-    path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
-    manager, client = jupyter_client.manager.start_new_kernel(
-        env={**os.environ, "PYTHONPATH": path}
-    )
-    try:
+    with running_kernel() as client:
         outputs(client, FIRST)
         yield client
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 def outputs(client, code):

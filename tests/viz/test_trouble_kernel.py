@@ -1,16 +1,15 @@
 """The diagnostics in a real kernel, at full speed, where a view takes glances and rests."""
 
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
-jupyter_client = pytest.importorskip("jupyter_client", reason="needs the extra `lab`")
+from tests.viz.notebook_kernel import running_kernel
+
+pytest.importorskip("jupyter_client", reason="needs the extra `lab`")
 pytest.importorskip("ipykernel", reason="needs the extra `lab`")
 pytest.importorskip("anywidget", reason="needs the extra `lab`")
 
-ROOT = Path(__file__).parents[2]
 LIMIT = 120
 
 CODE = """
@@ -42,16 +41,9 @@ GOOD = ("the_usual_gan", "accumulation", "mixed_precision", "attention_with_a_ma
 
 @pytest.fixture(scope="module")
 def kernel():
-    path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
-    manager, client = jupyter_client.manager.start_new_kernel(
-        env={**os.environ, "PYTHONPATH": path}
-    )
-    try:
+    with running_kernel() as client:
         ask(client, CODE)
         yield client
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 def ask(client, code):
