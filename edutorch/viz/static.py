@@ -35,7 +35,14 @@ from .fold import Choice, Plan, keys_named, plan_of
 from .graph import Graph, GraphNode, Snapshot
 from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
 from .messages import Curve
-from .page_fit import candidates, fit_page, fitting_plan, folded_further, is_automatic
+from .page_fit import (
+    candidates,
+    chosen_direction,
+    fit_page,
+    fitting_plan,
+    folded_further,
+    is_automatic,
+)
 from .raster import pdf_of, png_of
 from .render import LayoutError, render
 from .style import PAGE, PALE_INK, legend_keys
@@ -93,6 +100,7 @@ class Drawing:
         text_of = functools.partial(dot_text, snapshot)
         self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0])
         self._svg: str | None = None
+        self._fits = True
 
     def _boxes(self, visible: Plan, arrangement: Arrangement) -> str:
         """Write what is to be seen of a graph as DOT text, to learn how large the boxes are."""
@@ -103,7 +111,7 @@ class Drawing:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
             self._svg = self._lay_out()
-            while len(self._svg) > MOST_BYTES and is_automatic(self.choice):
+            while not self._is_small_enough() and is_automatic(self.choice):
                 further = folded_further(self.choice, len(self.snapshot.graph.nodes))
                 if further is None:
                     break
@@ -111,6 +119,11 @@ class Drawing:
                 self._show(plan_of(self.whole.graph, further))
                 self._svg = self._lay_out()
         return self._svg
+
+    def _is_small_enough(self) -> bool:
+        """Whether the picture fits on a page, where no direction was asked for, and in a file."""
+        fits = self._fits or chosen_direction(self.rankdir) is not None
+        return fits and len(self._svg or "") <= MOST_BYTES
 
     def _lay_out(self) -> str:
         snapshot = self.snapshot
@@ -120,6 +133,7 @@ class Drawing:
             functools.partial(dot_text, snapshot),
             lambda text: render(text).decode(),
         )
+        self._fits = fitted.fits
         self.dot = dot_text(snapshot, fitted.arrangement)
         root = polished(fitted.svg, snapshot.graph)
         illustrate(root, snapshot)
