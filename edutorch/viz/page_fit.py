@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,8 +98,9 @@ def fit_page(
             continue
         size = picture_size(svg)
         order = order_factor(svg, graph, arrangement)
-        fits = size.fits(boxes)
-        quality = fits and order == 1, legibility(size, arrangement) * order
+        is_clear = not have_overlap(svg)  # Graphviz lays some rows over each other
+        fits = is_clear and size.fits(boxes)
+        quality = fits and order == 1, is_clear * legibility(size, arrangement) * order
         in_order |= quality[0]
         if best is None or quality > best:
             best, found = quality, Fitted(arrangement, svg, fits)
@@ -139,9 +141,45 @@ def fitting_plan(
     return plan, choice
 
 
+OUTLINE = re.compile(
+    r'class="node">(?:(?!</g>).)*?<(?:polygon|path)[^>]*? (?:points|d)="([^"]+)"', re.DOTALL
+)
+"""The outline of each box; a number on an arrow has none."""
+
 NODE = re.compile(
     r'<g id="(n\d+)" class="node">.*?<(?:polygon|path)[^>]*? (?:points|d)="M?([-\d.,]+)', re.DOTALL
 )
+
+
+def have_overlap(svg: str) -> bool:
+    """Whether a box lies over another one."""
+    boxes = [Extent.of(points) for points in OUTLINE.findall(svg)]
+    return any(one.meets(other) for one, other in itertools.combinations(boxes, 2))
+
+
+class Extent(NamedTuple):
+    """Where a box lies: the least and the largest of its coordinates."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    @classmethod
+    def of(cls, points: str) -> Extent:
+        """Return that of an outline, as it is written in an SVG."""
+        numbers = list(map(float, re.findall(r"-?[\d.]+", points)))
+        across, down = numbers[::2], numbers[1::2]
+        return cls(min(across), max(across), min(down), max(down))
+
+    def meets(self, other: Extent) -> bool:
+        """Whether two boxes have a part in common."""
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
 
 
 def order_factor(svg: str, graph: Graph, arrangement: Arrangement) -> float:

@@ -11,10 +11,11 @@ import gc
 import itertools
 import re
 import sys
+import time
 import weakref
 from collections import deque
 from types import CellType, FrameType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.autograd import Node, clock
 from ..core.tensor import LEAF, Tensor
@@ -32,6 +33,9 @@ GROWTH = 2
 
 MOST_WALKED = 20_000
 MOST_ASKED = 200
+MOST_SECONDS = 3.0
+"""The search for holders ends after this time: in a large process each question takes 0.1 s."""
+
 OUTPUT = re.compile(r"^Out\[\d+\]")
 DEPTH = 7
 """How many containers deep a holder may be."""
@@ -214,11 +218,18 @@ class Referrers:
 
     Attributes:
         skip: ids of objects by which only the search itself holds something.
+        end: when the search is to end, on the clock of `time.monotonic`.
     """
 
     def __init__(self, skip: set[int]) -> None:
         self._known: dict[int, list[Any]] = {}
-        self.skip = skip | {id(self._known)}
+        self._owners: dict[int, Any] = {}
+        self.skip = skip | {id(self._known), id(self._owners)}
+        self.end = time.monotonic() + MOST_SECONDS
+
+    def is_late(self) -> bool:
+        """Whether the time of the search is over."""
+        return time.monotonic() > self.end
 
     def ask(self, things: list[Any], ours: set[int]) -> None:
         """Find out who holds these.
@@ -244,6 +255,12 @@ class Referrers:
         """Return who holds one of the things that was asked for."""
         return self._known[id(thing)]
 
+    def owner(self, namespace: dict[Any, Any]) -> Any:
+        """Return the object, or the class, whose attributes a dict holds."""
+        if id(namespace) not in self._owners:
+            self._owners[id(namespace)] = owner_of(namespace)
+        return self._owners[id(namespace)]
+
 
 def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
     """Return who keeps an object: (path, kind), as ("losses[3]", "list")."""
@@ -266,8 +283,8 @@ def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
                 if type(holder).__name__.endswith("iterator"):
                     continue
                 seen.add(id(holder))
-                climb(holder, thing, path, found, upper)
-        if not upper:
+                climb(holder, thing, path, Climb(found, upper, referrers))
+        if not upper or referrers.is_late():
             break
         level = upper
     kinds = set(found.values())
@@ -276,39 +293,49 @@ def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
     return [(path, kind) for path, kind in found.items() if kind not in vague]
 
 
-def climb(
-    holder: Any, thing: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
-) -> None:
+class Climb(NamedTuple):
+    """What a step up from a level adds to.
+
+    Attributes:
+        found: the holders that have a name, and the kind of each.
+        upper: what holds the level, each with the path down from it.
+        referrers: whom to ask.
+    """
+
+    found: dict[str, str]
+    upper: list[tuple[Any, str]]
+    referrers: Referrers
+
+
+def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
     """Go one step up from `thing`: note a name, or go on with what holds the holder."""
     if isinstance(holder, dict):
         key = next((key for key, value in list(holder.items()) if value is thing), None)
         if key is not None:
-            climb_dict(holder, key, path, found, upper)
+            climb_dict(holder, key, path, step)
     elif isinstance(holder, list | tuple | deque):
         index = next((at for at, each in enumerate(holder) if each is thing), None)
         if index is not None:
-            upper.append((holder, f"[{index}]{path}"))
+            step.upper.append((holder, f"[{index}]{path}"))
     elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
-        upper.append((holder, path))
+        step.upper.append((holder, path))
     elif callable(holder) and hasattr(holder, "__closure__"):
         if str(holder.__module__).partition(".")[0] in NOT_THE_USERS:
             return
-        found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
+        step.found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
     elif not isinstance(holder, ModuleType):
         name = attribute_of(holder, thing)
         if name:
-            note_attribute(holder, f".{name}{path}", found, upper)
+            note_attribute(holder, f".{name}{path}", step)
         elif not isinstance(holder, type):
-            found.setdefault(f"a {type(holder).__name__}", "unknown")
-            upper.append((holder, path))
+            step.found.setdefault(f"a {type(holder).__name__}", "unknown")
+            step.upper.append((holder, path))
 
 
-def climb_dict(
-    holder: dict[Any, Any], key: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
-) -> None:
+def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None:
     """Go one step up from what a dict holds under `key`: it may hold variables, or attributes."""
     if is_of_ipython(key):
-        note_output(str(key), path, found)
+        note_output(str(key), path, step.found)
     elif is_namespace(holder):
         name = str(key)
         kind = "variable" if not path else "attribute" if path[0] == "." else "list"
@@ -316,26 +343,26 @@ def climb_dict(
             name, kind = f"Out[{name.strip('_')}]", "Out"
         if name in ("last_value", "last_traceback", "last_exc"):
             name, kind = f"sys.{name}", "traceback"
-        found.setdefault(name + path, kind)
+        step.found.setdefault(name + path, kind)
     else:
-        owner = owner_of(holder) if isinstance(key, str) and key.isidentifier() else None
+        owner = (
+            step.referrers.owner(holder) if isinstance(key, str) and key.isidentifier() else None
+        )
         if owner is not None:
-            note_attribute(owner, f".{key}{path}", found, upper)
+            note_attribute(owner, f".{key}{path}", step)
         else:
-            upper.append((holder, f"[{key!r}]{path}"))
+            step.upper.append((holder, f"[{key!r}]{path}"))
 
 
-def note_attribute(
-    owner: Any, path: str, found: dict[str, str], upper: list[tuple[Any, str]]
-) -> None:
+def note_attribute(owner: Any, path: str, step: Climb) -> None:
     """Note that an object holds something: a class has a name, IPython's own are its `Out`."""
     if str(type(owner).__module__).partition(".")[0] in ("IPython", "ipykernel"):
         name = re.split(r"[.[]", path[1:])[0]
-        note_output(name if is_of_ipython(name) else "Out", "", found)
+        note_output(name if is_of_ipython(name) else "Out", "", step.found)
     elif isinstance(owner, type):
-        found.setdefault(f"{owner.__qualname__}{path}", "attribute")
+        step.found.setdefault(f"{owner.__qualname__}{path}", "attribute")
     else:
-        upper.append((owner, path))
+        step.upper.append((owner, path))
 
 
 def note_output(name: str, path: str, found: dict[str, str]) -> None:
@@ -422,7 +449,7 @@ def kept_graphs() -> list[Finding]:
     tensors = living_graphs()
     groups: dict[tuple[str, str], dict[int, Tensor]] = {}
     shown: set[str] = set()  # the cells that have shown them
-    asked = tensors[:MOST_ASKED]
+    asked = tensors[: -MOST_ASKED - 1 : -1]  # the newest first
     referrers = Referrers({id(tensors), id(asked)})
     referrers.ask(asked, set())
     for tensor in asked:
@@ -431,6 +458,8 @@ def kept_graphs() -> list[Finding]:
             name = name if kind in ("list", "Out", "_") else path
             shown.update(OUTPUT.findall(path) if kind == "Out" else ())
             groups.setdefault((name, kind), {})[id(tensor)] = tensor
+        if referrers.is_late():
+            break
     found = []
     for (name, kind), tensors_kept in groups.items():
         kept = list(tensors_kept.values())

@@ -33,6 +33,14 @@ BOXES = """() => {
   return { all: boxes.length, inside: inside.length, whole: whole.length,
     scale: picture.clientWidth / picture.viewBox.baseVal.width };
 }"""
+# Whether all boxes are where they were when it was asked last.
+AT_REST = """() => {
+  const all = [...document.querySelectorAll(".edutorch-live .scroller g.node")];
+  const places = JSON.stringify(all.map((each) => each.getBoundingClientRect()));
+  const before = window.placesBefore;
+  window.placesBefore = places;
+  return all.length > 0 && places === before;
+}"""
 HIT = """() => {
   const window = document.querySelector(".edutorch-viewport .scroller").getBoundingClientRect();
   const box = document.querySelector("g.node.chosen.found")?.getBoundingClientRect();
@@ -52,8 +60,14 @@ def resnet(**choice: Any) -> Explorer:
     return Explorer(whole, choice=Choice(**choice))
 
 
+def boxes_at_rest(page: Any) -> dict[str, Any]:
+    """The same, when no box moves any more: a new picture comes in with some way to go."""
+    page.wait_for_function(AT_REST, polling=100)
+    return boxes(page)
+
+
 def assert_all_is_seen(page: Any) -> None:
-    told = boxes(page)
+    told = boxes_at_rest(page)
     assert told["all"] > 0
     assert told["whole"] == told["all"], told
 

@@ -92,7 +92,8 @@ def test_rows_in_another_order_are_taken_only_where_none_follow_each_other():
     def svg_of(arrangement):
         size = "1300pt" if not arrangement.rows else "800pt"
         backwards = "".join(
-            f'<g id="{node.id}" class="node"><polygon points="{-number},{-number} 1,1"/></g>'
+            f'<g id="{node.id}" class="node"><polygon points="{-number},{-number} '
+            f'{0.5 - number},{0.5 - number}"/></g>'
             for number, node in enumerate(whole.graph.nodes)
         )
         return f'<svg width="{size}" height="500pt">{backwards}</svg>'

@@ -21,7 +21,8 @@ from edutorch.viz.arrangement import (
 from edutorch.viz.dot import dot_text
 from edutorch.viz.fold import MOST_NODES, MOST_OPENED, Choice, folded, plan_of
 from edutorch.viz.graph import Scope, Tab, Vertex, arrange
-from edutorch.viz.page_fit import fit_page, order_factor
+from edutorch.viz.layouts import blank_numbers
+from edutorch.viz.page_fit import candidates, fit_page, have_overlap, order_factor
 from edutorch.viz.render import render
 from edutorch.viz.stage import Stage
 from tests.viz.networks import NETWORKS
@@ -479,3 +480,46 @@ def test_not_more_is_opened_than_can_be_laid_out():
         vertices[number] = Vertex("op", label, sources=(("input", number - 1),))
     opened = folded(arrange(vertices, [5999]), Choice().open_all())
     assert MOST_OPENED * 0.5 < len(opened.graph.nodes) <= MOST_OPENED
+
+
+def outlined(*boxes):
+    """An SVG of boxes by their corners, and of a number on an arrow, which has no outline."""
+    nodes = "".join(
+        f'<g id="n{number}" class="node"><polygon points="{left},{top} {right},{top} '
+        f'{right},{bottom} {left},{bottom}"/></g>'
+        for number, (left, right, top, bottom) in enumerate(boxes)
+    )
+    arrow = '<g id="edge1" class="edge"><path d="M0,0C9,9 99,99 100,100"/></g>'
+    return f'<svg><g id="n9" class="node"><text>0.5</text></g>{arrow}{nodes}</svg>'
+
+
+@pytest.mark.parametrize(("boxes", "overlap"), [
+    ([(0, 10, 0, 10), (20, 30, 0, 10)], False),
+    ([(0, 10, 0, 10), (0, 10, 10, 20)], False),
+    ([(0, 10, 0, 10), (9, 30, 0, 10)], True),
+    ([(0, 10, 0, 10), (20, 30, 0, 10), (2, 4, 2, 4)], True),
+    ([], False),
+])  # fmt: skip
+def test_boxes_that_lie_over_each_other_are_seen(boxes, overlap):
+    assert have_overlap(outlined(*boxes)) == overlap
+
+
+def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
+    """Unless there is no other: Graphviz makes such ones of some rows."""
+    vertices = {0: Vertex("leaf", "x")}
+    for number in range(1, 15):
+        vertices[number] = Vertex("op", "exp", sources=(("input", number - 1),))
+    whole = blank_numbers(arrange(vertices, [14]).graph)
+    tried = []
+
+    def lay_out(text):
+        tried.append(text)
+        return outlined((0, 10, 0, 10), (5, 15, 0, 10)) if len(tried) != 2 else outlined()
+
+    def sized(text):
+        return lay_out(text).replace("<svg>", '<svg width="500pt" height="500pt">')
+
+    arrangements = {dot_text(whole, one): one for one in candidates(
+        whole.graph, None, lambda one: dot_text(whole, one))}  # fmt: skip
+    fitted = fit_page(whole.graph, None, lambda one: dot_text(whole, one), sized)
+    assert fitted.fits and fitted.arrangement == arrangements[tried[1]]
