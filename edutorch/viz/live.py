@@ -337,6 +337,8 @@ class View(LookBack):
         recorder, names = self._recorder, self._recorder.loss_names
         if not names.several:
             if recorder.loss is not None and "loss" not in self._logged:
+                if recorder.recounted:
+                    self._curve("loss").cut(self.step)
                 self._curve("loss").add(self.step, recorder.loss)
             return
         if "loss" not in names.values and "loss" not in self._logged:

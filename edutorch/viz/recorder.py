@@ -379,10 +379,11 @@ class Recorder:
             self.finish_step()
 
     def name_loss(self, event: BackwardEnded) -> None:
-        """Note a loss on which backward has run, by its name."""
+        """Note a loss on which backward has run: its value, and that by its name."""
         if event.accumulated and len(event.roots) == 1 and event.roots[0]._array.size == 1:
             value = self._value_of(event.roots[0])
             if value is not None:
+                self.rest.loss = value
                 self.loss_names.note(event.roots[0], value, sys._getframe(1))
 
     def finish_step(self) -> None:

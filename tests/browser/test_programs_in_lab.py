@@ -29,7 +29,7 @@ EVERY = sorted(path.stem for path in (ROOT / "tests/programs").glob("[a-z]*.py")
 NAMES = EVERY if os.environ.get("EDUTORCH_ALL_PROGRAMS") == "1" else TWELVE
 MOST_BYTES = 400_000  # of a saved notebook
 FIRST = """
-import sys, time
+import functools, sys, time
 sys.path.insert(0, {root})
 import edutorch
 from edutorch import viz
@@ -39,8 +39,7 @@ stepped = []
 def note(kind, *rest):
     if kind is Stepped:
         stepped.append(time.time())
-def watch(*models):
-    return viz.live(*models, keep=True)
+watch = functools.partial(viz.live, keep=True)  # the program's variables name its models
 """
 LOOP = """
 with hearing_milestones(note):

@@ -225,6 +225,31 @@ def test_a_step_is_one_round_of_the_loop_and_nothing_is_wrong(program):
     assert view.trouble.text() == ""
 
 
+@each_program
+def test_the_curve_of_each_loss_has_every_step(program):
+    assert steps_of_curves(run(program, 4).view) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("program", ["char_rnn", "dcgan", "lbfgs", "seq2seq_attention", "vit"])
+def test_the_curves_of_a_loop_that_is_glanced_at_have_every_step(program):
+    """Without `history.every` most steps are not looked at in full."""
+    views: list[viz.View] = []
+
+    def watch(*models: Any) -> viz.View:
+        views.append(viz.View(models, sys._getframe(1), None, True, None))
+        return views[-1]
+
+    importlib.import_module(f"tests.programs.{program}").main(6, watch)
+    assert steps_of_curves(views[0]) == [1, 2, 3, 4, 5, 6]
+
+
+def steps_of_curves(view: viz.View) -> list[int]:
+    """Return the steps of the curves of the losses, which have to be the same."""
+    losses = {name: curve for name, curve in view._curves.items() if name != "learning rate"}
+    (steps,) = {tuple(step for step, _ in curve.points()) for curve in losses.values()}
+    return list(steps)
+
+
 # The page -----------------------------------------------------------------------------------
 
 
