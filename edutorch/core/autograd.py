@@ -262,6 +262,8 @@ class RemovableHandle:
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self.hooks = hooks
         self.id = next(self._ids)
+        while self.id in hooks:  # hooks that were loaded from a file brought their numbers along
+            self.id = next(self._ids)
         hooks[self.id] = hook
 
     def remove(self) -> None:

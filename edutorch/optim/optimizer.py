@@ -275,6 +275,17 @@ class Optimizer(OptimizerHooks):
         for hook in self.hung("load_post"):
             hook(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: all but memory for intermediate results."""
+        return {**self.__dict__, "_scratch": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled; PyTorch pickles settings, state and groups alone."""
+        self.__dict__.update({"_inside_step": False, "_scratch": {}, "_hooks": {}, **state})
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for number, group in enumerate(self.param_groups):

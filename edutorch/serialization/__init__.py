@@ -1,7 +1,8 @@
 """Checkpoints: tensors and what surrounds them, saved and loaded without running any code.
 
 Our own files are safetensors with JSON beside it (see `container.py`). PyTorch's files are
-read, too: their pickles by an interpreter that can only build data (see `opcodes.py`).
+read, too: their pickles by an interpreter that can only build data (see `opcodes.py`). Whole
+objects, such as a module, are pickled (see `objects.py`), and loaded with `weights_only=False`.
 """
 
 from __future__ import annotations
@@ -22,26 +23,34 @@ __all__ = [
 def save(
     obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **ignored: Any
 ) -> None:
-    """Save a state_dict, or anything made of tensors, numbers, texts, lists and dicts.
+    """Save a state_dict, anything made of tensors, numbers, texts, lists and dicts, or an object.
 
     The file appears whole or not at all: an interrupt, a crash or a full disk leaves
     the old one as it was. It is a safetensors file: `safetensors.torch.load_file` reads its
     tensors in PyTorch, whatever the file is called. Tensors that share memory share it again
     after loading. Attributes that were set on a tensor are not saved.
 
+    A whole module, optimizer or scheduler is pickled: the file holds the names of its classes
+    and not their code, so it can be loaded only where they are defined, and only with
+    `load(f, weights_only=False)`. A model's `state_dict()` needs neither.
+
     Args:
-        obj: what to save. For a model, its `state_dict()`.
+        obj: what to save. For a model, better its `state_dict()`.
         f: a path, a URL that fsspec knows ("s3://…", "memory://…"), or a file opened for writing
             bytes.
         pickle_module, pickle_protocol, ignored: PyTorch's pickle settings, which mean nothing here.
 
-    Raises: CheckpointError: the object holds something else, such as a function or a module.
+    Raises: CheckpointError: the object holds what cannot be pickled, such as a lambda. Nothing
+            is written.
         OSError: the disk is full, or the folder is missing.
 
     >>> import io; file = io.BytesIO()
     >>> save({"w": tensor([1.0, 2.0]), "epoch": 3}, file)
     >>> load(io.BytesIO(file.getvalue()))
     {'w': tensor([1., 2.]), 'epoch': 3}
+    >>> file = io.BytesIO(); save(nn.Linear(2, 1), file)
+    >>> load(io.BytesIO(file.getvalue()), weights_only=False)
+    Linear(in_features=2, out_features=1, bias=True)
     """
     write_atomically(f, container.written(obj))
 
@@ -57,42 +66,50 @@ def load(
 ) -> Any:
     """Load what `save` has written, PyTorch's `.pt` and `.pth` files, or other safetensors files.
 
-    Nothing but data is ever loaded. A file of PyTorch's that asks for more than data (a
-    whole module, a class of somebody's) is refused, and the error says which names it asked for.
+    Nothing but data is loaded. A file that asks for more (a whole module, a class of
+    somebody's) is refused, and the error says which names it asked for. With
+    `weights_only=False` its classes are imported and its objects made, which can run any code:
+    only for files whose author you trust.
 
     Args:
         f: a path, a URL that fsspec knows, or a file opened for reading bytes.
         map_location: the device for the tensors instead of the one they were saved from: a
             name, a dict of names, or a function of (tensor, name).
-        pickle_module, weights_only, mmap, ignored: accepted; they change nothing.
+        weights_only: True, the default: data only. False: whole objects as well.
+        pickle_module, mmap, ignored: accepted; they change nothing.
 
-    Raises: CheckpointError: damaged, cut short, or another kind of file.
+    Raises: CheckpointError: damaged, cut short, or another kind of file; a class that it needs
+            is not defined here.
         RefusedError: it asks for classes or functions that nobody has allowed.
         DeviceError: the device that the tensors were saved from is not here.
     """
     data = read_whole(f)
     is_path = isinstance(f, str) or hasattr(f, "__fspath__")
     name = str(f if is_path else getattr(f, "name", "the file"))
+    only_data = weights_only is None or bool(weights_only)
     if looks_like_torchs(data, name):
         from . import torch_file
 
-        return torch_file.read(data, name, map_location)
-    return container.read(data, name, map_location)
+        return torch_file.read(data, name, map_location, only_data)
+    return container.read(data, name, map_location, only_data)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
-    """Return the names of classes and functions for which `load` would refuse a file of PyTorch's.
+    """Return the names of classes and functions for which `load` would refuse a file.
 
     >>> import io, pickle; file = io.BytesIO(); save({}, file)
     >>> get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue()))
     []
     """
     data = read_whole(f)
-    if not looks_like_torchs(data, "the file"):
-        return []
     from . import torch_file
 
-    return torch_file.refused_names(data, "the file")
+    reader = torch_file if looks_like_torchs(data, "the file") else container
+    try:
+        reader.read(data, "the file", "cpu")
+    except RefusedError as error:
+        return error.arguments["refused"].split(", ")
+    return []
 
 
 LEGACY_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")

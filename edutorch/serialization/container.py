@@ -3,7 +3,8 @@
 Other programs read the tensors by name (`safetensors.torch.load_file` in PyTorch). The
 metadata holds `format`, which is "edutorch", `structure`, the JSON of everything that is not
 a tensor, and `crc32`, its checksum. The structure has `tree` (see `pack.py`) and, for
-each tensor, its dtype, shape, device and checksum.
+each tensor, its dtype, shape, device and checksum. What is not data, such as a whole module,
+is a pickle, stored as an array of bytes (see `objects.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from safetensors.numpy import save as to_safetensors
 
 from ..core.tensor import wrap
 from ..errors import EdutorchError
-from .errors import CheckpointError, damaged
+from .errors import CheckpointError, NotDataError, damaged
 from .memory import memory_of
 from .pack import Packer
 from .places import placed
@@ -36,13 +37,25 @@ _TYPES = {
 }  # fmt: skip
 
 
-def written(obj: Any) -> bytes:
-    """Return the file of an object.
+def written(obj: Any, only_data: bool = False) -> bytes:
+    """Return the file of an object; one that is not data is pickled as a whole.
 
-    Raises: CheckpointError: it is not data.
+    Args:
+        obj: what to save.
+        only_data: refuse what would be pickled: `load` reads data only, unless it is told.
+
+    Raises: CheckpointError: it cannot be pickled, or is not data.
     """
     packer = Packer()
-    tree = packer.pack(obj)
+    try:
+        tree = packer.pack(obj)
+    except NotDataError:
+        if only_data:
+            raise
+        from .objects import pack_object
+
+        packer = Packer()
+        tree = pack_object(packer, obj)
     packer.arrays.finish()
     structure = json.dumps({"tree": tree, "tensors": packer.arrays.table}, separators=(",", ":"))
     metadata = {
@@ -53,10 +66,11 @@ def written(obj: Any) -> bytes:
     return to_safetensors(packer.arrays.arrays, metadata)
 
 
-def read(data: bytes, name: str, where: Any) -> Any:
+def read(data: bytes, name: str, where: Any, weights_only: bool = True) -> Any:
     """Return the object of a file, or the tensors of another program's file as a dict.
 
     Raises: CheckpointError: damaged, cut short, or another kind of file.
+        RefusedError: it holds a whole object, and only weights are wanted.
     """
     arrays, metadata = parsed(data, name)
     if not any(metadata.get(mark) == FORMAT or mark in ("structure", "crc32") for mark in metadata):
@@ -66,7 +80,11 @@ def read(data: bytes, name: str, where: Any) -> Any:
         return OrderedDict((key, placed(wrap(arrays[key]), "cpu", where)) for key in arrays)
     structure = checked_structure(metadata, arrays, name)
     try:
-        return Unpacker(structure["tensors"], arrays, where).unpack(structure["tree"])
+        unpacker = Unpacker(structure["tensors"], arrays, where)
+        tree = structure["tree"]
+        if isinstance(tree, dict) and "pickle" in tree:
+            return unpickled(unpacker, tree, name, weights_only)
+        return unpacker.unpack(tree)
     except EdutorchError:
         raise
     except (  # checksums agree: whoever wrote this is not `save`
@@ -74,6 +92,20 @@ def read(data: bytes, name: str, where: Any) -> Any:
         TypeError, ValueError,
     ) as error:  # fmt: skip
         raise damaged(name, f"its structure is none that `save` writes ({error})") from error
+
+
+def unpickled(unpacker: Unpacker, tree: dict[str, Any], name: str, weights_only: bool) -> Any:
+    """Return a whole object: made by running its pickle, or, of weights only, by reading it.
+
+    Raises: RefusedError: it asks for classes that nobody has allowed.
+    """
+    from .unpickle import ObjectUnpickler, read_as_data
+
+    tensors = [unpacker.unpack(each) for each in tree["tensors"]]
+    data = unpacker.arrays[tree["pickle"]].tobytes()
+    if weights_only:
+        return read_as_data(data, tensors, name)
+    return ObjectUnpickler(data, tensors, name).load()
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,10 @@ class RefusedError(CheckpointError, pickle.UnpicklingError):
     """A file asks for classes or functions that nobody has allowed. None of them was called."""
 
 
+class NotDataError(CheckpointError):
+    """An object is neither data nor made of data: only a pickle can hold it."""
+
+
 def damaged(name: str, what: str) -> CheckpointError:
     return CheckpointError(
         "load", f"{name} is damaged: {what}",
@@ -26,9 +30,10 @@ def damaged(name: str, what: str) -> CheckpointError:
 
 def cannot_save(value: object, path: str, hint: str | None = None) -> CheckpointError:
     kind = type(value).__name__
+    error = CheckpointError if hint else NotDataError
     if hint is None and hasattr(value, "state_dict"):
         hint = f"save its state_dict(), and load it into a new {kind} with load_state_dict()"
-    return CheckpointError(
+    return error(
         "save", f"cannot save a {kind}" + (f" (at {path!r})" if path else ""),
         hint=hint
         or "a checkpoint holds data: tensors, numbers, texts, and lists and dicts of these",

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.shapes import Size
+from ..core.tensor import Tensor
 from ..device import Device
 from . import trusted
 from .errors import CheckpointError
@@ -63,7 +64,9 @@ def set_state(target: Any, state: Any) -> None:
 
 # Values that may be keys --------------------------------------------------------------------
 
-SIMPLE = (str, bytes, int, float, complex, bool, type(None), dtypes.dtype, Device, Refused)
+SIMPLE = (
+    str, bytes, int, float, complex, bool, type(None), dtypes.dtype, Device, Tensor, Refused,
+)  # fmt: skip
 MOST_IN_A_KEY = 1000
 
 

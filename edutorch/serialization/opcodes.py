@@ -78,9 +78,13 @@ class Interpreter:
             ValueError,
         ) as error:  # fmt: skip
             if not self.refused:
-                raise damaged(self.name, f"not a pickle of data ({error})") from error
+                raise self.failure(error) from error
             result = None
         return result
+
+    def failure(self, error: Exception) -> EdutorchError:
+        """Return what is raised for a pickle that cannot be run to its end."""
+        return damaged(self.name, f"not a pickle of data ({error})")
 
     # The stack ----------------------------------------------------------------------------
 
@@ -270,11 +274,12 @@ STEPS: dict[str, Callable[[Interpreter, Any], None]] = {
     "TUPLE3": lambda self, arg: self.take(3), "LIST": Interpreter.make_list,
     "DICT": Interpreter.make_dict, "FROZENSET": Interpreter.make_frozenset,
     "APPEND": Interpreter.append, "APPENDS": Interpreter.appends,
-    "ADDITEMS": Interpreter.add_items, "SETITEM": Interpreter.set_item,
+    "ADDITEMS": lambda self, arg: self.add_items(arg), "SETITEM": Interpreter.set_item,
     "SETITEMS": Interpreter.set_items_to_mark, "GLOBAL": Interpreter.named,
-    "STACK_GLOBAL": Interpreter.named_on_stack, "REDUCE": Interpreter.call,
-    "NEWOBJ": Interpreter.new, "NEWOBJ_EX": Interpreter.new_with_names,
-    "BUILD": Interpreter.build, "BINPERSID": Interpreter.outside,
+    "STACK_GLOBAL": Interpreter.named_on_stack, "REDUCE": lambda self, arg: self.call(arg),
+    "NEWOBJ": lambda self, arg: self.new(arg),
+    "NEWOBJ_EX": lambda self, arg: self.new_with_names(arg),
+    "BUILD": lambda self, arg: self.build(arg), "BINPERSID": Interpreter.outside,
 }  # fmt: skip
 
 

@@ -31,8 +31,8 @@ MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
 
 
-def find(module: str, name: str) -> Any:
-    """Return what stands for a name in a pickle."""
+def find_data(module: str, name: str) -> Any:
+    """Return what stands for a name in a pickle of data."""
     full = f"{module}.{name}"
     found = KNOWN.get(full)
     if found is not None:
@@ -49,9 +49,15 @@ def find(module: str, name: str) -> Any:
 
 
 def find_nothing_listed(module: str, name: str) -> Any:
-    """Do what `find` does, without the user's classes."""
-    found = find(module, name)
+    """Do what `find_data` does, without the user's classes."""
+    found = find_data(module, name)
     return Refused(f"{module}.{name}") if isinstance(found, ListedClass) else found
+
+
+def find_tensors(module: str, name: str) -> Any:
+    """Return what stands for PyTorch's names; nothing that is not PyTorch's is made."""
+    full = f"{module}.{name}"
+    return KNOWN.get(full, Refused(full)) if module.startswith("torch") else Refused(full)
 
 
 class Reader:
@@ -61,10 +67,12 @@ class Reader:
         data: all of its bytes.
         name: the file's, for errors.
         where: `map_location`.
+        weights_only: make data only; otherwise also objects of any class that can be imported.
     """
 
-    def __init__(self, data: bytes, name: str, where: Any) -> None:
+    def __init__(self, data: bytes, name: str, where: Any, weights_only: bool = True) -> None:
         self.data, self.name, self.where = data, name, where
+        self.weights_only = weights_only
         self.storages: dict[str, Storage] = {}
         self.swapped = False  # numbers are written in the other order of bytes
 
@@ -100,17 +108,26 @@ class Reader:
         """Return the bytes of a storage."""
         raise NotImplementedError
 
-    def run(self, program: io.BytesIO, find: Callable[[str, str], Any] = find) -> Any:
+    def run(self, program: io.BytesIO) -> Any:
         """Return what a pickle builds.
 
         Raises: RefusedError: it asks for more than data.
         """
-        machine = Interpreter(find, self.storage, self.name)
-        result = machine.run(program)
-        refused = [each for each in machine.refused if trusted.find(each) is None]
-        if refused:
-            raise refusal(self.name, refused)
-        return result
+        if self.weights_only:
+            return run_as_data(program, find_data, self.storage, self.name)
+        from .torch_objects import ObjectInterpreter
+
+        return ObjectInterpreter(self.storage, self.name).run(program)
+
+    def look_for_storages(self, program: io.BytesIO) -> None:
+        """Run a pickle without making anything but its storages.
+
+        Raises: RefusedError: it asks for more than data, and only data is wanted.
+        """
+        if self.weights_only:
+            run_as_data(program, find_nothing_listed, self.storage, self.name)
+        else:
+            Interpreter(find_tensors, self.storage, self.name).run(program)
 
 
 class ZipReader(Reader):
@@ -183,7 +200,7 @@ class LegacyReader(Reader):
             raise damaged(self.name, "its beginning is not one of PyTorch's")
         start, where = program.tell(), self.where
         self.where = "cpu"
-        self.run(program, find_nothing_listed)
+        self.look_for_storages(program)
         sizes = dict(self.storages)
         self.swapped = head[2].get("little_endian", True) is not (sys.byteorder == "little")
         keys = self.run(program)
@@ -228,36 +245,49 @@ def swap_bytes(memory: np.ndarray, kind: dtypes.dtype) -> None:
     rows[:] = rows[:, ::-1].copy()
 
 
+def run_as_data(
+    program: io.BytesIO, find: Callable[[str, str], Any], persistent: Callable[[Any], Any],
+    name: str,
+) -> Any:  # fmt: skip
+    """Return what a pickle builds, if that is data.
+
+    Raises: RefusedError: it asks for more.
+    """
+    machine = Interpreter(find, persistent, name)
+    result = machine.run(program)
+    refused = [each for each in machine.refused if trusted.find(each) is None]
+    if refused:
+        raise refusal(name, refused)
+    return result
+
+
 def refusal(name: str, refused: list[str]) -> RefusedError:
     """Say which names a file asks for, and what to do."""
-    classes = [each for each in refused if each.startswith("torch.nn.modules.")]
-    if classes:
+    if any(MODULE.match(each) for each in refused):
         what = "a whole module was saved, which only its own code can make again"
-        hint = "in PyTorch: torch.save(model.state_dict(), path), and load_state_dict() here"
+        hint = (
+            "save model.state_dict(), and load it into a new model with load_state_dict(); or "
+            "load(path, weights_only=False), which can run any code in the file, if you trust it"
+        )
     else:
         what = "it asks for classes or functions that may do anything"
         hint = (
             "save plain data; or, for a class of yours that may be trusted: "
-            "edutorch.serialization.add_safe_globals([TheClass]) (weights_only=False does not help)"
+            "edutorch.serialization.add_safe_globals([TheClass]); or load(path, "
+            "weights_only=False), which can run any code in the file, if you trust it"
         )
     shown = ", ".join(each[:100] for each in refused[:10]) + (", …" if len(refused) > 10 else "")
     return RefusedError("load", f"{name} was not loaded: {what}", {"refused": shown}, hint)
 
 
-def read(data: bytes, name: str, where: Any) -> Any:
+MODULE = re.compile(r"(edu)?torch\.nn\.modules\.")
+
+
+def read(data: bytes, name: str, where: Any, weights_only: bool = True) -> Any:
     """Return what is in a file of PyTorch's.
 
     Raises: CheckpointError: damaged, or holding what edutorch has not.
-        RefusedError: it names classes or functions that are not data.
+        RefusedError: it names classes or functions that are not data, and only those are wanted.
     """
     reader = ZipReader if data[:2] == b"PK" else LegacyReader
-    return reader(data, name, where).read()
-
-
-def refused_names(data: bytes, name: str) -> list[str]:
-    """Return the names that `read` would refuse."""
-    try:
-        read(data, name, "cpu")
-    except RefusedError as error:
-        return error.arguments["refused"].split(", ")
-    return []
+    return reader(data, name, where, weights_only).read()

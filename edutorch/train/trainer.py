@@ -9,8 +9,9 @@ from typing import Any
 from .. import cuda
 from ..errors import warn
 from ..ops import tensor
-from ..serialization import save
+from ..serialization.container import written
 from ..settings import use_deterministic_algorithms
+from ..utils.files import write_atomically
 from . import checkpoint as checkpoints
 from . import module
 from .batches import unshuffled
@@ -194,7 +195,7 @@ class Trainer(Stages):
         Exactly between two batches: in `on_train_batch_end`, `on_validation_end`,
         `on_train_epoch_end`, or when `fit` has returned.
         """
-        save(checkpoints.dump(self, weights_only), filepath)
+        write_atomically(filepath, written(checkpoints.dump(self, weights_only), only_data=True))
 
     # What can be read ---------------------------------------------------------------------
 

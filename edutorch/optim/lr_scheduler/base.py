@@ -162,7 +162,7 @@ def warn_order(optimizer: Any) -> None:
             "initialization. Please, make sure to call `optimizer.step()` before "
             "`lr_scheduler.step()`."
         )
-    elif not optimizer._opt_called:
+    elif not getattr(optimizer, "_opt_called", True):
         text = (
             "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
             "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
@@ -171,7 +171,7 @@ def warn_order(optimizer: Any) -> None:
         )
     else:
         return
-    warnings.warn(text, UserWarning, stacklevel=3)
+    warn(text)
 
 
 @contextmanager
