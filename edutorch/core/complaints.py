@@ -171,6 +171,9 @@ def fits(value: Any, wanted: str) -> bool:
         return bool(words & {"None", "Dims", "Index"}) or not words <= KNOWN | {"str"}
     if isinstance(value, str):
         return not words <= KNOWN
+    if "Tensor" in words and (hasattr(value, "dtype") or words <= {"Tensor", "None"}):
+        return True
+    words -= {"Tensor"}
     if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):

@@ -262,7 +262,10 @@ def contract_tests(op: Op) -> list[str]:
             if axis == "...":
                 continue
             axis, _, divisor = axis.partition("/")
-            size = f"a_{name}.shape[{position - len(term)}]" + (f" * {divisor}" if divisor else "")
+            size = f"a_{name}.shape[{position - len(term)}]"
+            if divisor:
+                tests.append(f"({divisor}.__class__ is int)")
+                size += f" * {divisor}"
             if axis in first_seen:
                 tests.append(f"({absent}{size} == {first_seen[axis]})")
             elif not absent:

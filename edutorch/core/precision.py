@@ -63,7 +63,8 @@ def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
 def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function that is composed of ops compute with 16-bit tensors in float32.
 
-    Its result is rounded to the type of its first argument, unless another one is wider.
+    Its result is rounded to the type of its first argument, unless another one's floats are others:
+    float16 beside bfloat16 is float32.
     """
 
     @functools.wraps(function)
@@ -74,7 +75,7 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **named)  # autocast chooses the types itself
         kinds = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
         y = function(*widened(args), **{name: widened(value) for name, value in named.items()})
-        is_wider = any(kind.category >= 2 and not is_half(kind) for kind in kinds)
+        is_wider = any(kind.category >= 2 and kind is not dtype for kind in kinds)
         return y if is_wider else y.to(dtype)
 
     return wide

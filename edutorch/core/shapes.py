@@ -64,7 +64,8 @@ class Contract:
     def check(self, names: Sequence[str], arrays: Sequence[Any], settings: dict[str, Any]) -> None:
         """Compare the arrays' shapes with the contract.
 
-        Raises: ShapeError: a wrong number of axes, or two sizes for one name.
+        Raises: ShapeError: a wrong number of axes, or two sizes for one name. ArgumentError: a
+            setting that sizes are divided by is no integer.
         """
         sizes: dict[str, tuple[int, str]] = {}
         for name, term, array in zip(names, self.terms, arrays, strict=False):
@@ -84,7 +85,7 @@ class Contract:
                 )
             for axis, size in zip(term, shape, strict=True):
                 axis, _, divisor = axis.partition("/")
-                full = size * settings[divisor] if divisor else size
+                full = size * whole(self.op, settings[divisor], divisor) if divisor else size
                 known = sizes.setdefault(axis, (full, name))
                 if known[0] != full:
                     raise self.error(
@@ -165,13 +166,13 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
     return dim % room
 
 
-def whole(op: str, dim: Any) -> int:
-    """Return a dim as Python's integer. Raises: ArgumentError: it is none."""
+def whole(op: str, value: Any, name: str = "dim") -> int:
+    """Return a dim, or another setting, as Python's integer. Raises: ArgumentError: it is none."""
     try:
-        return operator.index(dim)
+        return operator.index(value)
     except TypeError:
-        kind = type(dim).__name__
-        raise ArgumentError(op, f"argument `dim` must be an int, not {kind}") from None
+        kind = type(value).__name__
+        raise ArgumentError(op, f"argument `{name}` must be an int, not {kind}") from None
 
 
 def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:

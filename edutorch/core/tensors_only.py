@@ -2,8 +2,8 @@
 
 An op looks at its operands itself. A function that is composed of ops would begin with
 `input.shape`, and Python would complain that None has no shape. So the functions of a
-module's face are wrapped: where one fails for such a reason, its arguments are compared
-with its signature. A call that succeeds pays for one more Python call and nothing else.
+module's face are wrapped: where one fails, its arguments are compared with its signature.
+A call that succeeds pays for one more Python call and nothing else.
 The same wrapper lets autocast convert the arguments of such a function as a whole.
 """
 
@@ -82,6 +82,31 @@ def explained(
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
+@functools.cache
+def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
+    """Return name, type and default of each setting that a constructor has."""
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
+    return tuple((each.name, str(each.annotation), each.default) for each in ordinary)
+
+
+def check_settings(
+    name: str, init: Callable[..., None], args: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError for a setting of a wrong type: text for a number.
+
+    Args:
+        name: of the class whose constructor is called.
+    """
+    settings = settings_of(init)
+    passed = dict(zip((setting for setting, _, _ in settings), args, strict=False)) | dict(named)
+    for setting, wanted, default in settings:
+        if setting in passed:
+            value = passed[setting]
+            if value is not default and not fits(value, wanted):
+                raise wrong_argument(name, setting, value, wanted)
+
+
 def described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{tuple(value.shape)} {value.dtype}"
@@ -118,10 +143,10 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
                 if autocast is not None:
                     return autocast.call(function, name, args, named)
             return function(*args, **named)
-        except FAILURES as error:
+        except (*FAILURES, EdutorchError) as error:
+            complain(name, parameters, args, named)
             if isinstance(error, EdutorchError):
                 raise
-            complain(name, parameters, args, named)
             better = explained(name, error, parameters, args, named)
             if better is None:
                 raise

@@ -189,8 +189,11 @@ class Cauchy(Distribution):
         return atan2(ones_like(away), -away) / math.pi  # atan(z) / π + ½ would round tails off
 
     def icdf(self, value: Any) -> Any:
-        tail = 1 / (math.pi * where(value < 0.5, value, 1 - value)).tan()
-        return self.loc + self.scale * where(value < 0.5, -tail, tail)
+        near = (value - 0.5).abs() < 0.25  # there the tangent itself is exact, beyond it 1 / tan
+        middle = (math.pi * where(near, value - 0.5, 0.0)).tan()
+        side = where(near, 0.25, where(value < 0.5, value, 1 - value))
+        tail = 1 / (math.pi * side).tan()
+        return self.loc + self.scale * where(near, middle, where(value < 0.5, -tail, tail))
 
     def entropy(self) -> Any:
         return math.log(4 * math.pi) + self.scale.log()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.tensor import Tensor
 from .adam import Adam
 
 __all__ = ["AdamW"]
@@ -28,8 +29,9 @@ class AdamW(Adam):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+        amsgrad: bool = False, *,
         maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
         differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

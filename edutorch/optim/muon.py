@@ -54,7 +54,7 @@ class Muon(RuleOptimizer):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1,
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, weight_decay: float = 0.1,
         momentum: float = 0.95, nesterov: bool = True,
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,

@@ -17,6 +17,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.precision import in_float32, is_half
 from ..core.tensor import Tensor, array_of, wrap
+from ..core.tensors_only import check_settings
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
 from ..events import Stepped, emit, milestone, work
 from ..lines import Place, users_place
@@ -48,9 +49,14 @@ class Optimizer(OptimizerHooks):
     at_once: AtOnce | None = None
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
-        """Make one; a setting that `__init__` does not have is refused with a suggestion."""
+        """Make one; a setting that `__init__` does not have is refused with a suggestion.
+
+        An optimizer of ours is not made of settings of a wrong type either.
+        """
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
+        if cls.__module__.startswith("edutorch."):
+            check_settings(cls.__name__, cls.__init__, args, named)
         return super().__new__(cls)
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:

@@ -50,9 +50,10 @@ class SGD(AlsoRecorded):
     at_once = AtOnce("sgd", settings, counted=False, momentum_buffer="momentum")
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
-        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
+        dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:  # fmt: skip
         check(float(lr) >= 0, f"Invalid learning rate: {lr}")
         check(momentum >= 0, f"Invalid momentum value: {momentum}")

@@ -23,6 +23,8 @@ from ...ops import (
     where,
 )  # fmt: skip
 from ...ops import relu as relu_of
+from ...ops.precise import power_series
+from ...ops.special import LARGE, SMALL, scale, series_coefficients, tail_coefficients
 from .layer import SettingError, activation
 from .twins import replace
 
@@ -68,8 +70,11 @@ def exponential_linear(xp: Any, input: Array, alpha: float = 1.0) -> Array:
     return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
 
 
+# At 0 the slope is that from the left, α, and the curvature 0, as in PyTorch.
 exponential_linear.vjp(
-    input=lambda g, input, alpha: where(input > 0, g, g * (alpha * exp(clamp(input, max=0)))),
+    input=lambda g, input, alpha: where(
+        input > 0, g, g * (alpha * exp(where(input >= 0, 0.0, input)))
+    ),
     latex=r"g\ \text{or}\ g\,\alpha\,e^x",
 )
 
@@ -137,7 +142,21 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
         return gelu.op.forward(xp, input.astype("float32"), approximate).astype(input.dtype)
     if approximate == "tanh":
         return input * (0.5 + 0.5 * xp.tanh(bent(input)))
-    return input * (0.5 + 0.5 * erf.op.forward(xp, input * math.sqrt(0.5)))
+    return input * normal_cdf(xp, input)
+
+
+def normal_cdf(xp: Any, x: Array) -> Array:
+    """Φ(x) at the price of one erf; below 0 it is the tail itself, not 1 less what is close to 1.
+
+    From |x| = 8.5 on it is 0 or 1.
+    """
+    exact = x.dtype.itemsize >= 8
+    z = x * math.sqrt(0.5)
+    size = xp.minimum(xp.abs(z), LARGE)
+    tail = power_series(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
+    half = 0.5 * tail * (size < LARGE)
+    middle = 0.5 + 0.5 * z * power_series(size * size, series_coefficients(12 if exact else 6))
+    return xp.where(size < SMALL, middle, xp.where(z > 0, 1 - half, half))
 
 
 def bent(x: Any) -> Any:
@@ -266,7 +285,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             {"input": tuple(input.shape), "weight": tuple(weight.shape)},
         )  # fmt: skip
     slopes = reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)) if weight.ndim else weight
-    y = where(input > 0, input, slopes * input)
+    y = input * where(input > 0, 1.0, slopes)  # where no slope counts, an infinite one does not
     return reshape(y, input.shape)
 
 

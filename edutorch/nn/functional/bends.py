@@ -37,7 +37,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @composed_in_float32
 def celu_of(input: Tensor, alpha: float) -> Tensor:
-    return where(input > 0, input, alpha * expm1(clamp(input, max=0) / alpha))
+    return where(input >= 0, input, alpha * expm1(clamp(input, max=0) / alpha))
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
@@ -94,7 +94,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise InvalidValueError("softshrink", f"`lambd` must not be negative, got {lambd}")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    flat = (input * 0).detach()  # NaN stays NaN; nothing comes back, not even of ∞
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, flat))
 
 
 @composed_in_float32

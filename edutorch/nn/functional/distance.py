@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy import finfo, ndarray
+
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 from ...modes import no_grad
 from ...ops import abs as abs_
-from ...ops import amax, broadcast_tensors, index_select, maximum, norm, sum, triu_indices, where
+from ...ops import (
+    amax,
+    broadcast_tensors,
+    clamp,
+    index_select,
+    maximum,
+    norm,
+    sum,
+    triu_indices,
+    where,
+)
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
@@ -29,20 +43,64 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
             "use x1.float()",
         )  # fmt: skip
+    x1 = x1 if x1.is_floating_point() else x1.to(x2.dtype)
+    x2 = x2 if x2.is_floating_point() else x2.to(x1.dtype)
     x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
-    (x1, length1), (x2, length2) = scaled(x1, dim, eps), scaled(x2, dim, eps)
+    length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
+    if is_extreme(length1) or is_extreme(length2):
+        (x1, length1), (x2, length2) = scaled(x1, 2, dim, eps), scaled(x2, 2, dim, eps)
+    else:
+        length1, length2 = clamp(length1, min=eps), clamp(length2, min=eps)
     return sum(x1 * x2, dim) / (length1 * length2)
 
 
-def scaled(x: Tensor, dim: int, eps: float) -> tuple[Tensor, Tensor]:
-    """Return vectors whose squares do not overflow, and their lengths, which `eps` limits."""
-    if not x.numel():
-        return x, norm(x, 2, dim)
+# Vectors whose squares leave the range of their type --------------------------------------------
+
+
+SINGLE, DOUBLE = finfo("float32"), finfo("float64")
+
+
+def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
+    """Whether |x|ᵖ may have overflowed on the way to a length, or lost its digits near 0.
+
+    Only what lies in the memory of the CPU is looked at; elsewhere it may have.
+    """
+    array = lengths._array
+    if array.__class__ is not ndarray:
+        return True
+    if not array.size:
+        return False
+    limits = DOUBLE if array.itemsize == 8 else SINGLE  # 16-bit lengths are computed in float32
+    least, most = (limits.tiny / limits.eps) ** (1 / p), limits.max ** (1 / p)
+    return not (array.min() > least and array.max() < most)  # with NaN, too
+
+
+def largest_of(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
+    """Return the largest |x| along `dim`, at least `least`: a constant to divide by."""
     with no_grad():
-        largest = amax(abs_(x), dim, True)
-        largest = where((largest > 0) & (largest < float("inf")), largest, 1.0)
+        largest = clamp(amax(abs_(x), dim, True), min=least)
+        return where((largest > 0) & (largest < float("inf")), largest, 1.0)
+
+
+def scaled(
+    x: Tensor, p: float, dim: Any, eps: float, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return vectors divided by their largest element, and their lengths then, at least `eps`."""
+    if not x.numel():
+        return x, clamp(norm(x, p, dim, keepdim), min=eps)
+    largest = largest_of(x, dim, eps)
     x = x / largest
-    return x, maximum(norm(x, 2, dim), eps / amax(largest, dim))
+    return x, maximum(norm(x, p, dim, keepdim), eps / (largest if keepdim else amax(largest, dim)))
+
+
+def length_of(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
+    """Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the type."""
+    y = norm(x, p, dim, keepdim)
+    if not 1 < p < float("inf") or not x.numel() or not is_extreme(y, p):
+        return y
+    largest = largest_of(x, dim)
+    y = norm(x / largest, p, dim, keepdim)
+    return y * (largest if keepdim else amax(largest, dim))
 
 
 def pairwise_distance(
@@ -57,7 +115,7 @@ def pairwise_distance(
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
     """
-    return norm(x1 - x2 + eps, p, -1, keepdim)
+    return length_of(x1 - x2 + eps, p, -1, keepdim)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -76,4 +134,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if p < 0:
         raise InvalidValueError("pdist", f"pdist only supports non-negative p values, got {p}")
     first, second = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
-    return norm(index_select(input, 0, first) - index_select(input, 0, second), p, -1)
+    difference = index_select(input, 0, first) - index_select(input, 0, second)
+    return length_of(difference, p, -1)

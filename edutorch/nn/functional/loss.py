@@ -10,6 +10,7 @@ import math
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
+from ...ops import abs as abs_
 from ...ops import exp, log, ones_like, sum, where, zeros_like
 from . import pairs
 from .classes import ALREADY, warn_of_probabilities
@@ -67,9 +68,15 @@ def l1_loss(
     same_shape("l1_loss", input._array, target._array)
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)
-    if weight is None:
+    if input.dtype.category < 2 and target.dtype.category < 2:  # integers stay what they are
+        losses = abs_(input - target)
+        if weight is None:
+            return reduced(losses, reduction)
+    elif weight is None:
         return pairs.l1_loss(input, target, reduction=reduction)
-    return weighted("l1_loss", pairs.l1_loss(input, target, reduction="none"), weight, reduction)
+    else:
+        losses = pairs.l1_loss(input, target, reduction="none")
+    return weighted("l1_loss", losses, weight, reduction)
 
 
 def weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -139,10 +146,14 @@ def huber_loss(
         raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
     same_shape("huber_loss", input._array, target._array)
     if weight is None:
-        return pairs.huber_loss(input, target, reduction=reduction, delta=delta)
-    losses = pairs.huber_loss(input, target, reduction="none", delta=delta)
-    check_weight("huber_loss", losses, weight)
-    return reduced(losses * weight, reduction)
+        loss = pairs.huber_loss(input, target, reduction=reduction, delta=delta)
+    else:
+        losses = pairs.huber_loss(input, target, reduction="none", delta=delta)
+        check_weight("huber_loss", losses, weight)
+        loss = reduced(losses * weight, reduction)
+    if loss.dtype is input.dtype or not input.is_floating_point():
+        return loss
+    return loss.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
 
 
 KL_MEAN = (

@@ -44,7 +44,10 @@ def soft_margin_loss(
     tensor([0.6931, 0.1269])
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    return reduced(softplus(-target * input), reduction)
+    losses = softplus(-(target * input))
+    if losses.dtype is not input.dtype and input.is_floating_point():
+        losses = losses.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
+    return reduced(losses, reduction)
 
 
 def multi_margin_loss(

@@ -17,6 +17,7 @@ from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops.statistics import vector_norm
+from .distance import is_extreme, scaled
 from .native_norms import (
     fused_rms_norm,
     native_batch_norm,
@@ -238,4 +239,8 @@ def normalize(
     >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    return input / clamp(vector_norm(input, p, dim, True), min=eps)
+    length = vector_norm(input, p, dim, True)
+    if 1 <= p < math.inf and is_extreme(length, p):
+        input, length = scaled(input, p, dim, eps, True)
+        return input / length
+    return input / clamp(length, min=eps)

@@ -10,14 +10,18 @@ from collections.abc import Callable
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
-from ...ops import clamp, minimum, sqrt, sum, where
-from .distance import pairwise_distance
+from ...ops import clamp, minimum, sqrt, squeeze, sum, where
+from .distance import is_extreme, largest_of, pairwise_distance
 from .reductions import reduced, reduction_of
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]  # fmt: skip
+
+
+TINY = 9.999999960041972e-13
+"""ε of the cosine of two vectors, so that two vectors of zeros are alike: a float32's 1e-12."""
 
 
 def hinge(x: Tensor) -> Tensor:
@@ -52,7 +56,8 @@ def margin_ranking_loss(
         raise ShapeError(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
-    return reduced(hinge(margin - target * (input1 - input2)), reduction)
+    # The difference is turned round, not the target: of an unsigned one there is no negative.
+    return reduced(hinge(target * (input2 - input1) + float(margin)), reduction)
 
 
 def hinge_embedding_loss(
@@ -71,12 +76,12 @@ def hinge_embedding_loss(
     tensor([0.5000, 0.8000])
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    near = where(target != -1, input, 0.0)
-    far = where(target != 1, hinge(margin - input), 0.0)
+    margin = margin if input.is_floating_point() else int(margin)  # integers stay what they are
+    near = where(target != -1, input, 0)
+    far = where(target != 1, hinge(margin - input), 0)
     return reduced(near + far, reduction)
 
 
-@composed_in_float32
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -104,12 +109,26 @@ def cosine_embedding_loss(
              "target": tuple(target.shape)},
             "inputs (n, d) need targets (n)",
         )  # fmt: skip
-    tiny = 1e-12  # two vectors of zeros are alike
-    squares = [sum(each * each, -1) + tiny for each in (input1, input2)]
-    cosine = sum(input1 * input2, -1) / sqrt(squares[0] * squares[1])
-    alike = where(target == 1, 1 - cosine, 0.0)
-    apart = where(target == -1, hinge(cosine - margin), 0.0)
-    return reduced(alike + apart, reduction)
+    return reduced(angle_losses(input1, input2, target == 1, target == -1, margin), reduction)
+
+
+@composed_in_float32
+def angle_losses(x1: Tensor, x2: Tensor, alike: Tensor, apart: Tensor, margin: float) -> Tensor:
+    """1 - cos where two vectors should be alike, max(0, cos - m) where they should not."""
+    cosine = cosine_of(x1, x2)
+    return where(alike, 1 - cosine, 0.0) + where(apart, hinge(cosine - margin), 0.0)
+
+
+def cosine_of(x1: Tensor, x2: Tensor) -> Tensor:
+    """x1 · x2 / √((|x1|² + ε) (|x2|² + ε)) along the last axis."""
+    squares = [sum(x * x, -1) + TINY for x in (x1, x2)]
+    if not any(map(is_extreme, squares)):
+        return sum(x1 * x2, -1) / sqrt(squares[0] * squares[1])
+    scales = [largest_of(x, -1, TINY**0.5) for x in (x1, x2)]
+    x1, x2 = x1 / scales[0], x2 / scales[1]
+    floors = [squeeze(TINY / (scale * scale), -1) for scale in scales]
+    lengths = [sqrt(sum(x * x, -1) + y) for x, y in zip((x1, x2), floors, strict=True)]
+    return sum(x1 * x2, -1) / (lengths[0] * lengths[1])
 
 
 def triplet_margin_loss(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,17 +25,18 @@ Size = int | Sequence[int]
 def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
     """Read a setting for `rank` axes: one number for all, or one for each.
 
-    Raises: SettingError (a ValueError): another number of numbers.
+    Raises: SettingError (a ValueError): another number of numbers. TypeError: no integers.
     """
     if isinstance(value, int):
         return (value,) * rank
+    if isinstance(value, str):
+        raise TypeError("a window needs numbers")
     if isinstance(value, tuple) and len(value) == rank:
         return value
-    if len(value) == 1:
-        return (int(value[0]),) * rank
-    if len(value) != rank:
+    if len(value) not in (1, rank):
         raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
-    return tuple(int(each) for each in value)
+    numbers = tuple(map(operator.index, value))
+    return numbers if len(numbers) == rank else numbers * rank
 
 
 def check_positive(op: str, **settings: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from numpy import ndarray
 
 from ...core.autograd import RemovableHandle
-from ...core.tensors_only import FAILURES
+from ...core.tensors_only import FAILURES, check_settings
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
@@ -34,7 +34,7 @@ from .everywhere import (
 from .hooks import call_watched
 from .moving import ModuleMoves
 from .state import ModuleState
-from .text import check_settings, located, nested_repr, not_a_tensor, refuse_array
+from .text import located, nested_repr, not_a_tensor, refuse_array
 from .tree import ModuleTree
 
 __all__ = [
@@ -85,7 +85,7 @@ class Module(ModuleState, ModuleMoves):
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
         if cls.__module__.startswith("edutorch."):
-            check_settings(cls, args, named)
+            check_settings(cls.__name__, cls.__init__, args, named)
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy
 
-from ...core.complaints import fits, no_tensor, wrong_argument
+from ...core.complaints import no_tensor
 from ...core.tensors_only import explained, is_inside
 from ...errors import ArgumentError, EdutorchError, layout
 
@@ -97,25 +95,6 @@ def not_a_tensor(
     if better is not None:
         located(better, module)
     return better
-
-
-@functools.cache
-def settings_of(cls: type) -> tuple[tuple[str, str, Any], ...]:
-    """Return name, type and default of each setting that the constructor of a class has."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
-    return tuple((each.name, str(each.annotation), each.default) for each in ordinary)
-
-
-def check_settings(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Raise ArgumentError for a setting of a wrong type: text for a number."""
-    settings = settings_of(cls)
-    passed = dict(zip((name for name, _, _ in settings), args, strict=False)) | dict(named)
-    for name, wanted, default in settings:
-        if name in passed:
-            value = passed[name]
-            if value is not default and not fits(value, wanted):
-                raise wrong_argument(cls.__name__, name, value, wanted)
 
 
 def signature_of(module: Module) -> Iterable[inspect.Parameter]:

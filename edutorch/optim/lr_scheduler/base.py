@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...core.tensors_only import check_settings
 from ...errors import refuse_unknown_keywords, warn
 from ...modes import no_grad
 from ..optimizer import Optimizer
@@ -27,13 +28,17 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 def takes_verbose(init: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a constructor: `verbose`, which PyTorch has given up, is accepted with a warning."""
+    """Wrap a constructor: `verbose`, which PyTorch has given up, is accepted with a warning.
+
+    Settings that are unknown, or of a wrong type, are refused.
+    """
 
     @functools.wraps(init)
     def wrapped(self: LRScheduler, *args: Any, **named: Any) -> None:
         if named.pop("verbose", None) not in (None, False, "deprecated"):
             warn("`verbose` does nothing any more: print scheduler.get_last_lr() where you want it")
         refuse_unknown_keywords(init, type(self).__name__, named)
+        check_settings(type(self).__name__, init, args, named)
         init(self, *args, **named)
 
     return wrapped
