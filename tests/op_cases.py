@@ -307,6 +307,10 @@ CASES["extreme_with_index"] = [
     {"input": CUBE, "dim": 0, "keepdim": True, "largest": False},
     {"input": some(), "dim": 0, "keepdim": False, "largest": True},
 ]
+CASES["median_of_all"] = [
+    {"input": A, "skips_nan": False}, {"input": CUBE, "skips_nan": True},
+    {"input": some(), "skips_nan": False},
+]
 M32 = some(3, 2, seed=1)
 CASES["mm"] = [{"input": A, "mat2": M32}, {"input": some(2, 0), "mat2": some(0, 3)}]
 CASES["bmm"] = [{"input": some(2, 2, 3), "mat2": some(2, 3, 1, seed=1)}]
@@ -362,6 +366,7 @@ ODD_SHAPES: dict[str, str] = {
 
 INTERNAL: dict[str, str] = {
     "copy": "`copy_` in core/test_value_gradients.py",
+    "median_of_all": "median without a dim, in test_quantiles.py",
     "root": "part of std and cdist, with another gradient at 0",
 }
 """Halves of other ops, which PyTorch has not, and in which test the whole is compared. Their

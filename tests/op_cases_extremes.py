@@ -38,6 +38,11 @@ differs("mvlgamma", "values", "computed in float64 whatever the type: float16 ov
 # NaN -----------------------------------------------------------------------------------------
 
 differs("relu between exponential_linear", "gradients", "at NaN it is 0 (or NaN), PyTorch's g")
+differs(
+    "amax amin",
+    "gradients",
+    "the NaNs share the gradient, as PyTorch's `max()` does",
+)
 differs("signbit copysign", "values", "NaN loses its sign on the way to bfloat16")
 differs("copysign", "gradients", "±g everywhere; PyTorch divides by x, which may be ∞ or NaN")
 differs("mode_with_index", "values", "every NaN is a number of its own here")

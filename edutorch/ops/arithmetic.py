@@ -114,9 +114,9 @@ def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None
 
 
 div.vjp(
-    input=lambda g, other, rounding_mode: g / other if rounding_mode is None else g * 0,
+    input=lambda g, other, rounding_mode: g / other if rounding_mode is None else zeros_like(g),
     other=lambda g, input, other, rounding_mode: (
-        -g * (input / other / other) if rounding_mode is None else g * 0
+        -g * (input / other / other) if rounding_mode is None else zeros_like(g)
     ),
     latex={"input": r"\frac{g}{b}", "other": r"-\frac{g\,a}{b^2}"},
 )
@@ -169,8 +169,8 @@ def maximum(xp: Any, input: Array, other: Array) -> Array:
 
 
 maximum.vjp(
-    input=lambda g, input, other: g * share(input < other, input == other),
-    other=lambda g, input, other: g * share(other < input, input == other),
+    input=lambda g, input, other: share(g, input < other, input == other),
+    other=lambda g, input, other: share(g, other < input, input == other),
     latex={"input": r"g\,[a > b]", "other": r"g\,[b > a]"},
 )
 
@@ -186,15 +186,15 @@ def minimum(xp: Any, input: Array, other: Array) -> Array:
 
 
 minimum.vjp(
-    input=lambda g, input, other: g * share(input > other, input == other),
-    other=lambda g, input, other: g * share(other > input, input == other),
+    input=lambda g, input, other: share(g, input > other, input == other),
+    other=lambda g, input, other: share(g, other > input, input == other),
     latex={"input": r"g\,[a < b]", "other": r"g\,[b < a]"},
 )
 
 
-def share(loses: Any, ties: Any) -> Any:
-    """0 where it loses, ½ where it ties, else 1: next to NaN nobody loses."""
-    return where(ties, 0.5, where(loses, 0.0, 1.0))
+def share(g: Any, loses: Any, ties: Any) -> Any:
+    """0 where it loses, ½ g where it ties, else g: next to NaN nobody loses."""
+    return where(loses, 0.0, where(ties, g * 0.5, g))
 
 
 @elementwise(promotion="float", takes="bif", numbers="")
@@ -367,4 +367,5 @@ hypot.vjp(
 # Rules may use any op; those defined in later files are imported last.
 from .comparison import where  # noqa: E402
 from .lengths import with_curvature  # noqa: E402
+from .like import zeros_like  # noqa: E402
 from .rounding import trunc  # noqa: E402

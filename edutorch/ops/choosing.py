@@ -62,7 +62,7 @@ def heaviside(xp: Any, input: Array, values: Array) -> Array:
 
 
 heaviside.vjp(
-    input=lambda g: g * 0,
+    input=lambda g: zeros_like(g),
     values=lambda g, input: where(input == 0, g, 0.0),
     latex={"input": r"0", "values": r"g\,[x = 0]"},
 )
@@ -94,3 +94,4 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 from .arithmetic import clamp  # noqa: E402  (rules may use any op)
 from .comparison import logical_not, logical_or, where  # noqa: E402
+from .like import zeros_like  # noqa: E402

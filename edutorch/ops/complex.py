@@ -145,7 +145,7 @@ def sgn(xp: Any, input: Array) -> Array:
 
 def _sgn_rule(g: Any, input: Any, y: Any) -> Any:
     if not holds_complex(input):
-        return g * 0
+        return zeros_like(g)
     size = abs(input)
     size = size + (size == 0)
     return (y != 0) * (g - real(g * y) * conj_physical(y)) / size
@@ -171,7 +171,7 @@ def angle(xp: Any, input: Array) -> Array:
 
 def _angle_rule(g: Any, input: Any) -> Any:
     if not holds_complex(input):
-        return g * 0
+        return zeros_like(g)
     size = abs(input)
     size = size + (size == 0)
     return g * -1j * conj_physical(input) / (size * size)
@@ -289,6 +289,6 @@ Tensor.real = part("real", real)  # type: ignore[attr-defined]
 Tensor.imag = part("imaginary", imag)  # type: ignore[attr-defined]
 
 from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
-from .like import ones_like  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
 from .rounding import sign  # noqa: E402
 from .trigonometry import cos, sin  # noqa: E402

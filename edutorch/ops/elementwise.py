@@ -253,7 +253,7 @@ def relu(xp: Any, input: Array) -> Array:
     return xp.maximum(input, ZERO.get(input.dtype, 0) if xp is np else 0)
 
 
-relu.vjp(input=lambda g, y: g * (y > 0), latex=r"g\,[y > 0]")
+relu.vjp(input=lambda g, y: scale_gradient(g, y > 0), latex=r"g\,[y > 0]")
 
 
 @elementwise(takes="f")
@@ -304,4 +304,5 @@ logit.vjp(
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .complex import conj_physical, holds_complex, sgn  # noqa: E402
 from .lengths import with_curvature  # noqa: E402
+from .masks import scale_gradient  # noqa: E402
 from .rounding import sign  # noqa: E402

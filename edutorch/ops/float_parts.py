@@ -25,7 +25,7 @@ def copysign(xp: Any, input: Array, other: Array) -> Array:
 
 copysign.vjp(
     input=lambda g, y, input: g * (sign(input) * sign(y)),
-    other=lambda g: g * 0,
+    other=lambda g: zeros_like(g),
     latex={"input": r"g\,\mathrm{sign}(a)\,\mathrm{sign}(b)", "other": r"0"},
 )
 
@@ -41,7 +41,7 @@ def nextafter(xp: Any, input: Array, other: Array) -> Array:
 
 
 nextafter.vjp(
-    input=lambda g, input, other: g * (input != other),
+    input=lambda g, input, other: where(input != other, g, 0.0),
     other=lambda g: zeros_like(g),
     latex={"input": r"g\,[x \ne z]", "other": "0"},
 )
@@ -93,6 +93,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
 
 
+from .comparison import where  # noqa: E402
 from .elementwise import exp2  # noqa: E402
 from .like import zeros_like  # noqa: E402
 from .powers import pow  # noqa: E402  (rules may use any op)

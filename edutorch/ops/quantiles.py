@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends, return_types
+from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
 BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -119,7 +122,9 @@ def between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The number in the middle (the lower of two); with `dim`, also where it is.
 
-    NaN counts as the middle of everything.
+    NaN counts as the middle of everything. Without `dim` equal numbers share the gradient evenly;
+    with it, the one at the index that is returned gets it (which of equal ones that is, is not
+    laid down).
 
     >>> median(tensor([3.0, 1.0, 2.0, 9.0]))
     tensor(2.)
@@ -141,12 +146,11 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     """Sort (NaN comes last), and take the middle of those that count."""
     no_bools(name, input)
-    rows = input.reshape(-1) if dim is None else atleast_1d(input)
-    axis = 0 if dim is None else normal_dim(name, dim, input.ndim)
+    if dim is None:
+        return median_of_all(input, name == "nanmedian")
+    rows, axis = atleast_1d(input), normal_dim(name, dim, input.ndim)
     n = rows.shape[axis]
     if not n:
-        if dim is None:
-            return full_like(rows.sum().to(input.dtype), nothing(input))
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     ordered = sort(rows, axis)
     there = sum(~isnan(rows), axis, True)
@@ -154,26 +158,43 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     if name == "median":
         place = where(there == n, place, there.clamp(max=n - 1))
     values, indices = (gather(each, axis, place) for each in ordered)
-    if dim is None:
-        return values.squeeze(0)
     if not keepdim or not input.ndim:
         values, indices = values.squeeze(axis), indices.squeeze(axis)
     return getattr(return_types, name)(values, indices)
 
 
-def nothing(input: Tensor) -> Any:
-    """The median of no numbers: NaN, or for integers the smallest there is."""
-    kind = input.dtype
-    return float("nan") if kind.category > 1 else iinfo(kind).min
+@op(method=False, takes="bif", public="median nanmedian")
+def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
+    """The number in the middle of all: see `median`. Of no numbers it is NaN."""
+    if not input.size:
+        return xp.full((), nothing(input.dtype)).astype(input.dtype)
+    wide = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
+    ordered = xp.sort(wide.reshape(-1))
+    there = xp.sum(ordered == ordered)
+    place = xp.maximum(there - 1, 0) // 2
+    if not skips_nan:
+        place = xp.where(there == input.size, place, xp.minimum(there, input.size - 1))
+    return xp.take(ordered, place).astype(input.dtype)
 
 
-from ..dtypes import iinfo  # noqa: E402
+median_of_all.vjp(
+    input=lambda g, y, input: share_evenly(g, y, input, None), latex=r"\frac{g}{k}\,[x = y]"
+)
+
+
+def nothing(dtype: Any) -> Any:
+    """The median of no numbers: NaN, or for integers what processors make of NaN."""
+    if dtype.kind not in "iub":
+        return float("nan")
+    return 0 if dtype.itemsize < 4 else iinfo(of(dtype)).min
+
+
 from .along import gather  # noqa: E402
 from .arithmetic import lerp  # noqa: E402
 from .axes import atleast_1d, movedim  # noqa: E402
 from .comparison import isinf, isnan, logical_and, where  # noqa: E402
 from .from_data import tensor  # noqa: E402
 from .like import full_like  # noqa: E402
-from .reduction import sum  # noqa: E402
+from .reduction import share_evenly, sum  # noqa: E402
 from .rounding import ceil, floor, round  # noqa: E402
 from .sorting import no_bools, sort  # noqa: E402

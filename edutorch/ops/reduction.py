@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from numpy import isnan, ndarray
+
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.op import reduction
 from ..core.precision import in_float32, is_half
+from ..core.tensor import array_of
 from ..errors import DTypeError
 
 Dims = int | tuple[int, ...] | None
@@ -166,18 +169,20 @@ def product_of_others(input: Any, dim: Dims) -> Any:
 def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The largest number over `dim`; equal ones share the gradient evenly.
 
+    With NaN it is NaN, and these share it. (PyTorch's is NaN everywhere, but in `max`.)
+
     >>> amax(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([5., 3.])
     """
     return xp.max(input, axis=dim, keepdims=keepdim)
 
 
-amax.vjp(input=lambda g, y, input, dim: g * even_share(input == y, dim, g), latex=r"g\,[x = y]")
+amax.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")
 
 
 @reduction(takes="bif", out="exact")
 def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
-    """The smallest number over `dim`; equal ones share the gradient evenly.
+    """The smallest number over `dim`; equal ones share the gradient evenly, as in `amax`.
 
     >>> amin(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([1., 2.])
@@ -185,13 +190,16 @@ def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     return xp.min(input, axis=dim, keepdims=keepdim)
 
 
-amin.vjp(input=lambda g, y, input, dim: g * even_share(input == y, dim, g), latex=r"g\,[x = y]")
+amin.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")
 
 
-def even_share(hits: Any, dim: Dims, like: Any) -> Any:
-    """1/k at each of k hits along `dim`, 0 elsewhere, in the type of `like`."""
-    hits = where(hits, ones_like(like), zeros_like(like))
-    return hits / sum(hits, dim, True)
+def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
+    """g / k at each of the k numbers along `dim` that are y; where y is NaN, at those that are."""
+    hits, array = input == y, array_of(y)
+    if array.__class__ is not ndarray or isnan(array).any():
+        hits = logical_or(hits, input != input)
+    counts = sum(where(hits, ones_like(g), zeros_like(g)), dim, True)
+    return scale_gradient(g / counts, hits)
 
 
 @reduction(promotion="float")
@@ -279,9 +287,10 @@ def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
 
 
 from .arrange import flip  # noqa: E402
-from .comparison import where  # noqa: E402  (rules may use any op)
+from .comparison import logical_or, where  # noqa: E402  (rules may use any op)
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
+from .masks import scale_gradient  # noqa: E402
 from .movement import expand, narrow, reshape  # noqa: E402
 from .running import cumprod  # noqa: E402

@@ -25,7 +25,7 @@ def sign(xp: Any, input: Array) -> Array:
     return xp.greater(input, 0).astype(input.dtype) - xp.less(input, 0).astype(input.dtype)
 
 
-sign.vjp(input=lambda g: g * 0, latex=r"0")
+sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", takes="if")
@@ -38,7 +38,7 @@ def floor(xp: Any, input: Array) -> Array:
     return xp.floor(input) if input.dtype.kind not in "iub" else +input
 
 
-floor.vjp(input=lambda g: g * 0, latex=r"0")
+floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", takes="if")
@@ -51,7 +51,7 @@ def ceil(xp: Any, input: Array) -> Array:
     return xp.ceil(input) if input.dtype.kind not in "iub" else +input
 
 
-ceil.vjp(input=lambda g: g * 0, latex=r"0")
+ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", takes="if")
@@ -66,7 +66,7 @@ def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
     return xp.around(input, decimals)
 
 
-round.vjp(input=lambda g: g * 0, latex=r"0")
+round.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", takes="if")
@@ -79,7 +79,7 @@ def trunc(xp: Any, input: Array) -> Array:
     return xp.trunc(input) if input.dtype.kind not in "iub" else +input
 
 
-trunc.vjp(input=lambda g: g * 0, latex=r"0")
+trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", takes="f")
@@ -125,3 +125,4 @@ nan_to_num.vjp(input=lambda g, input: where(isfinite(input), g, 0.0), latex=r"g\
 
 
 from .comparison import isfinite, where  # noqa: E402  (rules may use any op)
+from .like import zeros_like  # noqa: E402

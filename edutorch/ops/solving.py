@@ -195,7 +195,8 @@ def det_slopes(y: Any, A: Any) -> Any:
     """The derivative of the determinant by each number: y A⁻ᵀ where that is accurate."""
     rows = vector_norm(A, 2, -1)
     tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
-    flat = abs(y) <= tiny * prod(rows, -1)  # Hadamard's bound, y of orthogonal rows
+    bound = prod(rows, -1)  # Hadamard's: the determinant of orthogonal rows
+    flat = (abs(y) <= tiny * bound) & (bound < math.inf)
     column = reshape(y, (*y.shape, 1, 1))
     if not bool(flat.any()):
         return column * turned(inv(A))
@@ -222,21 +223,33 @@ def log_det(xp: Any, input: Array) -> tuple[Array, Array]:
     sign, logarithm = lapack(xp, "slogdet", input)
     if input.dtype.kind == "c":
         logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
+    else:  # NumPy's sign of NaN is that of its factors
+        sign = xp.where(xp.isnan(logarithm), logarithm, sign)
     return xp.asarray(logarithm), xp.asarray(sign)
 
 
-log_det.vjp(
-    input=lambda g, input: reshape(g, (*g.shape, 1, 1)) * turned(inv(input)),
-    latex=r"g\,A^{-\top}",
-)
+def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
+    """g A⁻ᵀ; of a singular matrix the cofactors over 0: infinite, or NaN."""
+    column = reshape(g, (*g.shape, 1, 1))
+    singular = reshape(sign == 0, column.shape)
+    if not bool(singular.any()):
+        return column * turned(inv(input))
+    ones = ones_like(diagonal(input, 0, -2, -1))
+    slopes = turned(inv(where(singular, diag_embed(ones), input)))
+    regular = diag_embed(cumsum(ones, -1))  # harmless for `cofactors`, all different
+    slopes = where(singular, cofactors(where(singular, input, regular)) * math.inf, slopes)
+    return scale_gradient(slopes, column)
+
+
+log_det.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}")
 
 
 @takes_out
 def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The determinant's sign and log |det A|, where the determinant itself would overflow.
 
-    The sign of complex numbers is det / |det|. Singular matrices have 0 and -inf, and no
-    derivative there.
+    The sign of complex numbers is det / |det|. Singular matrices have 0 and -inf, and infinite
+    derivatives (NaN where a cofactor is 0). With NaN in a matrix both results are NaN.
 
     >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
     tensor(-1.)
@@ -259,7 +272,7 @@ from .elementwise import abs  # noqa: E402
 from .elimination import lu_factor_ex  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .masks import where  # noqa: E402
+from .masks import scale_gradient, where  # noqa: E402
 from .movement import diagonal, expand, reshape, unsqueeze  # noqa: E402
 from .reduction import prod, sum  # noqa: E402
 from .running import cumsum  # noqa: E402

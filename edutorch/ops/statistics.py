@@ -15,7 +15,7 @@ from ..core.out import takes_out
 from ..core.precision import widened
 from ..core.tensor import Tensor
 from ..errors import DTypeError, InvalidValueError, ShapeError
-from .reduction import Dims, add_up, count, even_share, mean_of, need_floating
+from .reduction import Dims, add_up, count, mean_of, need_floating, share_evenly
 
 
 @reduction(method=False)
@@ -92,15 +92,15 @@ vector_norm.vjp(
 
 def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) -> Any:
     """g · dy/dx; where the length is 0 it still has a derivative (see `lengths.py`)."""
-    gradient = g * norm_slope(input, y, ord, dim)
+    if math.isinf(ord):
+        return conj(sgn(input)) * share_evenly(g, y, abs(input), dim)
+    gradient = g * norm_slope(input, y, ord)
     return with_curvature(gradient, g, y, node, conj(input), math.nan) if ord == 2 else gradient
 
 
-def norm_slope(input: Any, y: Any, ord: float, dim: Dims) -> Any:
-    """dy/dx. Where the length is 0 it has a corner: 0 is taken."""
+def norm_slope(input: Any, y: Any, ord: float) -> Any:
+    """dy/dx for a finite exponent. Where the length is 0 it has a corner: 0 is taken."""
     turn = conj(sgn(input))
-    if math.isinf(ord):
-        return turn * even_share(abs(input) == y, dim, abs(input))
     if ord == 0:
         return input * 0
     if ord == 1:

@@ -97,7 +97,7 @@ def tanh(xp: Any, input: Array) -> Array:
     return xp.tanh(input)
 
 
-tanh.vjp(input=lambda g, y: g - g * (y * y), latex=r"g\,(1-y^2)")
+tanh.vjp(input=lambda g, y: g * (1 - y * y), latex=r"g\,(1-y^2)")
 
 
 @elementwise

@@ -164,8 +164,9 @@ def relu() -> Run:
 
 
 def relu_input() -> Run:
-    """Make g · [y > 0]."""
-    return slope_of(curves.relu_slope)
+    """Make g where y > 0, else 0."""
+    through = gradient_with(curves.through_relu)
+    return lambda g, y: through(g, y, 0.0)
 
 
 def silu_of() -> Run:

@@ -16,8 +16,8 @@ from .mathematics import CONTRACTED, Kind, exp, exp_below, log1p_small, mathemat
 
 __all__ = [
     "between", "elu", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
-    "inside", "itself", "leaky", "relu", "relu_slope", "sigmoid", "sigmoid_slope", "silu",
-    "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky",
+    "inside", "itself", "leaky", "relu", "sigmoid", "sigmoid_slope", "silu",
+    "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky", "through_relu",
 ]  # fmt: skip
 
 
@@ -52,13 +52,6 @@ def relu(kind: Kind) -> Callable[..., Any]:
     """max(x, 0), with NaN for NaN."""
     zero = kind.number(0)
     return lambda x: zero if x < zero else x + zero  # + 0: there is no -0 in a maximum with 0
-
-
-@mathematical
-def relu_slope(kind: Kind) -> Callable[..., Any]:
-    """1 where y > 0, else 0."""
-    zero, one = kind.number(0), kind.number(1)
-    return lambda y: one if y > zero else zero
 
 
 @mathematical
@@ -147,6 +140,12 @@ def expm1_below(kind: Kind) -> Callable[..., Any]:
         return (t + t) / (one - t)
 
     return expm1_below
+
+
+@register_jitable(**CONTRACTED)
+def through_relu(g, y, a, b):
+    """The gradient that comes through: an infinite one, too, is 0 where the unit is off."""
+    return g if y > 0 else 0.0
 
 
 @register_jitable(**CONTRACTED)
