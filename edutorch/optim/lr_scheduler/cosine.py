@@ -86,7 +86,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: Any = 0.0,
         last_epoch: int = -1,
     ) -> None:  # fmt: skip
         if not isinstance(T_0, int) or T_0 <= 0:
