@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
@@ -53,6 +54,12 @@ ALONE = _alone()
 def settle(tensor: Tensor) -> None:
     """Make a tensor ordinary again if the array it came from is held by nobody else."""
     array = tensor._array
+    if array.__class__ is Lent:
+        writes: Any = tensor._writes
+        if writes.__class__ is LentWrites and not writes.lent:
+            tensor._array = plain(array)
+            writes.settled.append(ref(tensor))
+        return
     if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
         return
     if holders(array.base) <= ALONE and same_place(array.base, array):
@@ -105,10 +112,26 @@ def kept(value: Any) -> Any:
 # Memory of our own, seen by NumPy ----------------------------------------------------------------
 
 
-class LentWrites(Writes):
-    """The writes to memory that is lent: also those that no tensor has made."""
+FEW = 8
+"""So many tensors are made ordinary at once when the last array is gone, more when they are used:
+whoever takes n views to NumPy one by one would otherwise look n times at all of them."""
 
-    lent: dict[int, tuple[np.ndarray, int | None]]
+
+class LentWrites(Writes):
+    """The writes to memory that is lent: also those that no tensor has made.
+
+    Attributes:
+        lent: how many arrays of the memory there are outside.
+        watched: those since whose lending no write is known, with the checksum of that moment.
+        settled: tensors that are ordinary again although others are not yet.
+        marked: how many of the views in `marked_views` are held as `Lent`.
+    """
+
+    lent = 0
+    watched: dict[int, tuple[np.ndarray, int]]
+    settled: list[Any]
+    marked = 0
+    marked_views: Any = None
 
     @property
     def time(self) -> float:  # type: ignore[override]
@@ -119,7 +142,7 @@ class LentWrites(Writes):
     @time.setter
     def time(self, value: float) -> None:
         # What was saved before is stale from now on, and what comes later is kept apart.
-        self.lent = {key: (array, None) for key, (array, _) in self.lent.items()}
+        self.watched.clear()
         self._time = value
 
     @property
@@ -133,29 +156,52 @@ class LentWrites(Writes):
         self._count = value
 
     def happened(self, place: Any = None, array: Any = None, index: Any = ...) -> None:
-        """Note a write of a tensor. It counts as one into all of the memory: NumPy's are hidden."""
-        super().happened(place)
+        """Note a write of a tensor.
+
+        While memory is lent it counts as one into all of it: NumPy's are hidden.
+        """
+        if self.lent:
+            super().happened(place)
+        else:
+            super().happened(place, array, index)
 
     def compare(self) -> None:
         """Count a write if the numbers are not what they were when they were lent."""
-        for array, noted in tuple(self.lent.values()):
-            if noted is not None and checksum(array) != noted:
-                self.outside = self.time = clock()
-                self._count += 1
+        for array, noted in tuple(self.watched.values()):
+            if checksum(array) != noted:
+                self.note_outside()
                 return
+
+    def note_outside(self) -> None:
+        """Count a write that no tensor has made."""
+        self.outside = self.time = clock()
+        self._count += 1
+
+    def mark(self) -> None:
+        """Hold the memory of all tensors as `Lent`, but of those where that is known."""
+        views = self.views
+        fresh = views[self.marked :] if views is self.marked_views else views
+        for tensor in living(self, (self.owner, *self.settled, *fresh)):
+            if tensor._array.__class__ is np.ndarray:
+                tensor._array = tensor._array.view(Lent)
+        self.marked_views, self.marked, self.settled = views, len(views), []
 
     def given_back(self, key: int) -> None:
         """Note that one of the arrays is gone; after the last one the tensors are ordinary."""
-        self.compare()
-        del self.lent[key]
-        if not self.lent:
-            time, count = self._time, self._count
-            del self.lent, self._time, self._count
-            self.__class__ = Writes  # type: ignore[assignment]
-            self.time, self.count = time, count
-            for tensor in family(self):
-                if tensor._array.__class__ is Lent:
-                    tensor._array = plain(tensor._array)
+        watched = self.watched.pop(key, None)
+        if watched is not None and checksum(watched[0]) != watched[1]:
+            self.note_outside()
+        self.lent -= 1
+        if self.lent or len(self.views) > FEW:
+            return
+        time, count = self._time, self._count
+        for name in ("lent", "marked", "marked_views", "watched", "settled", "_time", "_count"):
+            self.__dict__.pop(name, None)
+        self.__class__ = Writes  # type: ignore[assignment]
+        self.time, self.count = time, count
+        for tensor in living(self, (self.owner, *self.views)):
+            if tensor._array.__class__ is Lent:
+                tensor._array = plain(tensor._array)
 
 
 def checksum(array: np.ndarray) -> int:
@@ -165,9 +211,8 @@ def checksum(array: np.ndarray) -> int:
     return zlib.crc32(numbers)
 
 
-def family(writes: Writes) -> list[Tensor]:
-    """Return all living tensors whose memory these writes are about."""
-    references = (writes.owner, *writes.views)
+def living(writes: Writes, references: Iterable[Any]) -> list[Tensor]:
+    """Return those tensors that still live and whose memory these writes are about."""
     found = (None if each is None else each() for each in references)
     return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
 
@@ -203,7 +248,8 @@ def lend(tensor: Any) -> np.ndarray:
         base = held.base  # perhaps the very array it was made from
         return base if base.__class__ is np.ndarray and same_place(held, base) else plain(held)
     array = plain(held)
-    if not array.size or tensor.is_inference():
+    is_lent = tensor._writes.__class__ is LentWrites
+    if not array.size or (not is_lent and tensor.is_inference()):
         return array
     writes: Any = writes_of(tensor)
     if writes.owner is None:
@@ -212,12 +258,12 @@ def lend(tensor: Any) -> np.ndarray:
         time, count = writes.time, writes.count
         writes.__dict__.pop("time", None)
         writes.__dict__.pop("count", None)
-        writes.lent, writes._time, writes._count = {}, time, count
+        writes.watched, writes.settled, writes._time, writes._count = {}, [], time, count
         writes.__class__ = LentWrites
-        for each in family(writes):
-            if each._array.__class__ is np.ndarray:
-                each._array = each._array.view(Lent)
+    if not writes.lent:
+        writes.mark()
     holder = Holder(array, writes)
-    writes.lent[id(holder)] = array, checksum(array)
+    writes.lent += 1
+    writes.watched[id(holder)] = array, checksum(array)
     shown = np.asarray(holder)
     return shown.view(array.dtype) if is_foreign(array) else shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,38 @@ def _() -> Any:
 def _() -> Any:
     base = edutorch.cat([tensor(X) + 0.25, ones(1, 2)])
     return base[:2], base.numpy()
+
+
+ALIVE: list[Any] = []
+
+
+def with_many_views() -> Any:
+    """Return a tensor with so many views that they are not all looked at each time."""
+    w = tensor(X) + 0.25
+    ALIVE[:] = [w, [w[i % 2] for i in range(20)], w.unbind()]
+    return w
+
+
+@alias("numpy() beside many views")
+def _() -> Any:
+    w = with_many_views()
+    return w, w.numpy()
+
+
+@alias("numpy() once more beside many views")
+def _() -> Any:
+    w = with_many_views()
+    w.numpy()
+    assert type((w * 1)._array) is type(w._array) is np.ndarray  # an ordinary tensor again
+    return w, ALIVE[1][0].numpy()
+
+
+@alias("numpy() of a view that came later")
+def _() -> Any:
+    w = with_many_views()
+    w.numpy()
+    view = (w * 1, w.view(4))[1]
+    return view.view(2, 2), w.numpy()
 
 
 @alias("asarray")
@@ -237,6 +270,8 @@ LATER: dict[str, Callable[[Any], np.ndarray]] = {
     "force": lambda w: w.numpy(force=True),
     "memory": lambda w: memory(w.detach().numpy()),
     "dlpack": lambda w: np.from_dlpack(w.detach()),
+    "second": lambda w: [w.detach().numpy(), w.detach().numpy()][1],
+    "beside many views": lambda w: [*(w.detach() for _ in range(20)), w.detach().numpy()][-1],
 }
 
 
@@ -323,6 +358,37 @@ def test_a_tensor_is_ordinary_again_when_the_last_array_is_gone():
         assert type(each._array) is np.ndarray
     assert type(w._writes).__name__ == "Writes"
     assert w._version == 0
+
+
+def test_beside_many_views_a_tensor_is_ordinary_again_when_it_is_used():
+    w = with_many_views()
+    x = ones(2, requires_grad=True)
+    loss = (x * w[0]).sum()
+    array = w.numpy()
+    w[1].add_(1)  # into all of the memory, as far as one knows
+    del array
+    with pytest.raises(StaleValueError):
+        loss.backward()
+    loss = (x * w[0]).sum()
+    assert type(w._array) is np.ndarray
+    w[1].add_(1)  # beside it
+    loss.backward()
+
+
+def test_taking_views_to_numpy_takes_time_by_their_number():
+    """Each `numpy()` looked at all views, and each array that died at all others."""
+
+    def seconds(count: int) -> float:
+        views = ones(count, 1).unbind()
+        start = time.process_time()
+        for view in views:
+            view.numpy()
+        arrays = [view.numpy() for view in views]
+        arrays.clear()
+        return time.process_time() - start
+
+    few = min(seconds(500) for _ in range(3))
+    assert seconds(8000) < 16 * few * 6
 
 
 def test_our_own_writes_still_count_while_memory_is_lent():
