@@ -178,7 +178,10 @@ def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
 
 
 median_of_all.vjp(
-    input=lambda g, y, input: share_evenly(g, y, input, None), latex=r"\frac{g}{k}\,[x = y]"
+    input=lambda g, y, input: (
+        zeros_like(input) if 0 in input.shape else share_evenly(g, y, input, None)
+    ),
+    latex=r"\frac{g}{k}\,[x = y]",
 )
 
 
@@ -194,7 +197,7 @@ from .arithmetic import lerp  # noqa: E402
 from .axes import atleast_1d, movedim  # noqa: E402
 from .comparison import isinf, isnan, logical_and, where  # noqa: E402
 from .from_data import tensor  # noqa: E402
-from .like import full_like  # noqa: E402
+from .like import full_like, zeros_like  # noqa: E402
 from .reduction import share_evenly, sum  # noqa: E402
 from .rounding import ceil, floor, round  # noqa: E402
 from .sorting import no_bools, sort  # noqa: E402

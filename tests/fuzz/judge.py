@@ -13,6 +13,7 @@ from edutorch.errors import EdutorchError
 
 from .calls import Call, Outcome, Result, resolve, run_call
 from .known import RANDOM, UNIQUE_OUTPUTS, reason_different
+from .open_choices import with_our_choice
 from .tensors import largest, numbers_of, smallest
 
 TOLERANCE = {
@@ -76,9 +77,15 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
     if announce:
         announce("PyTorch")
     found = compare(call, ours, theirs, torch)
-    if found is None or reason_different(call.path, found[0]):
+    if found is None or reason_different(call.path, *found, tensors_of(call)):
         return Verdict(theirs.error is None)
     return Verdict(theirs.error is None, Finding(call, *found))
+
+
+def tensors_of(call: Call) -> list[np.ndarray]:
+    """Return the numbers of a call's tensors, 16-bit ones as they are in float32."""
+    arrays = [(spec.dtype, numbers_of(spec)) for spec in call.specs()]
+    return [a.astype("float32") if name.endswith("float16") else a for name, a in arrays]
 
 
 def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str, str] | None:
@@ -89,6 +96,9 @@ def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str
             return found
         if theirs.error is not None and theirs.stage == "forward":
             return None
+    chosen = with_our_choice(call, ours, theirs, torch)
+    if chosen is not None:
+        torch, theirs = chosen, run_call(call, chosen, is_reference=True)
     judge = Judge(call, torch)
     for mine, wanted in zip(ours.results, theirs.results, strict=False):
         found = compare_results(call, mine, wanted, judge, theirs.error is None)

@@ -16,7 +16,7 @@ import pytest
 import edutorch
 from tests.fuzz import judge, worker
 from tests.fuzz.calls import Call, run_call
-from tests.fuzz.known import OPEN
+from tests.fuzz.known import OPEN, reason_different
 from tests.fuzz.minimise import minimise
 from tests.fuzz.report import written
 from tests.fuzz.scripts import script
@@ -154,6 +154,46 @@ def test_a_derivative_by_nan_is_a_convention(torch):
     assert judge.examine(call, doubled, torch).finding is None
     wrong = Changed(torch, "relu", lambda x: torch.where(x > 0, 2 * x - x.detach(), x))
     assert judge.examine(call, wrong, torch).finding is not None
+
+
+TIES = TensorSpec((4,), "float32", values=(1.0, 2.0, 2.0, 2.0), grad=True)
+
+
+@pytest.mark.parametrize(
+    ("indices", "factor", "kind"),
+    [
+        ([3, 1], 1, None),
+        ([1, 0], 1, "value"),
+        ([1, 1], 1, "value"),
+        ([3, 1], 2, "value"),
+        ([3, 2], 1.0, None),
+    ],
+)
+@pytest.mark.parametrize("mode", ["backward", "jvp", "out"])
+def test_any_right_index_of_equal_numbers_is_right(torch, indices, factor, kind, mode):
+    def other(input: Any, k: int, *, out: Any = None) -> Any:
+        index = torch.tensor(indices)
+        pair = input[index] * factor, index
+        return pair if out is None else tuple(a.copy_(b) for a, b in zip(out, pair, strict=True))
+
+    found = judge.examine(Call("topk", (TIES, 2), mode=mode), Changed(torch, "topk", other), torch)
+    assert (found.finding and found.finding.kind.split()[0].replace("forward", "value")) == kind
+
+
+def test_the_gradient_goes_to_the_index_that_was_taken(torch):
+    def other(input: Any, k: int) -> Any:
+        index = torch.tensor([3, 1])
+        return input[index].detach() + (input[torch.tensor([2, 1])] * 0 + input[:2] * 0), index
+
+    found = judge.examine(Call("topk", (TIES, 2), mode="backward"), Changed(torch, "topk", other),
+                          torch)  # fmt: skip
+    assert found.finding is not None and found.finding.kind == "gradient"
+
+
+def test_a_reason_may_ask_what_differs():
+    detail = "output: at () -inf here, nan in PyTorch, nan in float64 (1 of 1)"
+    assert reason_different("quantile", "value", detail)
+    assert not reason_different("quantile", "value", detail.replace("nan", "1.0"))
 
 
 # Tensors, calls, scripts -----------------------------------------------------------------
