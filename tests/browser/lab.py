@@ -82,8 +82,16 @@ def run_all(page: Any) -> None:
 
 def appear(page: Any, wanted: Any) -> None:
     """Wait for `wanted` to be in the page; an error in the notebook fails at once."""
+    from playwright.sync_api import TimeoutError as TooLate
+
     error = page.locator(".jp-OutputArea-output", has_text="Traceback (most recent call")
-    wanted.or_(error).first.wait_for(state="attached")
+    try:
+        wanted.or_(error).first.wait_for(state="attached")
+    except TooLate as late:
+        outputs = page.locator(".jp-OutputArea-output").all_inner_texts()
+        prompts = page.locator(".jp-InputPrompt").all_inner_texts()
+        state = f"the kernel is {page.evaluate(KERNEL_STATE)}, cells {prompts}, outputs {outputs}"
+        raise AssertionError(f"not there in time: {wanted}; {state}") from late
     assert error.count() == 0, error.first.inner_text()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, save, scroll_to, write_notebook
-from tests.browser.test_whole_graph import assert_all_is_seen, boxes
+from tests.browser.test_whole_graph import assert_all_is_seen, boxes, boxes_at_rest
 
 pytestmark = [pytest.mark.browser, pytest.mark.programs]
 
@@ -109,10 +109,10 @@ def fold_and_unfold(tab: Any, view: Any) -> None:
     if closed.count():
         closed.first.click()
         tab.wait_for_timeout(1000)  # of the page, and Python's new layout
-        assert boxes(tab)["inside"] > 0
+        assert boxes_at_rest(tab)["inside"] > 0
     press(view.get_by_role("button", name="Close all groups"))
     tab.wait_for_timeout(600)
-    assert boxes(tab)["inside"] > 0
+    assert boxes_at_rest(tab)["inside"] > 0
     press(fit)
     assert_all_is_seen(tab)
 
