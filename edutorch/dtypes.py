@@ -16,6 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .errors import ArgumentError
+
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -236,6 +238,8 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
 class finfo:
     """The limits of a floating type.
 
+    Raises: TypeError: a type of integers or bools.
+
     >>> finfo(float32).eps
     1.1920928955078125e-07
     """
@@ -249,6 +253,8 @@ class finfo:
 
     def __init__(self, type: dtype | None = None) -> None:
         kind = type or _default
+        if kind.category < 2:
+            raise ArgumentError("finfo", f"expected a floating type, got {kind}", hint="use iinfo")
         info = ml_dtypes.finfo(kind.to_real().numpy)
         self.bits = info.bits
         self.dtype = kind.to_real().name

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.shared import plain
-from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError
+from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
 from .autograd import LEAF
 from .pickling import Pickling
 
@@ -115,10 +115,12 @@ class NumbersOut(Pickling):
         return 1, 0
 
     def __float__(self) -> float:
-        return float(self.item())
+        value = self.item()
+        return float(real_part(value) if value.__class__ is complex else value)
 
     def __int__(self) -> int:
-        return int(self.item())
+        value = self.item()
+        return int(real_part(value) if value.__class__ is complex else value)
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub":
@@ -168,6 +170,16 @@ class NumbersOut(Pickling):
             requires_grad=self._node is LEAF,
             grad_fn_name=None if self.is_leaf else self._node.name(),
         )
+
+
+def real_part(value: complex) -> float:
+    """Return a complex number that is real as a float. Raises: ValueRangeError: it is not."""
+    if value.imag:
+        raise ValueRangeError(
+            "float", "a complex number with an imaginary part is no real number", {"input": value},
+            "take x.real, x.imag or x.abs()",
+        )  # fmt: skip
+    return value.real
 
 
 def batched_text(array: Any) -> str:

@@ -19,6 +19,7 @@ from ..errors import warn
 from ..modes import enable_grad, no_grad
 from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
 from . import constraints
+from .rounded import round_once
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -84,10 +85,16 @@ class Distribution:
     """
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let the library's own distributions give impossible values the probability 0."""
+        """Let the library's own distributions give impossible values the probability 0.
+
+        They also compute with 16-bit floats in float32.
+        """
         super().__init_subclass__(**named)
-        if "log_prob" in vars(cls) and cls.__module__.startswith("edutorch."):
+        if not cls.__module__.startswith("edutorch."):
+            return
+        if "log_prob" in vars(cls):
             cls.log_prob = impossible_is_zero(cls.log_prob)  # type: ignore[method-assign]
+        round_once(cls)
 
     has_rsample: Any = False
     has_enumerate_support: Any = False

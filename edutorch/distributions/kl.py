@@ -24,6 +24,7 @@ from .distribution import Distribution, ExponentialFamily, sum_rightmost
 from .gamma_family import Beta, Dirichlet, Exponential, Gamma
 from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, distance
+from .rounded import rounded_once
 from .transformed import EULER, Gumbel, HalfNormal, Pareto
 from .unusual import ContinuousBernoulli
 
@@ -48,7 +49,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
             raise TypeError(f"Expected a Distribution subclass, but got {each}")
 
     def decorate(function: Any) -> Any:
-        REGISTRY[type_p, type_q] = function
+        REGISTRY[type_p, type_q] = rounded_once(function)
         _found.cache_clear()
         return function
 

@@ -163,7 +163,8 @@ class ContinuousBernoulli(WithProbability, ExponentialFamily):
             self._validate_sample(value)
         cut = self._cut()
         exact = (cut**value * (1 - cut) ** (1 - value) + cut - 1) / (2 * cut - 1)
-        return where(self._away_from_half(), exact, value).clamp(0, 1)
+        inside = where(self._away_from_half(), exact, value)
+        return where(value <= 0, 0.0, where(value >= 1, 1.0, inside))
 
     def icdf(self, value: Any) -> Any:
         cut = self._cut()

@@ -108,5 +108,7 @@ class NAdam(RuleOptimizer):
         m += (1 - beta1) * (grad - m)
         v *= beta2
         v += (1 - beta2) * grad * grad
-        ahead = (1 - mu) / (1 - so_far) * grad + mu_next / (1 - so_far * mu_next) * m
-        param -= lr * ahead / (xp.sqrt(v / (1 - beta2**step)) + group["eps"])
+        size = xp.sqrt(v / (1 - beta2**step)) + group["eps"]
+        # Each is divided by itself: beside an infinite size, an infinite sum would be NaN.
+        param -= lr * (1 - mu) / (1 - so_far) * (grad / size)
+        param -= lr * mu_next / (1 - so_far * mu_next) * (m / size)

@@ -9,13 +9,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numpy import isnan, ndarray
+from numpy import isnan
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
-from .layer import SettingError
+from .layer import SettingError, can_read
 from .pooling import averaged
 from .resample import Blend, Taps, resampled
 from .windows import Counts, need_images
@@ -149,11 +149,8 @@ def winning(under: Tensor) -> Tensor:
 
 
 def is_free_of_nan(x: Tensor) -> bool:
-    """Whether there is surely no NaN in a tensor. Only what the CPU's memory holds is looked at."""
-    array = x._array
-    if array.__class__ is not ndarray:
-        return False
-    return not array.size or not isnan(array.max())
+    """Whether there is surely no NaN in a tensor."""
+    return can_read(x) and not (x.numel() and isnan(x._array.max()))
 
 
 def adaptive_largest(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:

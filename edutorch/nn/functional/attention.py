@@ -24,7 +24,7 @@ from ...ops import (
     where,
 )  # fmt: skip
 from .dropout import dropout
-from .layer import layer
+from .layer import can_read, layer
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -193,10 +193,23 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     """
     if mask is None:
         return softmax(scores, -1)
-    if mask.dtype is boolean:
+    is_bool = mask.dtype is boolean
+    if leaves_something(mask):  # then -∞ is right, and its weight is 0
+        scores = masked_fill(scores, ~mask, -math.inf) if is_bool else scores + mask
+        return softmax(scores, -1)
+    if is_bool:
         hidden = ~mask
     else:
         hidden = mask == -math.inf
         scores = scores + masked_fill(mask, hidden, 0.0)
     lowest = -65504.0 if scores.dtype is float16 else LOWEST
     return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)
+
+
+def leaves_something(mask: Tensor) -> bool:
+    """Whether each query surely may see something."""
+    if not can_read(mask):
+        return False
+    array = mask._array
+    seen = array if mask.dtype is boolean else array != -math.inf
+    return bool(seen.any(-1).all()) if array.ndim else bool(seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import finfo, ndarray
+from numpy import finfo
 
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
@@ -22,6 +22,7 @@ from ...ops import (
     triu_indices,
     where,
 )
+from .layer import can_read
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
@@ -63,10 +64,10 @@ SINGLE, DOUBLE = finfo("float32"), finfo("float64")
 def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
     """Whether |x|ᵖ may have overflowed on the way to a length, or lost its digits near 0.
 
-    Only what lies in the memory of the CPU is looked at; elsewhere it may have.
+    Where the lengths cannot be read it may have.
     """
     array = lengths._array
-    if array.__class__ is not ndarray:
+    if not can_read(lengths):
         return True
     if not array.size:
         return False

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy import ndarray
+
+from ...compiler import is_compiling
 from ...core.methods import in_place
 from ...core.op import Op
 from ...core.shapes import Contract
+from ...core.tensor import Tensor
 from ...errors import EdutorchError, ShapeError
 
 Hint = Callable[..., str | None]
@@ -47,6 +51,15 @@ def activation(
     made = Op(forward, "elementwise", takes=takes, **options)
     made.function.in_place = in_place(made)
     return made.function
+
+
+def can_read(tensor: Tensor) -> bool:
+    """Whether a composed function may choose its way by a tensor's elements.
+
+    They must lie in the memory of the CPU, of one sample and not of all that `vmap` sees; and the
+    call must not be captured, for what is replayed later meets other elements.
+    """
+    return tensor._array.__class__ is ndarray and not is_compiling()
 
 
 class SettingError(EdutorchError, ValueError, RuntimeError):

@@ -266,9 +266,18 @@ def binary_cross_entropy_with_logits(
         )  # fmt: skip
     if pos_weight is None:
         losses = logits_loss(input, target)
-    else:  # the losses of a whole "no" and a whole "yes"; an infinite one may count for nothing
-        no, yes = logits_loss(input, zeros_like(target)), logits_loss(input, ones_like(target))
-        no = where((target == 1) & (no == math.inf), 0.0, no)
-        yes = where((target == 0) & (yes == math.inf), 0.0, yes)
-        losses = (1 - target) * no + pos_weight * target * yes
+    else:
+        losses = losses_by_answer(input, target, pos_weight)
     return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composed_in_float32
+def losses_by_answer(input: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
+    """(1 - t) · the loss of a whole "no" + w · t · that of a whole "yes".
+
+    An infinite one may count for nothing.
+    """
+    no, yes = logits_loss(input, zeros_like(target)), logits_loss(input, ones_like(target))
+    no = where((target == 1) & (no == math.inf), 0.0, no)
+    yes = where((target == 0) & (yes == math.inf), 0.0, yes)
+    return (1 - target) * no + pos_weight * target * yes

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import isnan, ndarray, vdot
+
 from ...backends.numpy import Array
 from ...core.shapes import Size
 from ...errors import ShapeError, warn
@@ -162,23 +164,48 @@ probability_loss.vjp(
 )
 
 
-@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits")
+@layer(
+    promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True
+)
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
-    """-t · log σ(x) - (1 - t) · log σ(-x), with -log σ(-x) = max(x, 0) + log(1 + e^-|x|).
+    """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
     An infinite score costs nothing where it is right: 0 · ∞ is 0.
     """
+    far = xp.log1p(xp.exp(-xp.abs(input)))
+    y = (1 - target) * input + xp.maximum(-input, 0) + far
+    if y.__class__ is ndarray and not isnan(vdot(y, y)):  # the quickest question for NaN
+        return y
 
     def straight(weight: Array, x: Array) -> Array:
-        return xp.where(weight == 0, weight, weight * xp.maximum(x, 0))
+        return xp.where((weight == 0) | (x <= 0), xp.zeros_like(y), weight * x)
 
-    tail = xp.log1p(xp.exp(-xp.abs(input)))
-    return straight(1 - target, input) + straight(target, -input) + tail
+    return straight(1 - target, input) + straight(target, -input) + far
 
 
-# σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
+@layer(
+    promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True
+)
+def logits_slope(xp: Any, input: Array, target: Array) -> Array:
+    """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
+
+    σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
+    """
+    small = xp.exp(-xp.abs(input))
+    large = 1 / (1 + small)
+    small = small * large  # σ(-|x|), beside σ(|x|)
+    is_positive = input > 0
+    yes, no = xp.where(is_positive, large, small), xp.where(is_positive, small, large)
+    return (1 - target) * yes - target * no
+
+
 logits_loss.vjp(
-    input=lambda g, input, target: g * ((1 - target) * sigmoid(input) - target * sigmoid(-input)),
+    input=lambda g, input, target: g * logits_slope(input, target),
     target=lambda g, input: -g * input,
     latex={"input": r"g\,(\sigma(x)-t)", "target": r"-g\,x"},
+)
+logits_slope.vjp(
+    input=lambda g, input: g * (sigmoid(input) * sigmoid(-input)),
+    target=lambda g: -g,
+    latex={"input": r"g\,\sigma(x)\,\sigma(-x)", "target": "-g"},
 )

@@ -1,0 +1,110 @@
+"""Distributions of 16-bit floats compute in float32 and round their answer once.
+
+A formula takes many steps, and a bfloat16 loses a digit in each. So a question to a distribution
+whose parameters are all of one 16-bit type is put to a copy of it with float32 parameters, which
+come from the 16-bit ones: gradients reach those.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..core.precision import is_half, widened
+from ..core.tensor import Tensor
+from ..modes import current
+
+__all__: list[str] = []
+
+QUESTIONS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "stddev")
+
+
+def round_once(cls: type) -> None:
+    """Wrap the questions that a class of distributions answers itself."""
+    for name in QUESTIONS:
+        answer = vars(cls).get(name)
+        if isinstance(answer, property):
+            assert answer.fget is not None
+            setattr(cls, name, property(rounded_once(answer.fget), doc=answer.__doc__))
+        elif callable(answer):
+            setattr(cls, name, rounded_once(answer))
+
+
+def rounded_once(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a distribution compute with 16-bit floats in float32."""
+
+    @functools.wraps(answer)
+    def wide(self: Any, *args: Any) -> Any:
+        dtype = first_dtype(self)
+        if dtype is None or not is_half(dtype) or current().autocast is not None:
+            return answer(self, *args)
+        copy = WideCopy()
+        twin, args_in_32 = copy.of(self), tuple(copy.of(value) for value in args)
+        if copy.dtypes != {dtype} or copy.remembers:
+            return answer(self, *args)
+        y = answer(twin, *args_in_32)
+        return y.to(dtype) if isinstance(y, Tensor) and y.is_floating_point() else y
+
+    return wide
+
+
+def first_dtype(distribution: Any) -> Any:
+    """Return the dtype of the first tensor that a distribution holds, itself or inside another."""
+    for value in vars(distribution).values():
+        if isinstance(value, Tensor):
+            return value.dtype
+        if is_own(value):
+            return first_dtype(value)
+    return None
+
+
+def is_own(value: Any) -> bool:
+    """Whether a value is a distribution, a transform or a constraint of this package."""
+    return type(value).__module__.startswith("edutorch.distributions.")
+
+
+class WideCopy:
+    """Copies distributions, their 16-bit tensors as float32.
+
+    Attributes:
+        dtypes: of all floating tensors that were met.
+        remembers: whether there is a transform with a cache, which knows its numbers by identity.
+    """
+
+    def __init__(self) -> None:
+        self.dtypes: set[Any] = set()
+        self.remembers = False
+        self.copies: dict[int, Any] = {}  # a tensor that is met twice is converted once
+
+    def of(self, value: Any) -> Any:
+        """Return a value with all the tensors inside it in float32."""
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if not isinstance(value, Tensor) and not is_own(value):
+            return value
+        if id(value) not in self.copies:
+            self.copies[id(value)] = self.made_from(value)
+        return self.copies[id(value)]
+
+    def made_from(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                self.dtypes.add(value.dtype)
+            return widened(value)
+        held = vars(value)
+        if "probs" in held and "logits" not in held and hasattr(value, "logits"):
+            keep_bounds(value)
+        self.remembers |= bool(held.get("_cache_size"))
+        copy = object.__new__(type(value))
+        vars(copy).update({name: self.of(item) for name, item in held.items()})
+        return copy
+
+
+def keep_bounds(distribution: Any) -> None:
+    """Let logits keep off the infinite by the step of the 16-bit type, as in PyTorch."""
+    from .distribution import clamp_probs
+
+    probs = vars(distribution)["probs"]
+    if bool((clamp_probs(probs) != probs).any()):
+        _ = distribution.logits  # is kept when it is asked for
