@@ -16,10 +16,12 @@ import edutorch
 from edutorch.errors import EdutorchError
 from tests.slow import sample_exclusions as exclusions
 from tests.slow.sample_comparison import disagreement, flatten
+from tests.slow.sample_distribution import difference
 from tests.slow.sample_translation import (
     NAMES,
     NoCounterpartError,
     map_tensors,
+    other_seed,
     seeded,
     translate,
     translate_function,
@@ -133,6 +135,17 @@ def attempt(ours: Callable[[], Any], theirs: Callable[[], Any], **how: Any) -> s
     return disagreement(got, wanted, **how)
 
 
+def attempt_difference(
+    ours: Callable[[int], Any], theirs: Callable[[int], Any], call: Call
+) -> str | None:
+    """Return how the distributions of two random functions differ, or the error of ours."""
+    half = any(tensor.element_size() == 2 for tensor in tensors_in(call[:3]))
+    try:
+        return difference(ours, theirs, 1e-2 if half else 1e-6)
+    except CRASHES as error:
+        return said(error)
+
+
 class OpChecker:
     """Makes the checks of one of PyTorch's OpInfos.
 
@@ -163,7 +176,7 @@ class OpChecker:
         if self.name not in exclusions.RANDOM:
             return False
         for shift in (1, 2, 3):
-            with exclusions.other_seed(shift):
+            with other_seed(shift):
                 again = copied(call).run(self.theirs)
             if disagreement(again, wanted) is not None:
                 return True
@@ -183,6 +196,8 @@ class OpChecker:
             raise NoCounterpartError(f"PyTorch refuses its sample: {said(error)}") from error
         values = not self.is_random(call, wanted)
         yield self.forward(mine, call, wanted, values)
+        if not values and self.name not in exclusions.UNINITIALIZED:
+            yield Outcome("distribution", self.distribution(call))
         if values and any(
             isinstance(part, torch.Tensor) and part.requires_grad for part in tensors_in(wanted)
         ):
@@ -214,6 +229,19 @@ class OpChecker:
             flags=self.invariant is None,
         )
         return Outcome("forward" if values else "shape", failure)
+
+    def distribution(self, call: Call) -> str | None:
+        """Compare what many calls draw."""
+
+        def ours(seed: int) -> Any:
+            with other_seed(seed), edutorch.no_grad():
+                return translated(copied(call)).run(self.ours)
+
+        def theirs(seed: int) -> Any:
+            with other_seed(seed), torch.no_grad():
+                return copied(call).run(self.theirs)
+
+        return attempt_difference(ours, theirs, call)
 
     def judge(self, call: Call) -> Any:
         """Return PyTorch's answer in float64."""

@@ -15,6 +15,7 @@ from tests.slow.sample_checks import (
     MISSING,
     Call,
     Outcome,
+    attempt_difference,
     classify,
     gradients,
     said,
@@ -25,6 +26,7 @@ from tests.slow.sample_comparison import disagreement
 from tests.slow.sample_translation import (
     WIDER,
     NoCounterpartError,
+    other_seed,
     seeded,
     translate,
     widen,
@@ -97,9 +99,24 @@ class ModuleChecker:
 
         failure = disagreement(got, wanted, judge, values=values, flags=True)
         yield Outcome("forward" if values else "shape", failure)
+        if not values:
+            yield Outcome("distribution", self.distribution(call, module, ours))
         if not values or (not call.leaves() and not list(module.parameters())):
             return
         yield Outcome("gradient", self.gradient(call, mine, module, ours, wide))
+
+    def distribution(self, call: Call, module: Any, ours: Any) -> str | None:
+        """Compare what many calls draw."""
+
+        def run_ours(seed: int) -> Any:
+            with other_seed(seed), edutorch.no_grad():
+                return translated(call).run(ours)
+
+        def run_theirs(seed: int) -> Any:
+            with other_seed(seed), torch.no_grad():
+                return call.run(module)
+
+        return attempt_difference(run_ours, run_theirs, call)
 
     def gradient(self, call: Call, mine: Call, module: Any, ours: Any, wide: Any) -> str | None:
         """Compare the gradients of the inputs and of the parameters."""
@@ -170,7 +187,7 @@ class ModuleChecker:
         if self.name not in exclusions.RANDOM_MODULES:
             return False
         for shift in (1, 2):
-            with exclusions.other_seed(shift):
+            with other_seed(shift):
                 if disagreement(call.run(module), wanted) is not None:
                     return True
         return False

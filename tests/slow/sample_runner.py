@@ -105,7 +105,7 @@ def check_name(entry: Entry, limit: int | None, progress: Any) -> Result:
                 try:
                     for check, failure in checker.check(sample):
                         checks += 1
-                        if check == "shape":
+                        if check == "shape" and entry.name in exclusions.UNINITIALIZED:
                             result.excluded[exclusions.CHANCE] += 1
                         if failure is None:
                             continue

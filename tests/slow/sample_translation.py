@@ -147,8 +147,27 @@ def rebuild(function: types.FunctionType) -> Callable[..., Any]:
 
 def call_seeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a random function from a fixed seed."""
-    edutorch.manual_seed(42)
+    edutorch.manual_seed(42 + _shift)
     return function(*args, **kwargs)
+
+
+_shift = 0  # of that seed: for another draw
+
+
+@contextlib.contextmanager
+def other_seed(shift: int) -> Iterator[None]:
+    """Let both start from other random numbers, also where PyTorch's own wrapper sets a seed."""
+    global _shift
+    manual_seed = torch.manual_seed
+    torch.manual_seed = lambda seed: manual_seed(seed + shift)
+    _shift = shift
+    try:
+        torch.manual_seed(0)
+        edutorch.manual_seed(shift)
+        yield
+    finally:
+        torch.manual_seed = manual_seed
+        _shift = 0
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
