@@ -7,8 +7,9 @@ the argument that does not fit.
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,17 +172,54 @@ def fits(value: Any, wanted: str) -> bool:
         return bool(words & {"None", "Dims", "Index"}) or not words <= KNOWN | {"str"}
     if isinstance(value, str):
         return not words <= KNOWN
-    if "Tensor" in words and (hasattr(value, "dtype") or words <= {"Tensor", "None"}):
+    if "Tensor" in words and (hasattr(value, "dtype") or not words & NUMBERS):
         return True
     words -= {"Tensor"}
     if not words <= NUMBERS | SEVERAL | {"None", "str"}:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):
-        wanted = "float" if "float" in words else "int"
+        wanted = " | ".join((words & NUMBERS or {"int"}) | words & {"None"})
         return all(fits(each, wanted) for each in value if not isinstance(each, list | tuple))
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
+
+
+def flags_of(parameters: Iterable[inspect.Parameter]) -> tuple[tuple[int, str], ...]:
+    """Return index and name of the parameters that are True or False and nothing else.
+
+    Those that PyTorch only asks for their truth take any value, here as there.
+    """
+    return tuple(
+        (index, parameter.name)
+        for index, parameter in enumerate(parameters)
+        if parameter.annotation == "bool" and parameter.name not in TRUTHS
+    )
+
+
+TRUTHS = {
+    "as_tuple", "hard", "inplace", "return_indices", "size_average", "reduce",
+}  # fmt: skip
+"""Flags that PyTorch's own Python looks at."""
+
+
+def check_flag(name: str, flag: str, value: Any) -> None:
+    """Raise ArgumentError for a flag that is neither True nor False. NumPy's are none either."""
+    if value.__class__ is not bool:
+        raise wrong_argument(name, flag, value, "bool")
+
+
+def check_flags(name: str, flags: tuple[tuple[int, str], ...], args: Any, named: Any) -> None:
+    """Raise ArgumentError for a flag that is neither True nor False."""
+    for index, flag in flags:
+        if flag in named:
+            value = named[flag]
+        elif index < len(args):
+            value = args[index]
+        else:
+            continue
+        if value is not True and value is not False:
+            check_flag(name, flag, value)
 
 
 NUMBERS = {"int", "float"}
