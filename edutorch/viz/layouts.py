@@ -24,6 +24,9 @@ PATIENCE = 0.03
 LIMIT = 10.0
 """Seconds that one layout may take before the graph is folded further."""
 
+MOST_TRIES = 10
+"""So many arrangements are tried of a page that somebody waits for."""
+
 KEPT = 64
 """So many pictures are kept, for a loop whose graph changes to and fro."""
 
@@ -34,6 +37,7 @@ class Layouts:
     Attributes:
         asked: how often Graphviz was asked.
         slow: the structures whose layout took too long.
+        large: those whose picture fits on no page.
     """
 
     def __init__(self, rankdir: str | None = None) -> None:
@@ -41,6 +45,7 @@ class Layouts:
         self.rankdir = rankdir
         self.asked = 0
         self.slow: set[str] = set()
+        self.large: set[str] = set()
         self._found: dict[str, Future[str]] = {}
         self._latest: Future[str] | None = None
         self._handed_over = threading.Event()
@@ -101,8 +106,10 @@ class Layouts:
         if by_page:
             return text_of(candidates(graph, self.rankdir, text_of)[0])
         try:
-            svg = fit_page(graph, self.rankdir, text_of, svg_of).svg
-            return svg if words else written(slim(svg), graph)
+            fitted = fit_page(graph, self.rankdir, text_of, svg_of, MOST_TRIES)
+            if not fitted.fits:
+                self.large.add(graph.structure)
+            return fitted.svg if words else written(slim(fitted.svg), graph)
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):
                 self.slow.add(graph.structure)

@@ -71,6 +71,7 @@ def fit_page(
     rankdir: str | None,
     text_of: Callable[[Arrangement], str],
     lay_out: Callable[[str], str],
+    most: int | None = None,
 ) -> Fitted:
     """Lay a graph out in the arrangement that can be read best.
 
@@ -78,6 +79,7 @@ def fit_page(
         rankdir: the direction; None: what suits the graph.
         text_of: writes the graph as DOT text.
         lay_out: has Graphviz make an SVG of it.
+        most: so many arrangements are tried at most.
 
     Raises: LayoutError: no arrangement could be drawn.
     """
@@ -86,7 +88,7 @@ def fit_page(
     found = Fitted(Arrangement(), "", False)
     failed: LayoutError | None = None
     in_order = False
-    for number, arrangement in enumerate(candidates(graph, rankdir, text_of)):
+    for number, arrangement in enumerate(candidates(graph, rankdir, text_of)[:most]):
         if number >= tries_for(graph)[0] and in_order:
             break
         try:

@@ -18,7 +18,7 @@ from .fold import Choice, Plan
 from .graph import Graph, Snapshot
 from .layouts import PATIENCE, Layouts, blank_numbers
 from .messages import numbers_of, texts_of, thumbs_of
-from .page_fit import FEWEST, fitting_plan, is_automatic
+from .page_fit import FEWEST, chosen_direction, fitting_plan, folded_further, is_automatic
 from .search import search_data
 
 KEPT_PLANS = 16
@@ -307,11 +307,23 @@ class Stage:
         svg = self.layouts.svg(graph, patience=0)
         if svg is None:
             return None
-        if graph.structure in self.layouts.slow and self.choice.limit > FEWEST:
-            limit = self.choice.limit
-            if is_automatic(self.choice):  # else it is enough to close what was opened
-                limit = max(FEWEST, min(limit, len(graph.nodes)) // FOLD_FURTHER)
-            self.choice = Choice(limit=limit, tab=self.choice.tab)
-            self.asked = True
+        smaller = self._smaller(graph)
+        if smaller is not None:
+            self.choice, self.asked = smaller, True
             return None
         return graph.to_picture(svg)
+
+    def _smaller(self, graph: Graph) -> Choice | None:
+        """Return what to show instead of a picture that took too long, or fits on no page.
+
+        None: this very picture. What somebody has opened is only closed if it takes too long.
+        """
+        choice, layouts = self.choice, self.layouts
+        automatic = is_automatic(choice)
+        if graph.structure in layouts.slow and choice.limit > FEWEST:
+            limit = choice.limit
+            if automatic:
+                limit = max(FEWEST, min(limit, len(graph.nodes)) // FOLD_FURTHER)
+            return Choice(limit=limit, tab=choice.tab)
+        is_large = graph.structure in layouts.large and chosen_direction(layouts.rankdir) is None
+        return folded_further(choice, len(graph.nodes)) if automatic and is_large else None

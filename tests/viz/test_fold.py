@@ -316,6 +316,32 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
     assert len(page.pictures[-1]["nodes"]) <= 15
 
 
+def test_a_picture_that_fits_on_no_page_is_folded_further(monkeypatch):
+    """But not what somebody has opened."""
+    from edutorch.viz import layouts
+
+    real = layouts.fit_page
+
+    def fit_page(graph, *arguments):
+        return real(graph, *arguments)._replace(fits=len(graph.nodes) <= 15)
+
+    monkeypatch.setattr(layouts, "fit_page", fit_page)
+    view = live()
+    page = view._stage.page = FakePage()
+
+    def step():
+        y = x = edutorch.tensor(1.0, requires_grad=True)
+        for name in ["sin", "tanh", "cos", "exp", "sigmoid"] * 6:
+            y = getattr(y, name)()
+        y.backward()
+
+    with view:
+        until(lambda: step() or page.pictures)
+        assert len(page.pictures[-1]["nodes"]) <= 15
+        view._command({"type": "open_all"})
+        until(lambda: step() or len(page.pictures[-1]["nodes"]) > 15)
+
+
 def test_numbers_are_taken_only_where_somebody_can_see_them():
     model = Tower()
     optimizer = optim.SGD(model.parameters(), lr=1e-5)
