@@ -330,7 +330,7 @@ def test_a_picture_that_fits_on_no_page_is_folded_further(monkeypatch):
     page = view._stage.page = FakePage()
 
     def step():
-        y = x = edutorch.tensor(1.0, requires_grad=True)
+        y = edutorch.tensor(1.0, requires_grad=True)
         for name in ["sin", "tanh", "cos", "exp", "sigmoid"] * 6:
             y = getattr(y, name)()
         y.backward()
