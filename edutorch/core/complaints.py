@@ -182,6 +182,8 @@ def fits(value: Any, wanted: str) -> bool:
         return all(fits(each, wanted) for each in value if not isinstance(each, list | tuple))
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
+    if isinstance(value, bool):
+        return "float" in words
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from .. import errors
 from ..errors import ArgumentError
+from .complaints import flags_of
 from .inline import Renamed, free_names
 from .precision import SCALING
 from .promotion import NEGATIVE_NUMBERS
@@ -74,8 +75,20 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
             each = each.replace(default=None)
             lines.append(f"if {each.name} is None:\n    raise missing(OP, {each.name!r})")
         parameters.append(each)
+    lines += _flag_tests(op)
     parameters += [inspect.Parameter(alias, KEYWORD_ONLY, default=None) for alias in added]
     return parameters, "".join(f"{line}\n" for line in lines)
+
+
+def _flag_tests(op: Op) -> list[str]:
+    """The tests that flags with a default are True or False, the default first."""
+    lines = []
+    for _, name in flags_of(op.signature.parameters.values()):
+        default = op.signature.parameters[name].default
+        if default in (True, False):
+            test = f"{name} is not {default} and {name} is not {not default}"
+            lines.append(f"if {test}:\n    check_flag(OP.title, {name!r}, {name})")
+    return lines
 
 
 def missing(op: Op, name: str) -> ArgumentError:

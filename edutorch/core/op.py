@@ -32,7 +32,7 @@ from .. import dtypes, modes
 from ..backends.stand_in import Slot, slot_of, without_subclass
 from ..errors import running
 from . import autograd, generate
-from .complaints import explain
+from .complaints import check_flag, explain
 from .generate_backward import backward_source
 from .inline import expression_of, free_names
 from .pieces import PiecesNode, cut
@@ -247,7 +247,8 @@ class Op:
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "missing": generate.missing, "unknown_keyword": generate.unknown_keyword,
+            "check_flag": check_flag, "missing": generate.missing,
+            "unknown_keyword": generate.unknown_keyword,
             "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,
             "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,

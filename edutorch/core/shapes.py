@@ -167,12 +167,17 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
 
 
 def whole(op: str, value: Any, name: str = "dim") -> int:
-    """Return a dim, or another setting, as Python's integer. Raises: ArgumentError: it is none."""
+    """Return a dim, or another setting, as Python's integer; True and False are none.
+
+    Raises: ArgumentError: it is no integer.
+    """
     try:
-        return operator.index(value)
+        if value.__class__ is not bool:
+            return operator.index(value)
     except TypeError:
-        kind = type(value).__name__
-        raise ArgumentError(op, f"argument `{name}` must be an int, not {kind}") from None
+        pass
+    kind = type(value).__name__
+    raise ArgumentError(op, f"argument `{name}` must be an int, not {kind}")
 
 
 def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
@@ -204,7 +209,7 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     """Bring the `dim` of a reduction into one form: None (all), an int, or a tuple."""
     if dim is None:
         return None
-    if isinstance(dim, int):
+    if dim.__class__ is int:
         if -ndim <= dim < ndim:
             return dim % ndim
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)

@@ -3,7 +3,7 @@
 An op looks at its operands itself. A function that is composed of ops would begin with
 `input.shape`, and Python would complain that None has no shape. So the functions of a
 module's face are wrapped: where one fails, its arguments are compared with its signature.
-A call that succeeds pays for one more Python call and nothing else.
+A call that succeeds pays for one more Python call, and for a look at its flags if it has some.
 The same wrapper lets autocast convert the arguments of such a function as a whole.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
 from ..modes import current
-from .complaints import fits, is_foreign, no_tensor, wrong_argument
+from .complaints import check_flags, fits, flags_of, is_foreign, no_tensor, wrong_argument
 from .room import is_too_large
 from .tensor import Tensor
 
@@ -133,10 +133,12 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
         autocasts: let autocast see the call as a whole; a method's is left to its ops.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    name = function.__name__
+    name, flags = function.__name__, flags_of(parameters)
 
     @functools.wraps(function)
     def called(*args: Any, **named: Any) -> Any:
+        if flags:
+            check_flags(name, flags, args, named)
         try:
             if autocasts:
                 autocast = current().autocast

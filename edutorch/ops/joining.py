@@ -12,7 +12,7 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ShapeError, ShapeValueError
 
 
 def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
@@ -39,7 +39,7 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     tensor([1, 2, 3])
     """
     if not len(tensors):
-        raise ValueError("expected a non-empty list of Tensors")
+        raise ShapeValueError("cat", "expected a non-empty list of Tensors")
     try:
         return xp.concatenate(tensors, dim)
     except ValueError:

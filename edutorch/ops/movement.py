@@ -18,7 +18,7 @@ from ..core.follow import layout_of
 from ..core.op import movement
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ArgumentError, DimError, ShapeError
+from ..errors import DimError, DTypeError, ShapeError
 
 
 @movement
@@ -218,7 +218,7 @@ def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
     """
     dim = normal_dim("narrow", dim, input.ndim)
     if getattr(getattr(start, "dtype", None), "name", "") == "bool":
-        raise ArgumentError("narrow", "argument `start` must be an int, not a bool tensor")
+        raise DTypeError("narrow", "argument `start` must be an int, not a bool tensor")
     size = input.shape[dim]
     start = start + size if start < 0 else start
     if length < 0 or not 0 <= start <= size - length:

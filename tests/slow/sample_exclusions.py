@@ -137,6 +137,14 @@ KNOWN = (
 
 KNOWN_ANSWERS = (
     Known(
+        "cat|take", "accepted", "written-to tensor|not resizable",
+        "an `out` that shares memory with an input gets the right result: it is written last",
+    ),
+    Known(
+        "RNNCell|GRUCell", "class", "argument `bias` must be bool, not str",
+        "a word given for a flag is refused when the layer is made",
+    ),
+    Known(
         "__r.*__", "accepted|unclear", r"\(2, ",
         "the method of a tensor, called with a number for the tensor: Python's own refusal",
     ),

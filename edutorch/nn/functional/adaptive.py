@@ -11,6 +11,8 @@ from typing import Any
 
 from numpy import isnan
 
+from ...core.room import check_room
+from ...core.shapes import whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
@@ -40,15 +42,19 @@ def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
     need_images(op, input.shape, rank)
     if 0 in input.shape[-rank:]:
         raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
-    if output_size is None or isinstance(output_size, int):
+    if output_size is None or output_size.__class__ is int:
         output_size = (output_size,) * rank
+    elif hasattr(output_size, "__index__") and not getattr(output_size, "shape", ()):
+        output_size = (whole(op, output_size, "output_size"),) * rank
     wanted: tuple[int | None, ...] = tuple(output_size)
     if len(wanted) != rank or any(each is not None and each < 0 for each in wanted):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
-    return tuple(
-        n if want is None else int(want)
+    sizes = tuple(
+        n if want is None else whole(op, want, "output_size")
         for want, n in zip(wanted, input.shape[-rank:], strict=True)
     )
+    check_room(op, (*input.shape[:-rank], *sizes), input.dtype)
+    return sizes
 
 
 def bounds(size: int, count: int) -> list[tuple[int, int]]:

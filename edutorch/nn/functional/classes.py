@@ -7,10 +7,18 @@ from typing import Any
 
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DTypeError, InvalidValueError, NotForTypesError, ShapeError, warn
+from ...errors import (
+    DTypeError,
+    EdutorchError,
+    InvalidValueError,
+    NotForTypesError,
+    ShapeError,
+    warn,
+)
 from ...ops import log_softmax, reshape, sigmoid, softmax, sum, where
 from . import nll
 from .linear import linear
+from .pairs import TargetShapeError
 from .reductions import reduced, reduction_of
 
 __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
@@ -117,9 +125,15 @@ def warn_of_probabilities(loss: str, made_by: str) -> None:
     warn(f"{loss}: `input` comes from {made_by}, but {loss} {wanted}")
 
 
-def float_classes(input: Tensor, target: Tensor) -> DTypeError:
+def float_classes(input: Tensor, target: Tensor) -> EdutorchError:
+    if input.ndim > 1 and target.shape[:1] not in ((), input.shape[:1]):
+        return TargetShapeError(
+            "cross_entropy", f"Expected input batch_size ({input.shape[0]}) to match target "
+            f"batch_size ({target.shape[0]}).",
+            {"input": tuple(input.shape), "target": tuple(target.shape)},
+        )  # fmt: skip
     hint = "class numbers must be integers: target.long()"
-    kind = DTypeError
+    kind: type[EdutorchError] = DTypeError
     if not input.is_floating_point():
         kind, hint = NotForTypesError, "the scores come first: cross_entropy(scores, target)"
     return kind(

@@ -172,6 +172,11 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
             running(LOSSES), "expected the target's classes as int64",
             {"input": input.dtype, "target": target.dtype}, hint,
         )  # fmt: skip
+    if weight is not None and weight.dtype != input.dtype:
+        raise DTypeError(
+            running(LOSSES), "`weight` needs the dtype of the input",
+            {"input": input.dtype, "weight": weight.dtype}, "weight.to(input.dtype)",
+        )  # fmt: skip
     if weight is not None and weight.shape != shape[min(1, len(shape) - 1) :][:1]:
         raise ShapeError(
             running(LOSSES), "`weight` needs one number for each class",

@@ -27,12 +27,14 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
 
     Raises: SettingError (a ValueError): another number of numbers. TypeError: no integers.
     """
-    if isinstance(value, int):
+    if value.__class__ is int:
         return (value,) * rank
-    if isinstance(value, str):
-        raise TypeError("a window needs numbers")
     if isinstance(value, tuple) and len(value) == rank:
         return value
+    if isinstance(value, str) or value.__class__ is bool:
+        raise TypeError("a window needs numbers")
+    if hasattr(value, "__index__") and not getattr(value, "shape", ()):
+        return (operator.index(value),) * rank
     if len(value) not in (1, rank):
         raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
     numbers = tuple(map(operator.index, value))
@@ -149,6 +151,10 @@ class Windows:
         check_positive(op, kernel_size=kernel, stride=stride, dilation=dilation)
         self.rank = need_images(op, shape, len(kernel))
         self.sizes = tuple(shape[-self.rank :])
+        if 0 in shape[len(shape) - self.rank - 1 :]:
+            raise ShapeError(
+                f"{op}{self.rank}d", "only the batch may be empty", {"input": tuple(shape)}
+            )
         self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         if any(p < 0 or 2 * p > r for p, r in zip(padding, reach, strict=True)):
