@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from numpy import finfo
@@ -44,9 +45,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
             "use x1.float()",
         )  # fmt: skip
-    x1 = x1 if x1.is_floating_point() else x1.to(x2.dtype)
-    x2 = x2 if x2.is_floating_point() else x2.to(x1.dtype)
-    x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
+    if x1.dtype is not x2.dtype:
+        x1 = x1 if x1.is_floating_point() else x1.to(x2.dtype)
+        x2 = x2 if x2.is_floating_point() else x2.to(x1.dtype)
+    if x1.shape != x2.shape:
+        x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
     length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
         (x1, length1), (x2, length2) = scaled(x1, 2, dim, eps), scaled(x2, 2, dim, eps)
@@ -56,9 +59,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 # Vectors whose squares leave the range of their type --------------------------------------------
-
-
-SINGLE, DOUBLE = finfo("float32"), finfo("float64")
 
 
 def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
@@ -71,9 +71,15 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
         return True
     if not array.size:
         return False
-    limits = DOUBLE if array.itemsize == 8 else SINGLE  # 16-bit lengths are computed in float32
-    least, most = (limits.tiny / limits.eps) ** (1 / p), limits.max ** (1 / p)
+    least, most = bounds_of(array.itemsize == 8, p)  # 16-bit lengths are computed in float32
     return not (array.min() > least and array.max() < most)  # with NaN, too
+
+
+@functools.cache
+def bounds_of(is_double: bool, p: float) -> tuple[float, float]:
+    """Return between which lengths all |x|ᵖ that matter are normal numbers of a type."""
+    limits = finfo("float64" if is_double else "float32")
+    return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
 def largest_of(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import isnan, ndarray, vdot
+from numpy import ndarray, vdot
 
 from ...backends.numpy import Array
 from ...core.shapes import Size
@@ -16,6 +16,7 @@ from ...ops import clamp, conj_physical, log, sgn, sigmoid, sign
 from ...ops.complex import holds_complex
 from .activation import between
 from .layer import layer
+from .linear import in_float32
 from .reductions import REDUCTIONS, no_such_reduction
 
 __all__: list[str] = []
@@ -164,18 +165,20 @@ probability_loss.vjp(
 )
 
 
-@layer(
-    promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True
-)
+@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
     An infinite score costs nothing where it is right: 0 · ∞ is 0.
     """
+    if input.itemsize == 2:
+        return in_float32(logits_loss.op.forward, xp, input, target)
     far = xp.log1p(xp.exp(-xp.abs(input)))
     y = (1 - target) * input + xp.maximum(-input, 0) + far
-    if y.__class__ is ndarray and not isnan(vdot(y, y)):  # the quickest question for NaN
-        return y
+    if y.__class__ is ndarray:
+        length = vdot(y, y)  # the quickest question for NaN
+        if length == length:
+            return y
 
     def straight(weight: Array, x: Array) -> Array:
         return xp.where((weight == 0) | (x <= 0), xp.zeros_like(y), weight * x)
@@ -183,14 +186,14 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     return straight(1 - target, input) + straight(target, -input) + far
 
 
-@layer(
-    promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True
-)
+@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def logits_slope(xp: Any, input: Array, target: Array) -> Array:
     """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
 
     σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
     """
+    if input.itemsize == 2:
+        return in_float32(logits_slope.op.forward, xp, input, target)
     small = xp.exp(-xp.abs(input))
     large = 1 / (1 + small)
     small = small * large  # σ(-|x|), beside σ(|x|)

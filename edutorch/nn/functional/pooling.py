@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from ...backends.numpy import Array
 from ...core.out import takes_out
 from ...core.tensor import Tensor
@@ -54,6 +56,9 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     """
     windows = windows_of("max_pool", input.shape, *settings)
     image = padded(xp, input, windows.pads, lowest(xp, input))
+    largest = max_pool.op.forward(xp, input, *settings)
+    if largest.__class__ is ndarray and largest.size and largest.min() > lowest(xp, input):
+        return first_equal(xp, image, largest, windows)
     is_floating = input.dtype.kind not in "iu"
     shape = (*input.shape[: -windows.rank], *windows.count)
     best = xp.full(shape, lowest(xp, input), input.dtype)
@@ -67,6 +72,19 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
             wins |= seen != seen
         xp.copyto(best, seen, where=wins)
         xp.copyto(tap, number, where=wins)
+    return tap
+
+
+def first_equal(xp: Any, image: Array, largest: Array, windows: Windows) -> Array:
+    """Return the number of the first tap that sees the largest number, which is no NaN.
+
+    It is the number of taps before it: each place counts until its largest is found.
+    """
+    searching = xp.ones(largest.shape, "bool")
+    tap = xp.zeros(largest.shape, "int8" if len(windows.taps) < 128 else "int32")
+    for place in windows.taps[:-1]:
+        searching &= image[place] != largest
+        tap += searching
     return tap
 
 
