@@ -138,17 +138,19 @@ def largest_of(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     position = position.expand(*lead, count, taps)
     with no_grad():
         under = gather(flat, -1, reshape(position, (*lead, count * taps)))
-        tap = winning(reshape(under, position.shape))
-        found = reshape(gather(position, -1, tap), (*lead, count))
-    values = gather(flat, -1, found)
+        under = reshape(under, position.shape)
+        found = gather(position, -1, argmax(under, -1, keepdim=True))
+    values = gather(flat, -1, reshape(found, (*lead, count)))
+    if values.is_floating_point() and not is_free_of_nan(values):
+        with no_grad():
+            found = gather(position, -1, last_nan(under))
+        values = gather(flat, -1, reshape(found, (*lead, count)))
     return reshape(values, (*lead, *counts)), reshape(found, (*lead, *counts))
 
 
-def winning(under: Tensor) -> Tensor:
+def last_nan(under: Tensor) -> Tensor:
     """Return which of the last axis is the largest: the first of several, the last NaN."""
     tap = argmax(under, -1, keepdim=True)
-    if not under.is_floating_point() or is_free_of_nan(under):
-        return tap
     last = under.shape[-1] - 1 - argmax(flip(under, (-1,)), -1, keepdim=True)
     best = gather(under, -1, tap)
     return where(best == best, tap, last)
