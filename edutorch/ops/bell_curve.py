@@ -146,7 +146,9 @@ def xlog1py(xp: Any, input: Array, other: Array) -> Array:
 
 
 xlog1py.vjp(
-    input=lambda g, input, other: g * log1p(where((input == 0) & (other <= -1), 0.0, other)),
+    input=lambda g, input, other: (
+        g * log1p(where((input == 0) & (other <= -1), zeros_like(input), other))
+    ),
     other=lambda g, input, other: g * input / (other + 1),
     latex={"input": r"g \ln(1 + b)", "other": r"\frac{g\,a}{1 + b}"},
 )
@@ -154,4 +156,5 @@ xlog1py.vjp(
 
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .elementwise import exp, log, log1p  # noqa: E402
+from .like import zeros_like  # noqa: E402
 from .special import erfc  # noqa: E402

@@ -73,7 +73,7 @@ def falling(xp: Any, x: Array, order: float) -> Array:
     total = xp.zeros_like(x)
     for u, weight in path(xp, x):
         half = xp.sinh(u / 2)
-        total = total + weight * xp.exp(-2 * x * half * half) * xp.cosh(order * u)
+        total = total + weight * xp.exp(-2 * (x * half * half)) * xp.cosh(order * u)
     return total
 
 

@@ -150,7 +150,8 @@ def isclose(
             raise ValueRangeError("isclose", f"`{name}` must not be negative, got {tolerance}")
     if input.dtype.kind != "c":
         return xp.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    close = (input == other) | (xp.abs(input - other) <= atol + rtol * xp.abs(other))
+    near = xp.abs(input - other) <= atol + rtol * xp.abs(other)
+    close = (input == other) | (near & xp.isfinite(other))  # ∞ is near to ∞ only
     return close | (xp.isnan(input) & xp.isnan(other)) if equal_nan else close
 
 

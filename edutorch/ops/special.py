@@ -147,7 +147,9 @@ def xlogy(xp: Any, input: Array, other: Array) -> Array:
 
 
 xlogy.vjp(
-    input=lambda g, input, other: g * log(where((input == 0) & (other <= 0), 1.0, other)),
+    input=lambda g, input, other: (
+        g * log(where((input == 0) & (other <= 0), ones_like(input), other))
+    ),
     other=lambda g, input, other: g * input / other,
     latex={"input": r"g \ln b", "other": r"\frac{g\,a}{b}"},
 )
@@ -155,3 +157,4 @@ xlogy.vjp(
 
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .elementwise import exp, log  # noqa: E402
+from .like import ones_like  # noqa: E402

@@ -184,8 +184,25 @@ def sinc(xp: Any, input: Array) -> Array:
     return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(kind)
 
 
+def sinc_slope(input: Any, y: Any) -> Any:
+    """(cos πx - y) / x, and near 0, where these cancel, its series."""
+    near = abs(input) < SMALL
+    small, away = where(near, input, 0.0), where(near, 1.0, input)
+    square = math.pi**2 * (small * small)
+    series = square * 0 + SINC_SERIES[-1]
+    for coefficient in SINC_SERIES[-2::-1]:
+        series = series * square + coefficient
+    return where(near, small * series, (cos(math.pi * away) - where(near, 0.0, y)) / away)
+
+
+SMALL = 0.15
+SINC_SERIES = [
+    (-1) ** k * math.pi**2 * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8)
+]  # fmt: skip
+"""Of y' / x in powers of (πx)²."""
+
 sinc.vjp(
-    input=lambda g, y, input: where(input == 0, 0.0, g * (cos(math.pi * input) - y) / input),
+    input=lambda g, y, input: g * sinc_slope(input, y),
     latex=r"g\,\frac{\cos(\pi x) - y}{x}",
 )
 
@@ -217,4 +234,4 @@ rad2deg.vjp(input=lambda g: g * (180 / math.pi), latex=r"\tfrac{180}{\pi}\,g")
 
 
 from .comparison import where  # noqa: E402  (rules may use any op)
-from .elementwise import rsqrt  # noqa: E402
+from .elementwise import abs, rsqrt  # noqa: E402

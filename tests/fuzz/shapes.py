@@ -244,7 +244,9 @@ class Shapes:
             if letter == "n" and self.is_empty:
                 drawn = 0
             if letter in "nmkt" and self.stretched:
-                drawn, self.stretched = self.rng.choice((33, 257, 1100, 2100)), False
+                is_square = any(2 * letter in text for text in self.contracts)
+                sizes = (33, 120, 257) if is_square else (33, 257, 1100, 2100)  # n³ takes long
+                drawn, self.stretched = self.rng.choice(sizes), False
             self.sizes[letter] = drawn
         if letter == "q":
             return 4 * self.axis("h")

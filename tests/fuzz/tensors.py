@@ -210,8 +210,9 @@ def nudged(rounded: np.ndarray, name: str, seed: int) -> np.ndarray:
     unit = float(ml_dtypes.finfo(numpy_dtype({"complex64": "float32"}.get(name, name).replace(
         "complex128", "float64"))).eps)  # fmt: skip
     wide = rounded.astype(np.complex128 if name in COMPLEX else np.float64)
-    signs = np.random.default_rng(seed).choice([-0.5, 0.5], rounded.shape)
-    return wide * (1 + unit * signs)
+    rng = np.random.default_rng(seed)  # by amounts that differ, or ±x would still cancel
+    shares = rng.choice([-1, 1], rounded.shape) * rng.uniform(0.3, 0.5, rounded.shape)
+    return wide * (1 + unit * shares)
 
 
 def make(spec: TensorSpec, torch: Any, device: str = "cpu") -> Any:

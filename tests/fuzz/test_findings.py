@@ -6,6 +6,7 @@ PyTorch is wrong, too, a test of its own has the right number.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -183,3 +184,71 @@ def test_a_number_that_is_written_does_not_move():
     index = edutorch.tensor([1])
     for write in (lambda x: x.scatter(0, index, 5.0), lambda x: x.scatter(0, index, value=5.0)):
         assert tangent(write, x).tolist() == [1.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_slope_of_sinc_keeps_its_digits_near_0(dtype):
+    """cos πx and sinc x cancel there: at 0.01 half of float32's digits were lost."""
+    x = edutorch.tensor(
+        [1e-30, 1e-3, 0.01, 0.1, 0.1499, 0.1501, -0.01, 0.0], dtype=edutorch.float64
+    )
+    u = np.pi * x.numpy()
+    right = np.pi * sum(  # of all powers: exact for u below 1
+        (-1) ** k * 2 * k * u ** (2 * k - 1) / float(math.factorial(2 * k + 1))
+        for k in range(1, 12)
+    )
+    x = x.to(getattr(edutorch, dtype)).requires_grad_()
+    (g,) = edutorch.autograd.grad(edutorch.sinc(x).sum(), x, create_graph=True)
+    np.testing.assert_allclose(g.detach(), right, rtol=20 * edutorch.finfo(x.dtype).eps)
+    (second,) = edutorch.autograd.grad(g.sum(), x)
+    assert second[-1].item() == second[0].item() == pytest.approx(-(np.pi**2) / 3)
+
+
+@pytest.mark.parametrize("name", ["modified_bessel_k0", "modified_bessel_k1"])
+def test_bessel_functions_at_the_largest_numbers(name):
+    x = edutorch.tensor([1e307, 1.79e308], dtype=edutorch.float64)
+    assert getattr(edutorch.special, name)(x).tolist() == [0.0, 0.0]
+    scaled = getattr(edutorch.special, f"scaled_{name}")(x)
+    np.testing.assert_allclose(scaled, np.sqrt(np.pi / 2) / np.sqrt(x.numpy()), rtol=1e-12)
+
+
+NUMBERS = {
+    name: op
+    for name, op in edutorch.core.registry.REGISTRY.items()
+    if op.numbers and op.family == "elementwise" and len(op.inputs) > 1
+}
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_a_number_beside_float64_has_all_its_digits_in_every_rule(name):
+    """On another device it is still Python's: log(where(…, 1.0, 0.5)) was float32."""
+    op = NUMBERS[name]
+    for position in range(len(op.inputs)):
+        results = []
+        for device in ("cpu", "strict"):
+            x = edutorch.tensor([0.7, 0.2], dtype=edutorch.float64, device=device)
+            inputs = [x.clone().requires_grad_() for _ in op.inputs]
+            arguments = [*inputs[:position], 0.3, *inputs[position + 1 :]]
+            wanted = inputs[:position] + inputs[position + 1 :]
+            try:
+                y = op.function(*arguments)
+                gradients = edutorch.autograd.grad(y.sum(), wanted, allow_unused=True)
+            except (TypeError, RuntimeError):  # no number there, or no derivative
+                continue
+            results.append([t.detach().cpu().tolist() for t in (y, *gradients) if t is not None])
+        if len(results) == 2:
+            np.testing.assert_allclose(*results, rtol=1e-14)
+
+
+def test_complex_infinity_is_close_to_itself_only():
+    far = complex(-INF, 1.0)
+    pairs = edutorch.isclose(edutorch.tensor([1.0 + 0j, far, far]), edutorch.tensor([far, far, 1]))
+    assert pairs.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_an_infinity_outside_of_the_grid_is_not_read(mode):
+    image = edutorch.tensor([[[[INF, 1.0], [1.0, NAN]]]])
+    grid = edutorch.full((1, 1, 1, 2), -9.0)
+    y = edutorch.nn.functional.grid_sample(image, grid, mode=mode, align_corners=False)
+    assert y.item() == 0

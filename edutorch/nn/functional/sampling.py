@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import isfinite, ndarray, vdot
+
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...modes import no_grad
@@ -188,12 +190,16 @@ def grid_sample(
         for axis, n in enumerate(sizes)
     ]
     flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
+    array = input._array
+    is_finite = array.__class__ is not ndarray or bool(isfinite(vdot(array, array)))
     result: Any = None
     for corner in itertools.product(*by_axis):
         position, weight, seen = corner_of(corner, sizes)
         index = reshape(position, (input.shape[0], 1, math.prod(out)))
         index = index.expand(*input.shape[:2], math.prod(out))
         found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
+        if not is_finite:  # an infinity outside brings nothing, not 0 · ∞
+            found = where(seen.unsqueeze(1), found, 0.0)
         part = found * where(seen, weight, 0.0).unsqueeze(1)
         result = part if result is None else result + part
     return result
