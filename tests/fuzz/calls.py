@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -172,6 +173,13 @@ class Program:
         return args, settings, [convert(value, put) for value in call.inputs]
 
     def run(self, leaves: list[Any]) -> Any:
+        try:
+            return self.carry_out(leaves)
+        except Exception as error:
+            forget_frames(error)  # still within the modes of the call
+            raise
+
+    def carry_out(self, leaves: list[Any]) -> Any:
         args, settings, inputs = self.arguments(leaves)
         owner = self.call.path.split(".")[0]
         if owner == "optim":
@@ -202,6 +210,17 @@ class Program:
             parameter.grad = gradient.detach().clone()
             optimizer.step(*[lambda: (parameter * 0).sum()] * (self.call.path == "optim.LBFGS"))
         return parameter.detach()
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of all that the functions held that an error came through.
+
+    PyTorch prints a tensor under a guard that puts modes back when it is collected: kept by a
+    traceback, it switched autocast on again, some calls later.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__, error = None, error.__context__
 
 
 def resolve(torch: Any, path: str) -> Any:
