@@ -183,7 +183,9 @@ class HalfCauchy(Half):
 
     @staticmethod
     def _icdf(value: Any) -> Any:
-        return (value * (math.pi / 2)).tan()
+        low = value < 0.5  # above, 1 / tan of what is left is exact, also at 1
+        near = (where(low, value, 0.0) * (math.pi / 2)).tan()
+        return where(low, near, 1 / (where(low, 0.5, 1 - value) * (math.pi / 2)).tan())
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Cauchy(0, scale, validate_args=False)
