@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.complaints import need_tensor
 from ..core.methods import as_method
 from ..core.tensor import Tensor
 from ..errors import ShapeError
@@ -74,6 +75,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     >>> is_same_size(zeros(2, 3), ones(2, 3))
     True
     """
+    need_tensor("is_same_size", "other", other)
     return tuple(input.shape) == tuple(other.shape)
 
 

@@ -319,7 +319,7 @@ def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
 addcdiv.vjp(
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * value / tensor2,
-    tensor2=lambda g, tensor1, tensor2, value: -g * value * tensor1 / (tensor2 * tensor2),
+    tensor2=lambda g, tensor1, tensor2, value: -g * value * (tensor1 / tensor2 / tensor2),
     latex={"input": r"g", "tensor1": r"\frac{g\,v}{b}", "tensor2": r"-\frac{g\,v\,a}{b^2}"},
 )
 

@@ -75,7 +75,7 @@ def cumulative_trapezoid(
     >>> cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor([ 3.0000, 10.5000])
     """
-    return cumsum(areas("cumulative_trapezoid", y, x, dx, dim), dim) / 2
+    return cumsum(areas("cumulative_trapezoid", y, x, dx, dim) / 2, dim)
 
 
 def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:

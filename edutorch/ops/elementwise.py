@@ -253,7 +253,7 @@ def relu(xp: Any, input: Array) -> Array:
     return xp.maximum(input, ZERO.get(input.dtype, 0) if xp is np else 0)
 
 
-relu.vjp(input=lambda g, y: scale_gradient(g, y > 0), latex=r"g\,[y > 0]")
+relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
 
 
 @elementwise(takes="f")

@@ -12,7 +12,7 @@ from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..errors import ShapeError, ShapeValueError
+from ..errors import ArgumentError, ShapeError, ShapeValueError
 
 
 def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
@@ -115,6 +115,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """
     if not len(tensors):
         raise ShapeError("hstack", "expected a non-empty list of Tensors")
+    tensors = atleast_1d(tensors)
     return cat(tensors, 0 if len(tensors[0].shape) < 2 else 1)
 
 
@@ -299,6 +300,11 @@ def unsafe_split_with_sizes(
     >>> unsafe_split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
     """
+    if isinstance(split_sizes, int):
+        raise ArgumentError(
+            "unsafe_split_with_sizes", f"expected a list of sizes, got {split_sizes}",
+            hint="unsafe_split takes one size for all parts",
+        )  # fmt: skip
     return _each_by_itself(input, split_with_sizes(input.detach(), split_sizes, dim), dim)
 
 
@@ -308,6 +314,8 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     >>> unsafe_chunk(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
     """
+    if not input.ndim:
+        raise ShapeError("unsafe_chunk", "expects at least a 1-dimensional tensor", {"input": ()})
     return _each_by_itself(input, chunk(input.detach(), chunks, dim), dim)
 
 
@@ -333,7 +341,7 @@ def _slices(self: Tensor) -> Iterator[Tensor]:
 Tensor.__iter__ = _slices  # type: ignore[attr-defined]
 
 from . import pieces  # noqa: E402  (rules may use any op)
-from .axes import atleast_3d  # noqa: E402
+from .axes import atleast_1d, atleast_3d  # noqa: E402
 from .movement import narrow, reshape, select  # noqa: E402
 
 for _public in (split, split_with_sizes, unbind):

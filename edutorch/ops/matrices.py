@@ -31,8 +31,13 @@ def need_numbers(name: str, input: Any) -> None:
         )  # fmt: skip
 
 
-def need_matrix(name: str, input: Any, square: bool = False) -> tuple[int, ...]:
+def need_matrix(
+    name: str, input: Any, square: bool = False, any_dtype: bool = False
+) -> tuple[int, ...]:
     """Return the axes in front of the matrices.
+
+    Args:
+        any_dtype: no LAPACK is needed.
 
     Raises: ShapeError: not matrices, or not square. DTypeError: of a type without LAPACK.
     """
@@ -50,7 +55,7 @@ def need_matrix(name: str, input: Any, square: bool = False) -> tuple[int, ...]:
             "linalg.pinv, lstsq and svd take any shape",
         )  # fmt: skip
     kind = array_of(input).dtype
-    if kind.name not in MATRIX_TYPES:
+    if kind.name not in MATRIX_TYPES and not any_dtype:
         raise DTypeError(
             name, f"needs float32 or float64, or their complex numbers, got {kind.name}",
             hint="convert with .float()",

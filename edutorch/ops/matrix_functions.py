@@ -96,7 +96,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     tensor([[1., 5.],
             [0., 1.]])
     """
-    need_matrix("linalg.matrix_power", A, square=True)
+    need_matrix("linalg.matrix_power", A, square=True, any_dtype=n >= 0)
     if n < 0:
         return matrix_power(inv(A), -n)
     if n == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .. import return_types
+from .. import dtypes, return_types
 from ..core.methods import as_method
 from ..core.out import into, takes_out
 from ..core.tensor import Tensor
@@ -145,15 +145,12 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     """The factors of elimination in one matrix, and the pivots: the old `linalg.lu_factor`.
 
     Args:
-        get_infos: return also which diagonal element of U is the first 0, and raise no error.
+        get_infos: return also which diagonal element of U is the first 0 (0: none is).
 
     >>> edutorch.lu(tensor([[1.0, 1.0], [2.0, 4.0]]))[1]
     tensor([2, 2], dtype=torch.int32)
     """
-    if get_infos:
-        found = tuple(elimination.lu_factor_ex(A, pivot=pivot))
-    else:
-        found = tuple(elimination.lu_factor(A, pivot=pivot))
+    found = tuple(elimination.lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
     return found if out is None else into("lu", out, found)
 
 
@@ -213,7 +210,9 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if columns < 0:
         raise ShapeError("vander", f"N must be non-negative, got {columns}")
     if columns < 2:
-        return ones_like(unsqueeze(x, -1).expand(-1, columns), dtype=(x[:0] ** 1).dtype)
+        return ones_like(
+            unsqueeze(x, -1).expand(-1, columns), dtype=dtypes.promote_types(x.dtype, dtypes.int64)
+        )
     y = matrix_functions.vander(x, N=columns)
     return y if increasing else y.flip(-1)
 

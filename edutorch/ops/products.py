@@ -80,6 +80,8 @@ def adjoint(input: Tensor) -> Tensor:
     tensor([[1.],
             [2.]])
     """
+    if not input.ndim:
+        return conj(input)
     if input.ndim < 2:
         raise ShapeError(
             "adjoint", "only supported on matrices or batches of matrices",

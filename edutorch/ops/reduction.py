@@ -197,7 +197,7 @@ def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
     """g / k at each of the k numbers along `dim` that are y; where y is NaN, at those that are."""
     hits, array = input == y, array_of(y)
     if array.__class__ is not ndarray or isnan(array).any():
-        hits = logical_or(hits, input != input)
+        hits = logical_or(hits, logical_and(input != input, y != y))
     counts = sum(where(hits, ones_like(g), zeros_like(g)), dim, True)
     return scale_gradient(g / counts, hits)
 
@@ -287,7 +287,7 @@ def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
 
 
 from .arrange import flip  # noqa: E402
-from .comparison import logical_or, where  # noqa: E402  (rules may use any op)
+from .comparison import logical_and, logical_or, where  # noqa: E402  (rules may use any op)
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402

@@ -97,7 +97,11 @@ def eye_like(A: Tensor) -> Tensor:
 
 def without_singular(A: Tensor) -> tuple[Tensor, Tensor]:
     """Return A with unit matrices for its singular ones, and where their first zero pivot is."""
-    info = lu_factor_ex(A.detach()).info
+    A_now = A.detach()
+    info = lu_factor_ex(A_now).info
+    for matrix in (A_now, turned(A_now)):  # LAPACK may round a pivot to 0 that was none
+        is_singular = logical_and(log_det(matrix)[1] == 0, info == 0)
+        info = where(is_singular, A.shape[-1], info).to(info.dtype)
     return where((info > 0)[..., None, None], eye_like(A), A), info
 
 
@@ -265,6 +269,7 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 
 from .arrange import diag_embed  # noqa: E402  (rules may use any op)
+from .comparison import logical_and  # noqa: E402
 from .complex import conj, holds_complex, imag, polar, real  # noqa: E402
 from .creation import eye  # noqa: E402
 from .decompositions import svd  # noqa: E402

@@ -102,7 +102,7 @@ def norm_slope(input: Any, y: Any, ord: float) -> Any:
     """dy/dx for a finite exponent. Where the length is 0 it has a corner: 0 is taken."""
     turn = conj(sgn(input))
     if ord == 0:
-        return input * 0
+        return zeros_like(input)
     if ord == 1:
         return turn
     if ord == 2:
@@ -188,4 +188,5 @@ from .comparison import isnan, where  # noqa: E402  (rules may use any op)
 from .complex import conj, sgn  # noqa: E402
 from .elementwise import abs  # noqa: E402
 from .lengths import with_curvature  # noqa: E402
+from .like import zeros_like  # noqa: E402
 from .reduction import amax, amin, mean, sum  # noqa: E402

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import edutorch
@@ -14,7 +15,7 @@ from edutorch.errors import EdutorchError
 from .calls import Call, Outcome, Result, resolve, run_call
 from .known import RANDOM, UNIQUE_OUTPUTS, reason_different
 from .open_choices import with_our_choice
-from .tensors import largest, numbers_of, smallest
+from .tensors import largest, numbers_of, numpy_dtype, smallest
 
 TOLERANCE = {
     "float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2,
@@ -166,7 +167,7 @@ class Judge:
             self.outcomes[nudge] = {result.label: result for result in outcome.results}
         return self.outcomes[nudge].get(label)
 
-    def allowed(self, right: Result, tolerance: float) -> np.ndarray:
+    def allowed(self, right: Result, tolerance: float, unit: float) -> np.ndarray:
         """Return how far each number may be from the judge's."""
         scale = np.abs(right.value)
         moved = np.zeros(right.shape)
@@ -180,6 +181,7 @@ class Judge:
             if not (right.label.startswith("output") and self.is_elementwise):
                 finite = scale[np.isfinite(scale)]  # there may be sums of terms that cancel
                 allowed += tolerance / 8 * (finite.max() if finite.size else 0)
+                allowed += 4 * unit  # of sums of terms around 1
             return allowed
 
 
@@ -252,7 +254,11 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
         right = judge.result(mine.label)
         if right is not None and right.shape == mine.shape and isinstance(right.value, np.ndarray):
             rounded = overflowing(right.value, base)
-            bad &= ~agree(mine.value, rounded, judge.allowed(right, tolerance) + 4 * smallest(base))
+            bad &= ~agree(
+                mine.value,
+                rounded,
+                judge.allowed(right, tolerance, unit_of(base)) + 4 * smallest(base),
+            )
             bad &= ~both_overflow(mine.value, wanted.value, right.value, base)
     if bad.any():
         bad &= ~by_convention(mine.value, wanted.value, judge.call)
@@ -290,6 +296,11 @@ def both_overflow(mine: np.ndarray, wanted: np.ndarray, right: np.ndarray, name:
     broken = ~np.isfinite(mine)
     near = np.abs(right) > largest(name) / 8
     return broken & np.isfinite(right) & (~np.isfinite(wanted) | near)
+
+
+def unit_of(name: str) -> float:
+    """Return the relative distance of neighbouring numbers of a dtype."""
+    return float(ml_dtypes.finfo(numpy_dtype(name)).eps)
 
 
 def by_convention(mine: np.ndarray, wanted: np.ndarray, call: Call) -> Any:

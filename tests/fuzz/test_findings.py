@@ -252,3 +252,47 @@ def test_an_infinity_outside_of_the_grid_is_not_read(mode):
     grid = edutorch.full((1, 1, 1, 2), -9.0)
     y = edutorch.nn.functional.grid_sample(image, grid, mode=mode, align_corners=False)
     assert y.item() == 0
+
+
+def test_what_is_put_together_horizontally_may_be_numbers():
+    assert edutorch.hstack([edutorch.tensor(1), edutorch.tensor(2)]).tolist() == [1, 2]
+
+
+def test_solve_ex_never_raises_for_a_singular_matrix():
+    """LAPACK rounds the last pivot to 0, which our own elimination does not."""
+    A = edutorch.arange(12, dtype=edutorch.float64).reshape(4, 3)[1:] / 8
+    for B, left in ((edutorch.ones(3, 1).double(), True), (edutorch.ones(1, 3).double(), False)):
+        X, info = edutorch.linalg.solve_ex(A, B, left=left)
+        assert info.item() == 3 and X.isinf().all()
+    assert edutorch.linalg.inv_ex(A).info.item() == 3
+    assert edutorch.lu(edutorch.ones(2, 2))[0].tolist() == [[1, 1], [1, 0]]  # and lu does not
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bfloat16", "float16"])
+def test_powers_of_matrices_need_no_lapack(dtype):
+    A = edutorch.tensor([[1, 1], [0, 1]]).to(getattr(edutorch, dtype))
+    y = edutorch.linalg.matrix_power(A, 5)
+    assert y.dtype is A.dtype and y.tolist() == [[1, 5], [0, 1]]
+
+
+def test_relu_lets_a_gradient_through_where_it_is_nan():
+    for x in (edutorch.tensor([1.0, NAN, -1.0]), edutorch.tensor([1.0, NAN, -1.0] * 5000)):
+        x.requires_grad_()
+        (g,) = edutorch.autograd.grad(edutorch.relu(x).sum(), x)
+        assert g[:3].tolist() == [1, 1, 0]
+
+
+def test_derivatives_of_quotients_by_tiny_numbers():
+    tiny = edutorch.tensor([1e-38], requires_grad=True)
+    y = edutorch.addcdiv(edutorch.ones(1), edutorch.zeros(1), tiny)
+    assert edutorch.autograd.grad(y, tiny)[0].item() == 0
+
+
+def test_a_grid_of_16_bits_is_read_where_its_numbers_point():
+    """Positions were rounded to 16 bits at each step: another pixel was the nearest one."""
+    image = edutorch.arange(0.0, 40 * 40).reshape(1, 1, 40, 40) % 7
+    grid = (edutorch.rand(1, 9, 9, 2) * 6 - 3).to(edutorch.bfloat16)
+    settings = {"mode": "nearest", "padding_mode": "reflection", "align_corners": True}
+    sample = edutorch.nn.functional.grid_sample
+    narrow = sample(image.to(edutorch.bfloat16), grid, **settings)
+    assert narrow.tolist() == sample(image, grid.float(), **settings).tolist()

@@ -164,7 +164,7 @@ def relu() -> Run:
 
 
 def relu_input() -> Run:
-    """Make g where y > 0, else 0."""
+    """Make g where y is not 0, else 0."""
     through = gradient_with(curves.through_relu)
     return lambda g, y: through(g, y, 0.0)
 

@@ -145,7 +145,7 @@ def expm1_below(kind: Kind) -> Callable[..., Any]:
 @register_jitable(**CONTRACTED)
 def through_relu(g, y, a, b):
     """The gradient that comes through: an infinite one, too, is 0 where the unit is off."""
-    return g if y > 0 else 0.0
+    return 0.0 if y == 0 else g
 
 
 @register_jitable(**CONTRACTED)

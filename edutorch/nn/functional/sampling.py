@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy import isfinite, ndarray, vdot
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
 from ...modes import no_grad
@@ -183,6 +184,13 @@ def grid_sample(
     tensor([[[[2.]]]])
     """
     check(input, grid, mode, padding_mode)
+    return sampled(input, grid, mode, padding_mode, align_corners)
+
+
+@composed_in_float32
+def sampled(
+    input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool | None
+) -> Tensor:
     rank, sizes = input.ndim - 2, tuple(input.shape[2:])
     out = tuple(grid.shape[1:-1])
     by_axis = [
