@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -75,6 +75,33 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"distributions\.GeneralizedPareto\..*", "accepted", "PyTorch mixes up bfloat16 and float32"),
     (r"distributions\.VonMises\..*", "(value|gradient|second|forward mode).*",
      "PyTorch's Bessel function is a fit with 8 digits"),
+    (r"nn\.(functional\.)?(lp_pool1d|LPPool1d|avg_pool3d|AvgPool3d|lp_pool3d|LPPool3d|pad|"
+     r"fractional_max_pool3d.*|FractionalMaxPool3d|LSTM|GRU|RNN|GaussianNLLLoss)", "accepted.*",
+     "sizes that PyTorch takes in one or two dimensions and not here, or leaves to a library; "
+     "a variance on another device is not looked at"),
+    (r"(nn\.functional\.)?gaussian_nll_loss|nn\.GaussianNLLLoss", "forward mode.*",
+     "below eps the tangent is the variance's, as the gradient is in backward"),
+    (r"nn\.functional\.(cross_entropy|nll_loss)|nn\.(CrossEntropy|NLL)Loss(2d)?",
+     "(value|gradient|second|forward mode).* nan in PyTorch.*",
+     "a class that weighs 0 counts for nothing, whatever its score is"),
+    (r"nn\.functional\.scaled_dot_product_attention",
+     "(gradient|second|forward mode).* nan in PyTorch.*", "a query that may see nothing gets 0"),
+    (r"nn\.functional\.scaled_dot_product_attention", r"value.* nan here, -?0\.0 in PyTorch.*",
+     "PyTorch takes a query whose scores are all NaN, or all -∞ without a mask, for a hidden one"),
+    (r"nn\.(functional\.)?(bilinear|Bilinear|linear|Linear|conv.*|Conv.*)",
+     "(gradient|second|forward mode).* nan in PyTorch.*",
+     "each input is linear in the others: no 0 · ∞ where one of them does not move"),
+    (r"nn\.(functional\.)?(pixel_unshuffle|PixelUnshuffle|pixel_shuffle|PixelShuffle)", "shape.*",
+     "PyTorch returns an empty tensor as it is"),
+    (r"distributions\.(LowRank)?MultivariateNormal\..*", "dtype",
+     "PyTorch's tangent of float32 is float64"),
+    (r"distributions\.ContinuousBernoulli\..*", "(value|gradient|second).*",
+     "near p = 1/2 the formulas cancel, in PyTorch as much"),
+    (r"distributions\.(Relaxed.*|OneHot.*|Categorical|Multinomial)\..*",
+     "(value|gradient|second derivative) 16 bits.*",
+     "probabilities are normalized, and kept off 0 and 1, in their own 16 bits or in float32"),
+    (r"nn\.(functional\.)?(\w*margin\w*_loss|\w*Margin\w*Loss|\w*hinge\w*|\w*Hinge\w*)",
+     r"value.* \S+e-\d\d here, 0\.0 in PyTorch.*", "exactly at the hinge: what rounding leaves"),
     (r"optim\..*", "accepted", "gradients with gaps, empty parameters, True as a number: PyTorch's "
      "own way to compute objects, ours does not"),
     (r"distributions\.Binomial\.entropy", "(gradient|second).*",
@@ -149,7 +176,8 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"special\.ndtr", r"value.*e-\d+ here, 0\.0 in PyTorch.*", "the tail itself"),
     (r"(Tensor\.)?(std|var)(_mean)?", "(value|gradient|second|forward mode).* nan in PyTorch.*",
      "the mean of infinities is one; equal numbers have a deviation of 0, with gradient 0"),
-    (r"trapezoid|trapz", "(value|dtype).*", "of one number or none there is no area"),
+    (r"(cumulative_)?trapezoid|trapz", "(value|dtype|requires_grad).*",
+     "of one number or none there is no area"),
     (r"(nn\.functional\.)?(group_norm|kl_div)", "(gradient|second).* nan in PyTorch.*",
      "of an empty batch, and of 0 · log 0"),
     (r"(Tensor\.)?(index_reduce|scatter_reduce)_?",
@@ -163,7 +191,20 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
      "x⁰ and x¹ have slopes 0 and 1 at ∞, too"),
     (r"(nn\.functional\.)?pixel_(un)?shuffle", "shape.*",
      "of an empty batch PyTorch returns the input as it is"),
-    (r"(Tensor\.)?(frexp|renorm_?)", "dtype.*jvp1.*", "a tangent has the type of its number"),
+    (r"(Tensor\.)?(frexp|renorm_?|std_mean|var_mean)", "dtype.*jvp1.*",
+     "a tangent has the type of its number"),
+    (r"(Tensor\.)?digamma_?", "forward mode.* nan in PyTorch.*", "a pole, or the limit at ∞"),
+    (r"(Tensor\.)?hypot_?", "(second|forward mode).* nan in PyTorch.*", "0 / 0 at the origin"),
+    (r"(nn\.functional\.)?embedding|nn\.Embedding", "forward mode.*",
+     "the row of the padding stays, as in backward"),
+    (r"(nn\.functional\.)?avg_pool\dd|nn\.AvgPool\dd", r"value.*\d{16,} here.*",
+     "means of integers beyond 2⁵³ are those of float64"),
+    (r".*", "accepted.*(INTERNAL ASSERT|view size is not compatible).*", "a fault of PyTorch"),
+    (r"(Tensor\.)?gcd_?", r"value.*-\d+ in PyTorch.*",
+     "a divisor is positive, but for that of -128"),
+    (r"linalg\.(inv|solve)_ex", "forward mode.* nan in PyTorch.*", "of a singular matrix"),
+    (r"(Tensor\.)?(addr|addmm|addmv|addbmm|baddbmm)_?", "requires_grad.*",
+     "with beta = 0 the input is not read: nothing depends on it"),
     (r"(Tensor\.)?(arctan2|atan2)_?", "second.* nan in PyTorch.*", "at the origin: 0 / 0"),
     (r"(Tensor\.)?(linalg\.)?svd", "refused backward.*", "what of U and V is not unique"),
     (r".*", "refused.*more than one element of the written-to tensor.*",
@@ -196,6 +237,22 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (LOGITS, "(value|gradient|second|forward mode).*", "infinite",
      "an infinite score costs nothing where it is right, and ∞ where it is wrong: NaN in PyTorch"),
     (LOGITS, "refused.*", "complex", "a complex target is none"),
+    (LOGITS, "refused.*", "integers", "integers are no floating target: PyTorch refuses them, too, "
+     "but for forward mode"),
+    (r".*(mse_loss|soft_margin_loss|SoftMarginLoss|MSELoss)", "refused.*", "complex",
+     "PyTorch takes complex numbers in some forms of the same call"),
+    (r"nn\..*", "(dtype|requires_grad|refused|accepted).*", "empty",
+     "of an empty batch PyTorch returns the input, or leaves checks out"),
+    (r"nn\..*", "(gradient|second|forward mode).* nan in PyTorch.*", "empty", "a mean of nothing"),
+    (r".*([lL]p_?[pP]ool\dd)", "(gradient|second|forward mode).*", "ends",
+     "of zeros PyTorch's slope is 0 for any p; for 1 it is 1"),
+    (r"nn\.(PReLU|functional\.prelu)", "second.*", "ends", "at 0 there is a corner"),
+    (r"nn\.(functional\.)?(grid_sample|mish|Mish)", ".* nan in PyTorch.*", "infinite",
+     "what lies at ∞ is outside; the limits are known"),
+    (r"nn\.(RNN|LSTM|GRU)(Cell)?", "(gradient|second|forward mode).*", "infinite",
+     "of an infinite state: 0 · ∞ in both, at different places"),
+    (r".*([eE]mbedding_?[bB]ag)", "(gradient|second).*", "scale_grad_by_freq=",
+     "PyTorch looks the frequency of another index up"),
     (r"distributions\.\w+\.icdf", "second derivative.*", "ends",
      "at 0 and 1 PyTorch's second derivatives are 0 · ∞; the limit is known"),
     (r"distributions\.(Half)?Cauchy\.icdf", "(value|gradient).*", "ends",
@@ -223,7 +280,8 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      r"nn\.(MarginRanking|HingeEmbedding|CosineEmbedding|SoftMargin)Loss", "value.*", "unsigned",
      "PyTorch negates bytes: -1 is 255, and 255 is equal to -1"),
 )  # fmt: skip
-"""(path, kind, condition, reason): what differs on purpose for some arguments; see `CONDITIONS`."""
+"""(path, kind, condition, reason): what differs on purpose for some arguments; a condition is one
+of `CONDITIONS`, or a setting that is given: "p="."""
 
 OPEN: dict[tuple[str, str], str] = {}
 """(path, kind): why a finding is not mended yet. The fixed seed may meet it and still pass."""
@@ -245,27 +303,38 @@ CONDITIONS: dict[str, Callable[[np.ndarray], bool]] = {
     "complex": np.iscomplexobj,
     "double": lambda x: x.dtype == np.float64,
     "integers": lambda x: x.dtype.kind in "biu",
+    "empty": lambda x: x.size == 0,
     "ends": lambda x: bool(((x == 0) | (x == 1)).any()),
 }
 """What at least one tensor of a call holds."""
 
 
 def reason_different(
-    path: str, kind: str, detail: str = "", tensors: Sequence[np.ndarray] = ()
-) -> str | None:
+    path: str, kind: str, detail: str = "", tensors: Sequence[np.ndarray] = (),
+    settings: Collection[str] = (),
+) -> str | None:  # fmt: skip
     """Return why a difference is intended, or None.
 
     Args:
         detail: what differs, in words.
         tensors: the numbers of the call's tensors.
+        settings: the names of the settings that are given.
     """
-    for path_pattern, kind_pattern, reason in DIFFERENT:
-        if re.fullmatch(path_pattern, path) and (
+
+    def fits(path_pattern: str, kind_pattern: str) -> bool:
+        return bool(re.fullmatch(path_pattern, path)) and bool(
             re.fullmatch(kind_pattern, kind) or re.fullmatch(kind_pattern, f"{kind}: {detail}")
-        ):
+        )
+
+    def holds(condition: str) -> bool:
+        if condition.endswith("="):
+            return condition[:-1] in settings
+        return any(CONDITIONS[condition](tensor) for tensor in tensors)
+
+    for path_pattern, kind_pattern, reason in DIFFERENT:
+        if fits(path_pattern, kind_pattern):
             return reason
     for path_pattern, kind_pattern, condition, reason in DIFFERENT_WHERE:
-        fits = re.fullmatch(path_pattern, path) and re.fullmatch(kind_pattern, kind)
-        if fits and any(CONDITIONS[condition](tensor) for tensor in tensors):
+        if fits(path_pattern, kind_pattern) and holds(condition):
             return reason
     return None
