@@ -12,6 +12,7 @@ A, B = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1)
 CASES["leaky"] = [{"input": A}, {"input": A, "negative_slope": 0.3}]
 CASES["exponential_linear"] = [{"input": A}, {"input": A, "alpha": 0.5}]
 CASES["silu_of"] = [{"input": A}]
+CASES["mish_of"] = [{"input": A}]
 CASES["gelu"] = [{"input": A}, {"input": A, "approximate": "tanh"}]
 
 # Linear ------------------------------------------------------------------------------------------
@@ -30,6 +31,7 @@ REDUCTIONS = ("mean", "sum", "none")
 CASES["mse_loss"] = [{"input": A, "target": B, "reduction": each} for each in REDUCTIONS]
 CASES["l1_loss"] = CASES["mse_loss"]
 CASES["logits_loss"] = [{"input": A, "target": some(2, 3, low=0.0, high=1.0, seed=1)}]
+CASES["logits_slope"] = CASES["logits_loss"]
 SCORES, RIGHT = some(3, 4, low=-3.0, high=-0.1), index(1, 3, 0)
 CASES["nll_loss"] = [
     {"input": SCORES, "target": RIGHT, "reduction": each} for each in REDUCTIONS

@@ -24,7 +24,7 @@ from .registry import public
 SCALING = {"mul", "div"}
 """Ops whose second operand may be a number too large or too small for a float16: x / 70000."""
 
-ROUNDED_OFTEN = {"gelu", "silu_of", "sinc"}
+ROUNDED_OFTEN = {"gelu", "silu_of", "mish_of", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
 
 
@@ -51,8 +51,11 @@ def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
         kind = (first[0] if isinstance(first, list | tuple) else first).dtype
         if not is_half(kind):
             return forward(xp, *inputs, **named)
+        dtypes_met = {getattr(value, "dtype", kind) for value in (*inputs, *named.values())}
         inputs = tuple(map(in_float32, inputs))
         y = forward(xp, *inputs, **{name: in_float32(value) for name, value in named.items()})
+        if any(is_half(other) and other != kind for other in dtypes_met):
+            return y  # float16 beside bfloat16 is float32
         if isinstance(y, tuple):
             return tuple(rounded(part, kind) for part in y)
         return rounded(y, kind)

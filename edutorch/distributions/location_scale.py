@@ -70,7 +70,7 @@ class Normal(ExponentialFamily):
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return ndtr((value - self.loc) / self.scale)
+        return ndtr((value - self.loc) * self.scale.reciprocal())
 
     def icdf(self, value: Any) -> Any:
         return self.loc + self.scale * ndtri(value)

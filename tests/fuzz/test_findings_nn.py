@@ -212,7 +212,7 @@ def test_the_last_nan_of_a_window_wins(rank, torch):
 
 WITH_16_BITS: dict[str, tuple[str, ...]] = {
     "Normal": ("loc", "scale"), "Gumbel": ("loc", "scale"), "LogNormal": ("loc", "scale"),
-    "Weibull": ("scale", "concentration"), "Pareto": ("scale", "alpha"), "Exponential": ("rate",),
+    "Pareto": ("scale", "alpha"), "Exponential": ("rate",),
     "ContinuousBernoulli": ("probs",), "GeneralizedPareto": ("loc", "scale", "concentration"),
     "Kumaraswamy": ("concentration1", "concentration0"), "StudentT": ("df",),
 }  # fmt: skip

@@ -248,9 +248,22 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return replace(input, "mish_", mish) if inplace else mish_of(input)
 
 
-@composed_in_float32
-def mish_of(input: Tensor) -> Tensor:
-    return input * tanh(softplus(input))
+@activation(public="mish")
+def mish_of(xp: Any, input: Array) -> Array:
+    """y = x · tanh(log(1 + eˣ))."""
+    if input.itemsize == 2:  # rounded once
+        return mish_of.op.forward(xp, input.astype("float32")).astype(input.dtype)
+    return input * xp.tanh(xp.logaddexp(xp.zeros_like(input), input))
+
+
+def mish_slope(x: Any) -> Any:
+    """t + x · (1 - t²) · σ(x), t being the tanh."""
+    x = clamp(x, -1000, 30)  # beyond it is 0 and 1: no 0 · ∞
+    t = tanh(softplus(x))
+    return t + x * ((1 - t * t) * sigmoid(x))
+
+
+mish_of.vjp(input=lambda g, input: g * mish_slope(input), latex=r"g\,(t+x(1-t^2)\sigma(x))")
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:

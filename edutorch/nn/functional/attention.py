@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.numpy import Array
-from ...core.precision import widened
+from ...core.precision import is_half, widened
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...dtypes import float16
@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     check(query, key, value, attn_mask, is_causal, enable_gqa)
-    if query.element_size() == 2:  # rounded once, at the end
+    if is_half(query.dtype):  # rounded once, at the end
         mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widened(attn_mask)
         wide = widened(query), widened(key), widened(value), mask
         y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import matmul, reshape, sum, unsqueeze
@@ -11,6 +12,7 @@ from ...ops import matmul, reshape, sum, unsqueeze
 __all__ = ["bilinear"]
 
 
+@composed_in_float32
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A weighted sum of all products x1ᵢ · x2ⱼ for each output: yₖ = x1ᵀ Aₖ x2 + bₖ.
 

@@ -28,7 +28,7 @@ def masked(
 ) -> Tensor:
     """Multiply by 0 (probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
     check_probability(p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     with no_grad():
         kept = rand(*shape, device=input.device) >= p

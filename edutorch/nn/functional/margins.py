@@ -86,6 +86,11 @@ def multi_margin_loss(
     scores = reshape(input, (1, -1)) if input.ndim < 2 else input
     if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
         raise misfit("multi_margin_loss", "expected scores (n, c) and classes (n)", input, target)
+    if weight is not None and weight.numel() != scores.shape[1]:
+        raise ShapeError(
+            "multi_margin_loss", f"`weight` needs one number for each of {scores.shape[1]} classes",
+            {"input": tuple(input.shape), "weight": tuple(weight.shape)},
+        )  # fmt: skip
     classes = reshape(target, (-1, 1))
     short = relu(margin - gather(scores, 1, classes) + scores)
     losses = short if p == 1 else short * short

@@ -72,7 +72,9 @@ def spread_to(
     """Return the class of each sample, and what the gradient puts there."""
     target, factor = counted(xp, shape, target, weight, ignore_index)
     share = -g if reduction != "mean" else -g / amount(factor, target)
-    return target, (share if factor is None else share * factor.astype(g.dtype))
+    if factor is not None:  # what is ignored gets 0, also where all is: 0 / 0
+        share = xp.where(factor == 0, xp.zeros_like(share), share * factor.astype(g.dtype))
+    return target, share
 
 
 WORTH_SPOTS = 256

@@ -68,6 +68,8 @@ def batch_norm(
     tensor([[-1.],
             [ 1.]])
     """
+    if input.ndim < 2 and not input.numel():  # without channels, as PyTorch takes it
+        return input.clone()
     channels = (1, -1) + (1,) * (input.ndim - 2)
     if training and eps <= 0:
         raise InvalidValueError("batch_norm", f"`eps` must be positive, got {eps}")
@@ -76,6 +78,9 @@ def batch_norm(
             raise InvalidValueError(
                 "batch_norm", "Expected running_mean and running_var when training=False"
             )
+        if running_var.dtype.itemsize == 2:  # one rounding, at the end
+            running_mean, running_var = widened(running_mean), widened(running_var)
+            weight, bias = widened(weight), widened(bias)
         scale = rsqrt(running_var + eps)
         scale = scale if weight is None else scale * weight
         shift = -running_mean * scale if bias is None else bias - running_mean * scale
@@ -114,7 +119,12 @@ def layer_norm(
     tensor([[-1.,  1.]])
     """
     shape = last_axes("layer_norm", input, normalized_shape)
-    weight, bias = of_shape(weight, shape), of_shape(bias, shape)
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter._array.shape != shape:
+            raise ShapeError(
+                "layer_norm", f"expected `{name}` to have the normalized shape {shape}",
+                {name: tuple(parameter.shape)},
+            )  # fmt: skip
     return native_layer_norm(input, weight, bias, len(shape), eps)
 
 
@@ -195,6 +205,10 @@ def instance_norm(
             "instance_norm", "Expected more than 1 spatial element when training",
             {"input": tuple(input.shape)}, "a sample's channel needs several numbers: (n, c, …)",
         )  # fmt: skip
+    if (running_mean is None) != (running_var is None):
+        raise InvalidValueError(
+            "instance_norm", "running_mean and running_var must either both be None or neither"
+        )
     with no_grad():
         dims = tuple(range(2, input.ndim))
         if running_mean is not None:

@@ -171,7 +171,7 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
 
     An infinite score costs nothing where it is right: 0 · ∞ is 0.
     """
-    if input.itemsize == 2:
+    if input.itemsize == 2 and target.dtype == input.dtype:
         return in_float32(logits_loss.op.forward, xp, input, target)
     far = xp.log1p(xp.exp(-xp.abs(input)))
     y = (1 - target) * input + xp.maximum(-input, 0) + far
@@ -183,7 +183,7 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     def straight(weight: Array, x: Array) -> Array:
         return xp.where((weight == 0) | (x <= 0), xp.zeros_like(y), weight * x)
 
-    return straight(1 - target, input) + straight(target, -input) + far
+    return xp.where(y == y, y, straight(1 - target, input) + straight(target, -input) + far)
 
 
 @layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
@@ -192,7 +192,7 @@ def logits_slope(xp: Any, input: Array, target: Array) -> Array:
 
     σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
     """
-    if input.itemsize == 2:
+    if input.itemsize == 2 and target.dtype == input.dtype:
         return in_float32(logits_slope.op.forward, xp, input, target)
     small = xp.exp(-xp.abs(input))
     large = 1 / (1 + small)

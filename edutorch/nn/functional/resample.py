@@ -32,13 +32,19 @@ class Blend(NamedTuple):
 
     @classmethod
     def of(cls, taps: Taps) -> Blend:
-        """Fill the shorter ones up with weights of 0."""
+        """Fill the shorter ones up: their last tap is shared out, for 0 · ∞ would be NaN."""
         widest = max(map(len, taps), default=1)
-        even = [each + [(each[-1][0], 0.0)] * (widest - len(each)) for each in taps]
+        even = [filled_up(each, widest - len(each)) for each in taps]
         positions = numpy.array([position for each in even for position, _ in each], "int64")
         weights = numpy.array([weight for each in even for _, weight in each])
         only_moves = widest == 1 and bool((weights == 1).all())
         return cls(positions, weights, len(taps), widest, only_moves)
+
+
+def filled_up(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
+    """Return the taps of a place with the last one `missing` times more, each with its share."""
+    position, weight = taps[-1]
+    return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
 
 
 FEW = 4

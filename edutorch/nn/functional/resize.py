@@ -11,8 +11,7 @@ from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
-from ...ops import clamp, permute, reshape, transpose
-from ...ops import round as rounded
+from ...ops import clamp, floor, permute, reshape, transpose
 from .adaptive import adaptive_average
 from .layer import SettingError
 from .resample import (
@@ -82,7 +81,7 @@ def interpolate(
     if input.dtype is uint8 and mode in AXES:
         settings = (sizes, None, mode, align_corners, None, antialias)
         exact = interpolate(input.double(), *settings)
-        return clamp(rounded(exact), 0, 255).to(uint8)
+        return clamp(floor(exact + 0.5), 0, 255).to(uint8)
     for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
         corners = bool(align_corners)
         input = resampled(input, axis, blend_of(mode, n, count, factor, corners, antialias))
