@@ -66,6 +66,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         min, max = min - 1, max + 1
     if not math.isfinite(max - min):
         raise InvalidValueError("histc", f"the range [{min}, {max}] is not finite")
+    if max - min < 1e-30:  # the parts may be smaller than float32's numbers
+        array = array.astype("float64")
     array = array[xp.logical_and(array >= min, array <= max)]
     place = xp.floor((array - min) * (bins / (max - min))).astype("int64")
     place = xp.minimum(place, bins - 1)  # the last part has both its ends

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any
+from weakref import ref
 
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import op
 from ..core.out import takes_out
-from ..core.shapes import normal_dim
+from ..core.shapes import normal_dim, whole
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError, ShapeValueError
 
@@ -284,18 +284,18 @@ def _cut(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Te
 
 
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """What `split` returns, each part as a view by itself: writes into one may be recorded.
+    """What `split` returns, each part by itself: a write into one does not change the whole's past.
 
     >>> unsafe_split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
     """
-    return _each_by_itself(tensor, split(tensor.detach(), split_size, dim), dim)
+    return without_base(split(tensor, split_size, dim))
 
 
 def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """What `split_with_sizes` returns, each part as a view by itself.
+    """What `split_with_sizes` returns, each part by itself.
 
     >>> unsafe_split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
@@ -305,26 +305,29 @@ def unsafe_split_with_sizes(
             "unsafe_split_with_sizes", f"expected a list of sizes, got {split_sizes}",
             hint="unsafe_split takes one size for all parts",
         )  # fmt: skip
-    return _each_by_itself(input, split_with_sizes(input.detach(), split_sizes, dim), dim)
+    return without_base(split_with_sizes(input, split_sizes, dim))
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """What `chunk` returns, each part as a view by itself.
+    """What `chunk` returns, each part by itself.
 
     >>> unsafe_chunk(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
     """
     if not input.ndim:
         raise ShapeError("unsafe_chunk", "expects at least a 1-dimensional tensor", {"input": ()})
-    return _each_by_itself(input, chunk(input.detach(), chunks, dim), dim)
+    chunks = whole("unsafe_chunk", chunks, "chunks")
+    return without_base(chunk(input, chunks, dim))
 
 
-def _each_by_itself(input: Tensor, parts: Sequence[Tensor], dim: int) -> tuple[Tensor, ...]:
-    sizes = [each.shape[dim] for each in parts]
-    starts = [0, *accumulate(sizes)]
-    return tuple(
-        narrow(input, dim, start, size) for start, size in zip(starts, sizes, strict=False)
-    )
+def without_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return parts that are no views to the graph, though the memory is shared."""
+    for part in parts:
+        writes: Any = part._writes
+        if writes is not None and writes.owner is None:
+            writes.owner = ref(part._base)
+        part._base = None
+    return parts
 
 
 for _name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"):

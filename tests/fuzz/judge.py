@@ -12,7 +12,7 @@ import numpy as np
 import edutorch
 from edutorch.errors import EdutorchError
 
-from .calls import Call, Outcome, Result, resolve, run_call
+from .calls import Call, Dtype, Outcome, Result, resolve, run_call
 from .known import RANDOM, UNIQUE_OUTPUTS, reason_different
 from .open_choices import with_our_choice
 from .tensors import largest, numbers_of, numpy_dtype, smallest
@@ -247,7 +247,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
     name = {"float": "float64", "complex": "complex128"}.get(name, name)
     if name not in TOLERANCE:
         return wrong_integers(mine, wanted, judge)
-    tolerance = max(TOLERANCE[name], TOLERANCE["bfloat16"] * (judge.call.mode == "autocast"))
+    tolerance = max(TOLERANCE[each] for each in (name, *narrower_dtypes(judge.call)))
     base = {"complex64": "float32", "complex128": "float64"}.get(name, name)
     with np.errstate(all="ignore"):
         bad = ~agree(
@@ -299,6 +299,14 @@ def both_overflow(mine: np.ndarray, wanted: np.ndarray, right: np.ndarray, name:
     broken = ~np.isfinite(mine)
     near = np.abs(right) > largest(name) / 8
     return broken & np.isfinite(right) & (~np.isfinite(wanted) | near)
+
+
+def narrower_dtypes(call: Call) -> list[str]:
+    """Return dtypes that a call may have rounded its numbers to on the way."""
+    values = (*call.args, *call.settings.values())
+    asked = [value.name for value in values if isinstance(value, Dtype)]
+    under_autocast = ["bfloat16"] * (call.mode == "autocast")
+    return [*(name for name in asked if name in TOLERANCE), *under_autocast]
 
 
 def as_inexact(wanted: np.ndarray, right: np.ndarray, tolerance: float) -> float:

@@ -296,3 +296,26 @@ def test_a_grid_of_16_bits_is_read_where_its_numbers_point():
     sample = edutorch.nn.functional.grid_sample
     narrow = sample(image.to(edutorch.bfloat16), grid, **settings)
     assert narrow.tolist() == sample(image, grid.float(), **settings).tolist()
+
+
+def test_the_gradients_of_unsafe_parts_take_time_by_their_number():
+    """Each was a view by itself, whose gradient is as large as the whole."""
+
+    def seconds(count: int) -> float:
+        x = edutorch.ones(count, requires_grad=True)
+        start = time.process_time()
+        (g,) = edutorch.autograd.grad(sum(edutorch.unsafe_split(x * 1, 1)), x)
+        took = time.process_time() - start
+        assert g.tolist() == [1.0] * count
+        return took
+
+    few = min(seconds(500) for _ in range(3))
+    assert seconds(4000) < 8 * few * 6
+
+
+def test_a_coordinate_that_is_nan_is_seen_in_the_result():
+    image = edutorch.ones(1, 1, 2, 2)
+    grid = edutorch.tensor([[[[NAN, 0.0], [INF, 0.0], [0.0, 0.0]]]])
+    for mode in ("bilinear", "nearest", "bicubic"):
+        y = edutorch.nn.functional.grid_sample(image, grid, mode=mode, align_corners=True)
+        assert y.flatten().isnan().tolist() == [True, False, False]

@@ -22,6 +22,7 @@ from ...ops import (
     floor,
     gather,
     linspace,
+    logical_not,
     masked_fill,
     matmul,
     nan_to_num,
@@ -221,7 +222,7 @@ def corner_of(
     weight: Any = 1
     seen: Any = True
     for (place, share), n in zip(corner, sizes, strict=True):
-        seen = (place >= 0) & (place < n) & seen
+        seen = logical_not((place < 0) | (place >= n)) & seen  # NaN stays NaN
         position = position * n + clamp(nan_to_num(place), 0, n - 1).long()
         weight = share * weight
     return position, weight, seen
