@@ -91,13 +91,17 @@ export class Curves {
         this.charts.delete(name);
       }
     }
+    const changed = new Set(anew ? this.points.keys() : []); // a message may bring whole curves without latest points
     for (const [name, point] of Object.entries(latest)) {
       const points = this.points.get(name) ?? [];
       const last = points[points.length - 1];
       const grown = !last || point[0] > last[0];
       if (grown) points.push(point);
-      if (!grown && !anew && this.charts.has(name)) continue; // it stands there already
       this.points.set(name, points);
+      if (grown || !this.charts.has(name)) changed.add(name);
+    }
+    for (const name of changed) {
+      const points = this.points.get(name) ?? [];
       this.chart(name)?.show(points.map(([step, value]) => [step, value ?? NaN])); // JSON has no NaN
     }
   }

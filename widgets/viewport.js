@@ -187,7 +187,7 @@ export class Viewport {
     this.scale = scale;
     this.graph.svg.style.width = `${this.graph.width * scale}px`;
     this.graph.svg.style.height = `${this.graph.height * scale}px`;
-    this.scroller.classList.toggle("far", this.far);
+    this.scroller.classList.toggle("without-texts", this.far); // "far" is a class of Font Awesome, which pages have
     this.changed();
   }
 

@@ -31,7 +31,8 @@ BOXES = """() => {
     && window.top <= box.top && box.bottom <= window.bottom);
   const picture = document.querySelector(".scroller > svg");
   return { all: boxes.length, inside: inside.length, whole: whole.length,
-    scale: picture.clientWidth / picture.viewBox.baseVal.width };
+    scale: picture.clientWidth / picture.viewBox.baseVal.width,
+    share: window.width / document.querySelector(".edutorch-viewport").clientWidth };
 }"""
 # Whether all boxes are where they were when it was asked last.
 AT_REST = """() => {
@@ -70,6 +71,7 @@ def assert_all_is_seen(page: Any) -> None:
     told = boxes_at_rest(page)
     assert told["all"] > 0
     assert told["whole"] == told["all"], told
+    assert told["share"] > 0.95, "the window is as wide as its view"
 
 
 def assert_something_is_read(page: Any) -> None:

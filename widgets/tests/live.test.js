@@ -181,6 +181,13 @@ describe("curves", () => {
     expect(titles).toEqual(["loss_G", "loss_D"]);
   });
 
+  it("are drawn anew when the latest points come with another message", () => {
+    const { model, el } = open({ picture: null, numbers: null, curves: { loss: [[1, 5]] }, patch: samplePatch({ latest: { loss: [1, 5] } }) });
+    model.change({ curves: { loss: [[1, 5], [6, 2]] }, patch: samplePatch({ latest: {} }) });
+    paint();
+    const labels = [...el.querySelectorAll('.edutorch-curves text[text-anchor="end"]')].map((label) => label.textContent);
+    expect(labels).toContain("6");
+  });
   it("grow by the latest point until a whole curve comes", () => {
     const { model, el } = open({ picture: null, numbers: null, curves: { a: [[1, 5]] }, patch: samplePatch({ latest: { a: [1, 5] } }) });
     const points = () => (el.querySelector("path.raw")?.getAttribute("d")?.match(/[ML]/g) ?? []).length;
