@@ -122,7 +122,7 @@ def pairwise_distance(
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
     """
-    return length_of(x1 - x2 + eps, p, -1, keepdim)
+    return length_of(x1 - x2 + float(eps), p, -1, keepdim)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:

@@ -222,17 +222,24 @@ def binary_cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
     if input.device.type == "cpu" and input.numel():  # looking would make a GPU wait
-        low, high = input._array.min(), input._array.max()
-        if low < 0 or high > 1:
-            raise ValueRangeError(
-                "binary_cross_entropy",
-                "all elements of input should be between 0 and 1",
-                {"input": f"from {low:g} to {high:g}"},
-                "for scores (logits) use binary_cross_entropy_with_logits, "
-                "or take torch.sigmoid(input) first",
-            )
+        hint = (
+            "for scores (logits) use binary_cross_entropy_with_logits, "
+            "or take torch.sigmoid(input) first"
+        )
+        check_probabilities("input", input, hint)
+        check_probabilities("target", target, "a target is how likely a yes is: 0, 1 or between")
     losses = probability_loss(input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
+    """Raise ValueRangeError unless all elements are between 0 and 1, or NaN."""
+    low, high = tensor._array.min(), tensor._array.max()
+    if low < 0 or high > 1:
+        raise ValueRangeError(
+            "binary_cross_entropy", f"all elements of {name} should be between 0 and 1",
+            {name: f"from {low:g} to {high:g}"}, hint,
+        )  # fmt: skip
 
 
 def binary_cross_entropy_with_logits(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from ...dtypes import int64
-from ...errors import InvalidValueError, ShapeError, ShapeValueError
+from ...errors import InvalidValueError, ShapeError, ShapeValueError, warn
 from ...ops import ones, tensor, zeros
 from .. import functional as F
 from .. import init
@@ -83,7 +83,7 @@ class RunningNorm(Module):
             raise ShapeValueError(
                 name, f"expected {wanted} input (got {len(shape)}D input)", {"input": shape}, hint
             )
-        if shape[1] != self.num_features:
+        if shape[1] != self.num_features and not self._only_warns(shape[1]):
             hint = None
             if shape[-1] == self.num_features:
                 order = "x.permute(0, 3, 1, 2)" if len(shape) == 4 else "x.movedim(-1, 1)"
@@ -92,6 +92,10 @@ class RunningNorm(Module):
                 name, f"expected {self.num_features} channels along axis 1, got {shape[1]}",
                 {"input": shape}, hint,
             )  # fmt: skip
+
+    def _only_warns(self, channels: int) -> bool:
+        """Whether another number of channels than `num_features` is taken, with a warning."""
+        return False
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -201,6 +205,15 @@ class InstanceNorm(RunningNorm):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+    def _only_warns(self, channels: int) -> bool:
+        if self.affine or self.track_running_stats:
+            return False
+        warn(
+            f"{type(self).__name__}: {channels} channels along axis 1, not num_features="
+            f"{self.num_features}: without affine it is not used"
+        )
+        return True
 
     def forward(self, input: Tensor) -> Tensor:
         """Standardise, scale and shift."""
