@@ -187,16 +187,17 @@ def fits(value: Any, wanted: str) -> bool:
     return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
 
 
-def flags_of(parameters: Iterable[inspect.Parameter]) -> tuple[tuple[int, str], ...]:
-    """Return index and name of the parameters that are True or False and nothing else.
+def flags_of(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """Return the names of the parameters that are True or False and nothing else.
 
     Those that PyTorch only asks for their truth take any value, here as there.
     """
-    return tuple(
-        (index, parameter.name)
-        for index, parameter in enumerate(parameters)
-        if parameter.annotation == "bool" and parameter.name not in TRUTHS
-    )
+    return [each.name for each in parameters if is_flag(each) and each.annotation == "bool"]
+
+
+def is_flag(parameter: inspect.Parameter) -> bool:
+    words = set(re.findall(r"\w+", str(parameter.annotation)))
+    return parameter.name not in TRUTHS and "bool" in words and words <= {"bool", "None"}
 
 
 TRUTHS = {
@@ -209,19 +210,6 @@ def check_flag(name: str, flag: str, value: Any) -> None:
     """Raise ArgumentError for a flag that is neither True nor False. NumPy's are none either."""
     if value.__class__ is not bool:
         raise wrong_argument(name, flag, value, "bool")
-
-
-def check_flags(name: str, flags: tuple[tuple[int, str], ...], args: Any, named: Any) -> None:
-    """Raise ArgumentError for a flag that is neither True nor False."""
-    for index, flag in flags:
-        if flag in named:
-            value = named[flag]
-        elif index < len(args):
-            value = args[index]
-        else:
-            continue
-        if value is not True and value is not False:
-            check_flag(name, flag, value)
 
 
 NUMBERS = {"int", "float"}

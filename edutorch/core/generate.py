@@ -75,7 +75,7 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
             each = each.replace(default=None)
             lines.append(f"if {each.name} is None:\n    raise missing(OP, {each.name!r})")
         parameters.append(each)
-    lines += _flag_tests(op)
+    lines += _flag_tests(op) + _integer_tests(op)
     parameters += [inspect.Parameter(alias, KEYWORD_ONLY, default=None) for alias in added]
     return parameters, "".join(f"{line}\n" for line in lines)
 
@@ -83,12 +83,31 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
 def _flag_tests(op: Op) -> list[str]:
     """The tests that flags with a default are True or False, the default first."""
     lines = []
-    for _, name in flags_of(op.signature.parameters.values()):
+    for name in flags_of(op.signature.parameters.values()):
         default = op.signature.parameters[name].default
         if default in (True, False):
             test = f"{name} is not {default} and {name} is not {not default}"
             lines.append(f"if {test}:\n    check_flag(OP.title, {name!r}, {name})")
     return lines
+
+
+def _integer_tests(op: Op) -> list[str]:
+    """The tests that settings are integers; dims are read by a function of their own.
+
+    Views are left out: they cost so little that a test would show.
+    """
+    if op.family == "movement":
+        return []
+    parameters = op.signature.parameters.values()
+    names = [each.name for each in parameters if each.annotation == "int" and each.name in WHOLE]
+    return [
+        f"if {name}.__class__ is not int:\n    {name} = whole(OP.title, {name}, {name!r})"
+        for name in names
+    ]
+
+
+WHOLE = {"decimals", "diagonal", "n", "offset"}
+"""Integers that NumPy would round, or take a flag for."""
 
 
 def missing(op: Op, name: str) -> ArgumentError:

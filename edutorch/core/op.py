@@ -38,7 +38,7 @@ from .inline import expression_of, free_names
 from .pieces import PiecesNode, cut
 from .precision import rounded_once, widened
 from .registry import REGISTRY
-from .shapes import Contract, kept_shape, reduced_dims
+from .shapes import Contract, kept_shape, reduced_dims, whole
 from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again, wrap
 
 AxisError = numpy.exceptions.AxisError
@@ -247,7 +247,7 @@ class Op:
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "check_flag": check_flag, "missing": generate.missing,
+            "check_flag": check_flag, "whole": whole, "missing": generate.missing,
             "unknown_keyword": generate.unknown_keyword,
             "array_of": array_of, "node_of": node_of,
             "edge_of": autograd.edge_of, "result_again": result_again,

@@ -3,7 +3,8 @@
 An op looks at its operands itself. A function that is composed of ops would begin with
 `input.shape`, and Python would complain that None has no shape. So the functions of a
 module's face are wrapped: where one fails, its arguments are compared with its signature.
-A call that succeeds pays for one more Python call, and for a look at its flags if it has some.
+A call that succeeds pays for one more Python call, and for a look at the classes of its arguments:
+what a function would take in silence, such as text for a flag, is refused before it runs.
 The same wrapper lets autocast convert the arguments of such a function as a whole.
 """
 
@@ -18,7 +19,8 @@ from typing import Any
 
 from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
 from ..modes import current
-from .complaints import check_flags, fits, flags_of, is_foreign, no_tensor, wrong_argument
+from .argument_classes import ANY, by_name, classes_of, refuse_unusual
+from .complaints import fits, is_foreign, no_tensor, wrong_argument
 from .room import is_too_large
 from .tensor import Tensor
 
@@ -48,12 +50,6 @@ def complain(
                 raise no_tensor(name, parameter.name, value)
         elif value is not parameter.default and not fits(value, wanted):
             raise wrong_argument(name, parameter.name, value, wanted)
-
-
-def by_name(parameters: Sequence[inspect.Parameter], args: Any, named: Any) -> dict[str, Any]:
-    """Return the arguments of a call by name, without those that `*args` takes."""
-    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
-    return dict(zip((each.name for each in ordinary), args, strict=False)) | dict(named)
 
 
 def explained(
@@ -133,12 +129,17 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
         autocasts: let autocast see the call as a whole; a method's is left to its ops.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    name, flags = function.__name__, flags_of(parameters)
+    name, ordinary, by_keyword = function.__name__, *classes_of(parameters)
 
     @functools.wraps(function)
     def called(*args: Any, **named: Any) -> Any:
-        if flags:
-            check_flags(name, flags, args, named)
+        if by_keyword:
+            for value, classes in zip(args, ordinary):  # noqa: B905  (`strict` takes time)
+                if classes is not None and value.__class__ not in classes:
+                    refuse_unusual(name, parameters, args, named)
+            for keyword in named:
+                if named[keyword].__class__ not in by_keyword.get(keyword, ANY):
+                    refuse_unusual(name, parameters, args, named)
         try:
             if autocasts:
                 autocast = current().autocast

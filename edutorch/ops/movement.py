@@ -16,7 +16,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.follow import layout_of
 from ..core.op import movement
-from ..core.shapes import normal_dim
+from ..core.shapes import normal_dim, whole
 from ..core.tensor import Tensor
 from ..errors import DimError, DTypeError, ShapeError
 
@@ -250,6 +250,8 @@ def select(xp: Any, input: Array, dim: int, index: int) -> Array:
     tensor([1, 3])
     """
     dim = normal_dim("select", dim, input.ndim)
+    if index.__class__ is not int:
+        index = whole("select", index, "index")
     return input[(*(slice(None),) * dim, index, ...)]  # with `...` it is a view even of one number
 
 

@@ -109,6 +109,10 @@ KNOWN = (
         "which of equal numbers is taken, which PyTorch leaves open",
     ),
     Known(
+        "mode", "gradient", "by tensor 0: value",
+        "the gradient goes to the one of equal numbers whose index was taken",
+    ),
+    Known(
         r"fft\.ihfft[2n]", "out=", r"empty out: shape",
         "PyTorch leaves an empty `out` as it is; here it is filled",
     ),

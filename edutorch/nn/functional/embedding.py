@@ -212,13 +212,16 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
     if per_sample_weights is not None:
-        found = found * reshape(per_sample_weights, (-1, 1))
-    return combined(found, bag, starts.numel(), mode)
+        per_sample_weights = reshape(per_sample_weights, (-1, 1))
+    return combined(found, bag, starts.numel(), mode, per_sample_weights)
 
 
 @composed_in_float32
-def combined(rows: Tensor, bag: Tensor, bags: int, mode: str) -> Tensor:
-    """Put the rows of each bag together."""
+def combined(
+    rows: Tensor, bag: Tensor, bags: int, mode: str, factors: Tensor | None = None
+) -> Tensor:
+    """Put the rows of each bag together, each times its factor."""
+    rows = rows if factors is None else rows * factors
     empty = zeros(bags, rows.shape[1], dtype=rows.dtype, device=rows.device)
     if mode == "max":
         index = unsqueeze(bag, 1).expand(-1, rows.shape[1])

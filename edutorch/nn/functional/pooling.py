@@ -13,7 +13,7 @@ from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
 from .layer import SettingError, layer
-from .windows import Counts, Size, Windows, padded, settings_of, windows_of
+from .windows import Counts, Size, Windows, padded, settings_of, stride_of, windows_of
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",
@@ -158,7 +158,7 @@ def max_pooled(
     """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
     name = f"max_pool{rank}d"
     kernel = settings_of(kernel_size, rank, name)
-    step = kernel if stride is None or stride == () else settings_of(stride, rank, name)
+    step = stride_of(stride, kernel, name)
     border = settings_of(padding, rank, name)
     settings = (kernel, step, border, settings_of(dilation, rank, name), ceil_mode)
     values = max_pool(input, *settings)
@@ -354,7 +354,7 @@ def averaged(
     if divisor_override == 0:
         raise SettingError(name, "divisor must be not zero")
     kernel = settings_of(kernel_size, rank, name)
-    step = kernel if stride is None or stride == () else settings_of(stride, rank, name)
+    step = stride_of(stride, kernel, name)
     border = settings_of(padding, rank, name)
     y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
     if y.dtype is not input.dtype and not input.is_floating_point():

@@ -14,7 +14,7 @@ from .adaptive import largest_of
 from .layer import SettingError
 from .padding import pad
 from .pooling import averaged, max_pooled
-from .windows import Counts, Size, need_images, settings_of
+from .windows import Counts, Size, need_images, settings_of, stride_of
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -54,7 +54,7 @@ def size_before(
     Raises: SettingError (a ValueError): `output_size` cannot have been it.
     """
     kernel, border = settings_of(kernel_size, rank, op), settings_of(padding, rank, op)
-    step = kernel if stride is None or stride == () else settings_of(stride, rank, op)
+    step = stride_of(stride, kernel, op)
     usual = tuple(
         (n - 1) * s + k - 2 * p
         for n, s, k, p in zip(input.shape[-rank:], step, kernel, border, strict=True)

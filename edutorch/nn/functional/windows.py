@@ -41,6 +41,13 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
     return numbers if len(numbers) == rank else numbers * rank
 
 
+def stride_of(stride: Any, kernel: Counts, op: str) -> Counts:
+    """Read a stride: that of the kernel where there is none."""
+    if stride is None or (isinstance(stride, list | tuple) and not stride):
+        return kernel
+    return settings_of(stride, len(kernel), op)
+
+
 def check_positive(op: str, **settings: Sequence[int]) -> None:
     """Raise SettingError if a kernel, a stride or a dilation is not positive."""
     for name, values in settings.items():
@@ -71,7 +78,7 @@ def pads_of(
             f"conv{len(kernel)}d",
             f"padding must be a number, one for each axis, 'valid' or 'same', got {padding!r}",
         )
-    if not isinstance(padding, int) and not isinstance(padding[0], int):
+    if isinstance(padding, list | tuple) and padding and isinstance(padding[0], list | tuple):
         return tuple(padding)
     return tuple((each, each) for each in settings_of(padding, len(kernel)))
 

@@ -1,0 +1,109 @@
+"""What a composed function would take in silence: text for a flag, a float for an int.
+
+An op computes with its arguments, and what it cannot take fails. A function that only hands an
+argument on, or asks for its truth, takes anything. So the classes of the arguments are compared
+with those that the signature names, before the call. Mostly they are among the ordinary ones,
+and that is all; a value of another class may be all right, too (NumPy's integers for an int).
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .complaints import fits, is_flag, wrong_argument
+from .shapes import Size
+
+Classes = frozenset[type] | None
+"""The ordinary classes of a parameter; None: it takes any value."""
+
+
+class AnyClass:
+    """The classes of a parameter that takes any value."""
+
+    def __contains__(self, kind: type) -> bool:
+        return True
+
+
+ANY = AnyClass()
+
+
+def classes_of(
+    parameters: Sequence[inspect.Parameter],
+) -> tuple[tuple[Classes, ...], dict[str, frozenset[type]]]:
+    """Return the ordinary classes of each argument by position, and of those that have some."""
+    positional = itertools.takewhile(lambda each: each.kind in POSITIONAL, parameters)
+    named = {each.name: ordinary_classes(each) for each in parameters}
+    return (
+        tuple(named[each.name] for each in positional),
+        {name: classes for name, classes in named.items() if classes is not None},
+    )
+
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def ordinary_classes(parameter: inspect.Parameter) -> Classes:
+    """Return the classes of which every value may be given for a parameter; None: any class.
+
+    A value of another class may be all right, too: NumPy's integers for an int.
+    """
+    words = set(re.findall(r"\w+", str(parameter.annotation)))
+    if not words <= CLASSES.keys() or ("bool" in words and not is_flag(parameter)):
+        return None
+    classes = {kind for word in words for kind in CLASSES[word]}
+    if parameter.default is not parameter.empty:
+        classes.add(type(parameter.default))
+    return frozenset(classes)
+
+
+SEVERAL = (int, tuple, list, Size)
+CLASSES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (float, int, bool), "bool": (bool,), "None": (type(None),),
+    "Size": SEVERAL, "Dims": SEVERAL,
+}  # fmt: skip
+"""The ordinary classes by a word of an annotation. A tensor is asked for by the op it goes to."""
+
+
+def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
+    """Raise ArgumentError for a value that is not what a parameter's annotation names."""
+    wanted = str(parameter.annotation)
+    if is_flag(parameter):
+        if value.__class__ is not bool and not (value is None and "None" in wanted):
+            raise wrong_argument(name, parameter.name, value, "bool")
+    elif not (fits(value, wanted) or is_factor(parameter, value) or asks(value)):
+        raise wrong_argument(name, parameter.name, value, wanted)
+
+
+def is_factor(parameter: inspect.Parameter, value: Any) -> bool:
+    """Return True for a complex number where PyTorch takes a number of any type."""
+    return value.__class__ is complex and parameter.name in FACTORS
+
+
+FACTORS = {"alpha", "beta", "value", "fill_value", "other", "input", "self", "exponent"}
+
+
+def asks(value: Any) -> bool:
+    """Return True for an object that takes part in calls by itself: a proxy while tracing."""
+    return hasattr(type(value), "__torch_function__")
+
+
+def refuse_unusual(
+    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError for the first argument that is not what its annotation names."""
+    passed = by_name(parameters, args, named)
+    for parameter in parameters:
+        if parameter.name in passed and ordinary_classes(parameter) is not None:
+            value = passed[parameter.name]
+            if value is not parameter.default:
+                check_unusual(name, parameter, value)
+
+
+def by_name(parameters: Sequence[inspect.Parameter], args: Any, named: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that `*args` takes."""
+    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
+    return dict(zip((each.name for each in ordinary), args, strict=False)) | dict(named)
