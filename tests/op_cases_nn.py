@@ -13,6 +13,7 @@ CASES["leaky"] = [{"input": A}, {"input": A, "negative_slope": 0.3}]
 CASES["exponential_linear"] = [{"input": A}, {"input": A, "alpha": 0.5}]
 CASES["silu_of"] = [{"input": A}]
 CASES["mish_of"] = [{"input": A}]
+CASES["hardswish_of"] = [{"input": A}, {"input": 3 * A}]
 CASES["gelu"] = [{"input": A}, {"input": A, "approximate": "tanh"}]
 
 # Linear ------------------------------------------------------------------------------------------

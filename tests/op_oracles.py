@@ -100,6 +100,7 @@ def layers(torch: Any, name: str) -> Callable[..., Any]:
         "exponential_linear": functional.elu,
         "silu_of": functional.silu,
         "mish_of": functional.mish,
+        "hardswish_of": functional.hardswish,
         "logits_slope": lambda input, target: functional.logsigmoid(input).exp() - target,
         "logits_loss": lambda input, target: functional.binary_cross_entropy_with_logits(
             input, target, reduction="none"

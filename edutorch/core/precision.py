@@ -24,7 +24,7 @@ from .registry import public
 SCALING = {"mul", "div"}
 """Ops whose second operand may be a number too large or too small for a float16: x / 70000."""
 
-ROUNDED_OFTEN = {"gelu", "silu_of", "mish_of", "sinc"}
+ROUNDED_OFTEN = {"gelu", "silu_of", "mish_of", "hardswish_of", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
 
 

@@ -81,9 +81,14 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
     if announce:
         announce("PyTorch")
     found = compare(call, ours, theirs, torch)
-    if found is None or reason_different(call.path, *found, tensors_of(call), call.settings):
+    if found is None or reason_different(call.path, *found, tensors_of(call), words_of(call)):
         return Verdict(theirs.error is None)
     return Verdict(theirs.error is None, Finding(call, *found))
+
+
+def words_of(call: Call) -> set[str]:
+    """Return the names of a call's settings, and the layouts of its tensors."""
+    return {*call.settings, *(spec.layout for spec in call.specs())}
 
 
 def tensors_of(call: Call) -> list[np.ndarray]:

@@ -277,9 +277,22 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return hardswish_of(input)
 
 
-@composed_in_float32
-def hardswish_of(input: Tensor) -> Tensor:
-    return input * (between(input + 3, 0, 6) / 6)
+@activation(public="hardswish")
+def hardswish_of(xp: Any, input: Array) -> Array:
+    """y = x · min(max(x + 3, 0), 6) / 6."""
+    if input.itemsize == 2:  # rounded once
+        return hardswish_of.op.forward(xp, input.astype("float32")).astype(input.dtype)
+    return input * (xp.minimum(xp.maximum(input + 3, 0), 6) / 6)
+
+
+def hardswish_slope(x: Any) -> Any:
+    """x / 3 + ½ between the corners, else 0 and 1."""
+    return where(x > -3, where(x < 3, x / 3 + 0.5, 1.0), 0.0)
+
+
+hardswish_of.vjp(
+    input=lambda g, input: g * hardswish_slope(input), latex=r"g\,(\tfrac{x}{3}+\tfrac12)"
+)
 
 
 @as_method

@@ -32,6 +32,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     }
     fits = (
         weight.ndim == 3
+        and input1.ndim > 0
         and input1.shape[:-1] == input2.shape[:-1]
         and (*input1.shape[-1:], *input2.shape[-1:]) == tuple(weight.shape[1:])
     )

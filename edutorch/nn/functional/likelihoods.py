@@ -103,5 +103,5 @@ def poisson_nll_loss(
     if full:
         many = where(target > 1, target, 1.0)
         stirling = many * log(many) - many + 0.5 * log(2 * math.pi * many)
-        losses = losses + where(target > 1, stirling, 0.0)
+        losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
     return reduced(losses, reduction)

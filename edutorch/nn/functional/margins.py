@@ -53,7 +53,7 @@ def soft_margin_loss(
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
-    p: int = 1,
+    p: float = 1,
     margin: float = 1.0,
     weight: Tensor | None = None,
     size_average: bool | None = None,

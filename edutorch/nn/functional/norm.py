@@ -174,6 +174,11 @@ def group_norm(
             "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
             {"input": tuple(input.shape)},
         )  # fmt: skip
+    if input.numel() == num_groups == input.shape[0] * num_groups:
+        raise ShapeValueError(
+            "group_norm", "Expected more than 1 value per channel when training",
+            {"input": tuple(input.shape)}, "a single number less its mean is 0",
+        )  # fmt: skip
     return native_group_norm(input, weight, bias, num_groups, eps)
 
 

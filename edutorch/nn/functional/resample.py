@@ -95,10 +95,12 @@ def nearest(n: int, count: int, factor: float | None, exact: bool) -> Taps:
 
 def linear(n: int, count: int, step: float, align_corners: bool) -> Taps:
     """The two neighbours, along a straight line from one to the other."""
+    if n == count:
+        return [[(i, 1.0)] for i in range(n)]
     taps: Taps = []
     for i in range(count):
         place = i * step if align_corners else (i + 0.5) * step - 0.5
-        place = float(i) if n == count else min(max(place, 0.0), n - 1)
+        place = min(max(place, 0.0), n - 1)
         low = math.floor(place)
         taps.append([(low, 1 - (place - low)), (min(low + 1, n - 1), place - low)])
     return taps
