@@ -205,6 +205,10 @@ def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
     )
 
 
+KEEPING = {"all", "any"}
+"""Reductions that reduce nothing over `dim=()`, which means all dims to others: as in PyTorch."""
+
+
 def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     """Bring the `dim` of a reduction into one form: None (all), an int, or a tuple."""
     if dim is None:
@@ -218,6 +222,8 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
     if len(dims) != len(dim) or len(set(dims)) != len(dims):  # to ask for a title takes time
         dims = distinct_dims(op.title, dim, ndim)
+    if not dims and op.name in KEEPING:
+        return ()
     if not dims or not ndim:
         return None
     return dims[0] if len(dims) == 1 else dims

@@ -199,10 +199,10 @@ spherical_bessel_j0.vjp(
 )  # fmt: skip
 
 
-def over_x(y: Any, x: Any) -> Any:
-    """y / x for J₁ or I₁, whose limit at 0 is ½."""
+def over_x(y: Any, x: Any, limit: Any = 0.5) -> Any:
+    """y / x for J₁ or I₁, whose limit at 0 is ½ (given where it still moves there)."""
     tiny = 1 + x * x == 1
-    return where(tiny, 0.5, y / where(tiny, 1.0, x))
+    return where(tiny, limit, y / where(tiny, 1.0, x))
 
 
 # Airy ----------------------------------------------------------------------------------------

@@ -128,7 +128,9 @@ def i1e(xp: Any, input: Array) -> Array:
 
 
 i1e.vjp(
-    input=lambda g, input, y: g * (i0e(input) - sign(input) * y - over_x(y, input)),
+    input=lambda g, input, y: (
+        g * (i0e(input) - sign(input) * y - over_x(y, input, 0.5 * exp(-abs(input))))
+    ),
     latex=r"g\,(I_0(x)\,e^{-|x|} - \mathrm{sign}(x)\,y - \tfrac{y}{x})",
 )
 
@@ -197,4 +199,5 @@ scaled_modified_bessel_k1.vjp(
 )
 
 
-from .rounding import sign  # noqa: E402  (rules may use any op)
+from .elementwise import abs, exp  # noqa: E402  (rules may use any op)
+from .rounding import sign  # noqa: E402

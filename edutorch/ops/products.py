@@ -117,6 +117,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 @with_twin
 @as_method
 @takes_out
+@composed_in_float32
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Shorten each slice along `dim` whose p-norm is above `maxnorm` to that norm.
 

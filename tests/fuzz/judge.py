@@ -269,7 +269,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
             bad &= ~agree(mine.value, rounded, allowed)
             bad &= ~both_overflow(mine.value, wanted.value, right.value, base)
     if bad.any():
-        bad &= ~by_convention(mine.value, wanted.value, judge.call)
+        bad &= ~by_convention(mine.value, wanted.value, judge)
     if not bad.any():
         return None
     index = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -328,16 +328,17 @@ def unit_of(name: str) -> float:
     return float(ml_dtypes.finfo(numpy_dtype(name)).eps)
 
 
-def by_convention(mine: np.ndarray, wanted: np.ndarray, call: Call) -> Any:
+def by_convention(mine: np.ndarray, wanted: np.ndarray, judge: Judge) -> Any:
     """Return where the order of the steps decides: complex numbers at ∞, sums that get there."""
-    leaves = [(spec.dtype, numbers_of(spec)) for spec in call.specs() if spec.is_float]
+    leaves = [(spec.dtype, numbers_of(spec)) for spec in judge.call.specs() if spec.is_float]
     sizes = [np.abs(x.astype(complex)) / largest(name.replace("complex64", "float32"))
              for name, x in leaves]  # fmt: skip
     is_complex = np.iscomplexobj(mine) or any(np.iscomplexobj(x) for _, x in leaves)
     if is_complex and not all(np.isfinite(size).all() for size in sizes):
         return np.ones(mine.shape, bool)
     is_huge = any(((size > 1 / 8) & np.isfinite(size)).any() for size in sizes)
-    return ~np.isfinite(mine) & ~np.isfinite(wanted) & is_huge
+    is_sum = not judge.is_elementwise  # of which a part may leave the range
+    return ~np.isfinite(mine) & (~np.isfinite(wanted) | is_sum) & is_huge
 
 
 def agree(mine: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ def indices_in(outcome: Outcome) -> Result | None:
 
 def taken(torch: Any, input: Any, dim: int, indices: np.ndarray) -> Any:
     """Return the numbers at indices of an axis, which the indices may lack."""
-    index = torch.from_numpy(np.asarray(indices))
+    index = torch.from_numpy(np.array(indices, order="C"))
     if index.ndim == input.ndim:
         return torch.gather(input, dim, index)
     return torch.gather(input, dim, index.unsqueeze(dim)).squeeze(dim)
@@ -96,7 +96,7 @@ def choosing(call: Call, torch: Any, indices: np.ndarray) -> Callable[..., Any]:
     dim = call.settings.get("dim", -1)
 
     def choose(input: Any, *args: Any, out: Any = None, **settings: Any) -> Any:
-        chosen = torch.from_numpy(np.array(indices))
+        chosen = torch.from_numpy(np.array(indices, order="C"))
         if call.path.endswith("argsort"):
             return chosen if out is None else out.copy_(chosen)
         values = taken(torch, input, dim, indices)

@@ -319,3 +319,30 @@ def test_a_coordinate_that_is_nan_is_seen_in_the_result():
     for mode in ("bilinear", "nearest", "bicubic"):
         y = edutorch.nn.functional.grid_sample(image, grid, mode=mode, align_corners=True)
         assert y.flatten().isnan().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_slope_of_i1e_keeps_its_digits_near_0(dtype):
+    """Its y / x is e^-|x| / 2 there, not ½: an error of x / 2."""
+    x = edutorch.tensor([1e-9, 1e-8, 1e-4, 2.3e-4], dtype=getattr(edutorch, dtype))
+    x.requires_grad_()
+    (g,) = edutorch.autograd.grad(edutorch.special.i1e(x).sum(), x)
+    v = x.detach().double().numpy()
+    right = 0.5 - v + 15 / 16 * v**2 - 7 / 12 * v**3  # of the series of e⁻ˣ I₁
+    np.testing.assert_allclose(g, right, rtol=10 * edutorch.finfo(x.dtype).eps)
+
+
+def test_renorm_of_float16_measures_in_float32():
+    """(Σ √x)² of 500 numbers is beyond float16."""
+    x = edutorch.ones(500, 1, dtype=edutorch.float16, requires_grad=True)
+    y = edutorch.renorm(x, 0.5, 1, 0.1)
+    (g,) = edutorch.autograd.grad(y.sum(), x)
+    assert g.isfinite().all() and y[0].item() == pytest.approx(0.1 / 500**2, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_all_and_any_over_no_dims_reduce_nothing(name):
+    function = getattr(edutorch, name)
+    x = edutorch.tensor([[0.0, 2.0]])
+    for shown in (function, edutorch.compile(lambda x, dim: function(x, dim=dim))):
+        assert shown(x, dim=()).tolist() == [[False, True]]
