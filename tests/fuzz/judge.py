@@ -87,8 +87,9 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
 
 
 def words_of(call: Call) -> set[str]:
-    """Return the names of a call's settings, and the layouts of its tensors."""
-    return {*call.settings, *(spec.layout for spec in call.specs())}
+    """Return the names of a call's settings, the layouts of its tensors, "empty" if one is."""
+    is_empty = any(0 in spec.shape for spec in call.specs())
+    return {*call.settings, *(spec.layout for spec in call.specs()), *["empty"] * is_empty}
 
 
 def tensors_of(call: Call) -> list[np.ndarray]:
@@ -338,7 +339,8 @@ def by_convention(mine: np.ndarray, wanted: np.ndarray, judge: Judge) -> Any:
         return np.ones(mine.shape, bool)
     is_huge = any(((size > 1 / 8) & np.isfinite(size)).any() for size in sizes)
     is_sum = not judge.is_elementwise  # of which a part may leave the range
-    return ~np.isfinite(mine) & (~np.isfinite(wanted) | is_sum) & is_huge
+    broken, also_there = ~np.isfinite(mine), ~np.isfinite(wanted)
+    return (broken & also_there | is_sum & (broken | also_there)) & is_huge
 
 
 def agree(mine: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> np.ndarray:

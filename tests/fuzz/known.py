@@ -206,7 +206,7 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"(Tensor\.)?(index_reduce|scatter_reduce)_?",
      "(gradient|second|forward mode).* nan in PyTorch.*",
      "PyTorch divides the product by a number that is 0 or infinite"),
-    (r"(Tensor\.|special\.)?logsumexp", "(gradient|second|forward mode).* nan in PyTorch.*",
+    (r"(Tensor\.|special\.)?logsumexp", r"(gradient|second|forward mode).* \(?nan\S* in PyTorch.*",
      "where all are -∞ it is a constant"),
     (r"(Tensor\.)?pow_?|(Tensor\.)?float_power_?", r"(gradient|second).* \(?nan\S* in PyTorch.*",
      "0 to a power: the limit"),
@@ -230,6 +230,10 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"linalg\.cholesky(_ex)?|(Tensor\.)?cholesky", "forward mode.*",
      "PyTorch lets the triangle move that is not read"),
     (r"(Tensor\.)?logdet", r"value.*3\.14159\d*j\)? here.*", "the angle π is -π, too"),
+    (r"(Tensor\.)?as_strided_?", "forward mode.*",
+     "what is outside of the view does not move, as in backward"),
+    (r"special\.\w+_polynomial_\w+", "(value|forward mode).* -?inf here, nan in PyTorch.*",
+     "beyond the range, where PyTorch's recurrence meets ∞ - ∞"),
     (r"(Tensor\.)?bincount|cdist", "dtype.*", "of nothing PyTorch's type depends on the way"),
     (r"fft\.ihfft\w*", "value out.* 0j in PyTorch.*",
      "into `out` PyTorch writes nothing for bools"),
@@ -285,9 +289,9 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "but for forward mode"),
     (r".*(mse_loss|soft_margin_loss|SoftMarginLoss|MSELoss)", "refused.*", "complex",
      "PyTorch takes complex numbers in some forms of the same call"),
-    (r"nn\..*", "(dtype|requires_grad|refused|accepted).*", "empty",
+    (r"nn\..*", "(dtype|requires_grad|refused|accepted).*", "empty=",
      "of an empty batch PyTorch returns the input, or leaves checks out"),
-    (r"nn\..*", "(gradient|second|forward mode).* nan in PyTorch.*", "empty", "a mean of nothing"),
+    (r"nn\..*", "(gradient|second|forward mode).* nan in PyTorch.*", "empty=", "a mean of nothing"),
     (r".*(LPPool|lp_pool)\dd", "(gradient|second|forward mode).*", "ends",
      "of zeros PyTorch's slope is 0 for any p; for 1 it is 1"),
     (r".*(LPPool|lp_pool)\dd", "(gradient|second|forward mode).*", "extreme",
@@ -302,7 +306,8 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r".*(triplet_margin_loss|TripletMarginLoss)", "value.*", "integers",
      "PyTorch adds the margin before it subtracts, and large numbers swallow it"),
     (r".*rms_norm|nn\.RMSNorm", "refused.*", "complex", "a complex mean square has no use"),
-    (r".*(bilinear|Bilinear)", "(gradient|second).* autocast.*", "extreme", "bfloat16 overflows"),
+    (r".*(bilinear|Bilinear|margin_loss|MarginLoss)", "(gradient|second).* autocast.*",
+     "extreme", "bfloat16 overflows"),
     (r".*([dD]ropout(\dd)?|multi_margin_loss|MultiMarginLoss)", "(dtype|refused).*", "integers",
      "whole numbers are scaled here, or refused"),
     (r".*huber_loss", "dtype.*", "complex", "a complex weight makes a complex loss in PyTorch"),
@@ -310,7 +315,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r".*([uU]psampl|interpolate).*", "value.*", "unsigned", "PyTorch's weights are rounded"),
     (r"nn\.(functional\.)?(batch_norm|BatchNorm\dd)", "(gradient|second).*", "transposed=",
      "of an image (w, h, c, n).permute(3, 2, 1, 0) PyTorch sums the wrong elements up"),
-    (r"nn\.(functional\.)?(batch_norm|BatchNorm\dd)", "(gradient|second).*", "empty",
+    (r"nn\.(functional\.)?(batch_norm|BatchNorm\dd)", "(gradient|second).*", "empty=",
      "of nothing: 0 · ∞"),
     (r"nn\.(RNN|LSTM|GRU)(Cell)?", "(gradient|second|forward mode).*", "infinite",
      "of an infinite state: 0 · ∞ in both, at different places"),
@@ -341,6 +346,8 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "the product of all others, which may be 0 · ∞; PyTorch looks at the zeros first"),
     (r"special\.\w+_polynomial_\w+", "(value|forward mode).*", "not ordinary",
      "of a degree that no integer holds"),
+    (r"(Tensor\.)?cov", "value.*", "integers",
+     "PyTorch multiplies bytes by weights of bytes, beyond their range"),
     (r"linalg\.cond", "requires_grad.*", "none", "of no matrices nothing is computed"),
     (r".*grid_sampl.*", "(gradient|second|forward mode).*", "not ordinary",
      "outside of all images nothing moves; in PyTorch ∞ - ∞ does"),
@@ -360,7 +367,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "PyTorch negates bytes: -1 is 255, and 255 is equal to -1"),
 )  # fmt: skip
 """(path, kind, condition, reason): what differs on purpose for some arguments; a condition is one
-of `CONDITIONS`, or a setting that is given, or the layout of a tensor: "p="."""
+of `CONDITIONS`, or a setting that is given, the layout of a tensor, or "empty": "p="."""
 
 OPEN: dict[tuple[str, str], str] = {
     ("nn.functional.linear", "refused forward"): (
@@ -387,7 +394,6 @@ CONDITIONS: dict[str, Callable[[np.ndarray], bool]] = {
     "complex": np.iscomplexobj,
     "double": lambda x: x.dtype == np.float64,
     "integers": lambda x: x.dtype.kind in "biu",
-    "empty": lambda x: x.size == 0,
     "nan": lambda x: bool(np.isnan(x).any()),
     "ends": lambda x: bool(((x == 0) | (x == 1)).any()),
 }

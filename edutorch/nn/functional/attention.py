@@ -112,7 +112,7 @@ def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
     if is_causal:
         xp = backends.of(key._array if isinstance(key, Tensor) else key).xp
         later = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
-        scores = where(later, LOWEST, scores)
+        scores = where(later, -math.inf, scores)  # each query sees the first key at least
     return softmax(scores, -1)
 
 

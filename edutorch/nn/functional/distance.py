@@ -9,6 +9,7 @@ from numpy import finfo
 
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
+from ...dtypes import promote_types
 from ...errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 from ...modes import no_grad
 from ...ops import abs as abs_
@@ -45,9 +46,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
             "use x1.float()",
         )  # fmt: skip
-    if x1.dtype is not x2.dtype:
-        x1 = x1 if x1.is_floating_point() else x1.to(x2.dtype)
-        x2 = x2 if x2.is_floating_point() else x2.to(x1.dtype)
+    x1, x2 = of_one_type(x1, x2)
     if x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
     length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
@@ -56,6 +55,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     else:
         length1, length2 = clamp(length1, min=eps), clamp(length2, min=eps)
     return sum(x1 * x2, dim) / (length1 * length2)
+
+
+def of_one_type(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in their common type: a length in 16 bits has few digits."""
+    if x1.dtype is x2.dtype:
+        return x1, x2
+    common = promote_types(x1.dtype, x2.dtype)
+    return x1.to(common), x2.to(common)
 
 
 # Vectors whose squares leave the range of their type --------------------------------------------

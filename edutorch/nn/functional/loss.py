@@ -233,9 +233,9 @@ def binary_cross_entropy(
 
 
 def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
-    """Raise ValueRangeError unless all elements are between 0 and 1, or NaN."""
+    """Raise ValueRangeError unless all elements are between 0 and 1."""
     low, high = tensor._array.min(), tensor._array.max()
-    if low < 0 or high > 1:
+    if not (low >= 0 and high <= 1):
         raise ValueRangeError(
             "binary_cross_entropy", f"all elements of {name} should be between 0 and 1",
             {name: f"from {low:g} to {high:g}"}, hint,

@@ -45,6 +45,8 @@ def soft_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     losses = softplus(-(target * input))
+    if losses.shape != input.shape:
+        raise misfit("soft_margin_loss", "expected a target for each score", input, target)
     if losses.dtype is not input.dtype and input.is_floating_point():
         losses = losses.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
     return reduced(losses, reduction)
@@ -131,9 +133,9 @@ def multilabel_margin_loss(
     counts = cumprod((labels >= 0).long(), 1)  # 1 up to the first -1
     places = where(counts != 0, labels, 0)
     right = scatter_add(zeros_like(places), 1, places, counts) != 0
-    lead = unsqueeze(gather(scores, 1, places), 2) - unsqueeze(scores, 1)
+    short = 1 - unsqueeze(gather(scores, 1, places), 2) + unsqueeze(scores, 1)
     matters = unsqueeze(counts != 0, 2) & unsqueeze(~right, 1)
-    losses = sum(where(matters, relu(1 - lead), 0.0), (1, 2)) / width
+    losses = sum(where(matters, relu(short), 0.0), (1, 2)) / width
     return reduced(losses if input.ndim == 2 else losses[0], reduction)
 
 

@@ -13,7 +13,7 @@ from ...core.complaints import wrong_argument
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32, widened
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError, ShapeError, ShapeValueError
+from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops.statistics import vector_norm
@@ -131,7 +131,10 @@ def layer_norm(
 def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
     if parameter is None or parameter._array.shape == shape:
         return parameter
-    return reshape(parameter, shape)
+    raise ShapeError(
+        "rms_norm", f"expected `weight` to have the normalized shape {shape}",
+        {"weight": tuple(parameter.shape)},
+    )  # fmt: skip
 
 
 def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
@@ -258,6 +261,11 @@ def normalize(
     >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
+    if not (input.is_floating_point() or input.is_complex()):
+        raise DTypeError(
+            "normalize", "expected floating or complex numbers", {"input": input.dtype},
+            "use x.float()",
+        )  # fmt: skip
     length = vector_norm(input, p, dim, True)
     if 1 <= p < math.inf and is_extreme(length, p):
         input, length = scaled(input, p, dim, eps, True)

@@ -11,7 +11,7 @@ from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError
 from ...ops import clamp, minimum, sqrt, squeeze, sum, where
-from .distance import is_extreme, largest_of, pairwise_distance
+from .distance import is_extreme, largest_of, of_one_type, pairwise_distance
 from .reductions import reduced, reduction_of
 
 __all__ = [
@@ -121,6 +121,7 @@ def angle_losses(x1: Tensor, x2: Tensor, alike: Tensor, apart: Tensor, margin: f
 
 def cosine_of(x1: Tensor, x2: Tensor) -> Tensor:
     """x1 · x2 / √((|x1|² + ε) (|x2|² + ε)) along the last axis."""
+    x1, x2 = of_one_type(x1, x2)
     squares = [sum(x * x, -1) + TINY for x in (x1, x2)]
     if not any(map(is_extreme, squares)):
         return sum(x1 * x2, -1) / sqrt(squares[0] * squares[1])

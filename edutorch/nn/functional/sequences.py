@@ -95,8 +95,11 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     >>> edutorch.nn.functional.conv_tbc(ones(3, 1, 2), ones(2, 2, 1), zeros(1)).shape
     torch.Size([2, 1, 1])
     """
-    if bias.ndim != 1:
-        raise ShapeError("conv_tbc", "Bias must be 1-D", {"bias": tuple(bias.shape)})
+    if bias.ndim != 1 or bias.shape[0] != weight.shape[-1]:
+        raise ShapeError(
+            "conv_tbc", "Bias must be 1-D, one number for each output channel (axis 2 of `weight`)",
+            {"weight": tuple(weight.shape), "bias": tuple(bias.shape)},
+        )  # fmt: skip
     y = conv1d(permute(input, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, padding=pad)
     return permute(y, (2, 0, 1))
 
