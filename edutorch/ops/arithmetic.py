@@ -208,16 +208,20 @@ def atan2(xp: Any, input: Array, other: Array) -> Array:
 
 
 atan2.vjp(
-    input=lambda g, input, other: g * other / square_radius(input, other),
-    other=lambda g, input, other: -g * input / square_radius(input, other),
+    input=lambda g, input, other: over_square(g, other, input, other),
+    other=lambda g, input, other: -over_square(g, input, input, other),
     latex={"input": r"\frac{g\,b}{a^2+b^2}", "other": r"-\frac{g\,a}{a^2+b^2}"},
 )
 
 
-def square_radius(a: Any, b: Any) -> Any:
-    """a² + b², and 1 at the origin, which has no angle: 0 comes through there, not 0 / 0."""
-    square = a * a + b * b
-    return where(square != 0, square, 1.0)
+def over_square(g: Any, side: Any, a: Any, b: Any) -> Any:
+    """g · side / (a² + b²), without the squares, which may leave the range.
+
+    The origin has no angle: 0 comes through there, not 0 / 0.
+    """
+    radius = hypot(a, b)
+    radius = where(radius != 0, radius, 1.0)
+    return g * (side / radius) / radius
 
 
 @elementwise(promotion="same", takes="fc", numbers="weight")

@@ -174,7 +174,7 @@ def _angle_rule(g: Any, input: Any) -> Any:
         return zeros_like(g)
     size = abs(input)
     size = size + (size == 0)
-    return g * -1j * conj_physical(input) / (size * size)
+    return g * -1j * (conj_physical(input) / size) / size
 
 
 angle.vjp(input=_angle_rule, latex=r"-\frac{i\,g}{z}")

@@ -140,7 +140,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     axis = normal_dim("renorm", dim, input.ndim)
     others = tuple(each for each in range(input.ndim) if each != axis)
     norm = vector_norm(input, p, others, True)
-    factor = where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+    is_long = norm > maxnorm
+    factor = where(is_long, maxnorm / (where(is_long, norm, 1.0) + 1e-7), 1.0)
     return input * factor.to(input.dtype)
 
 

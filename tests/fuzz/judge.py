@@ -192,7 +192,7 @@ class Judge:
             if not (right.label.startswith("output") and self.is_elementwise):
                 finite = scale[np.isfinite(scale)]  # there may be sums of terms that cancel
                 allowed += tolerance / 8 * (finite.max() if finite.size else 0)
-                allowed += 4 * unit  # of sums of terms around 1
+                allowed += (16 if unit < 1e-4 else 4) * unit  # of sums of terms around 1
             return allowed
 
 

@@ -346,3 +346,16 @@ def test_all_and_any_over_no_dims_reduce_nothing(name):
     x = edutorch.tensor([[0.0, 2.0]])
     for shown in (function, edutorch.compile(lambda x, dim: function(x, dim=dim))):
         assert shown(x, dim=()).tolist() == [[False, True]]
+
+
+def test_the_slopes_of_an_angle_do_not_square():
+    """a² + b² of 1e-30 is 0 in float32, of 1e30 it is ∞."""
+    for size in (1e-30, 1e30):
+        a = edutorch.tensor([3 * size], requires_grad=True)
+        b = edutorch.tensor([4 * size], requires_grad=True)
+        by_a, by_b = edutorch.autograd.grad(edutorch.atan2(a, b), (a, b))
+        assert by_a.item() == pytest.approx(0.16 / size)
+        assert by_b.item() == pytest.approx(-0.12 / size)
+        z = edutorch.tensor([complex(4 * size, 3 * size)], requires_grad=True)
+        (g,) = edutorch.autograd.grad(edutorch.angle(z), z)
+        assert g.item() == pytest.approx(complex(-0.12, 0.16) / size)
