@@ -82,7 +82,9 @@ POLICIES: dict[str, Policies] = {"cpu": CPU, "cuda": CUDA, "strict": CUDA}
 # What depends on how a function is called ------------------------------------------------------
 
 
-def pads(kind: Any, input: Any, pad: Any, mode: str = "constant", *rest: Any) -> str | None:
+def pads(
+    kind: Any, input: Any, pad: Any, mode: str = "constant", *rest: Any, **named: Any
+) -> str | None:
     """Mirrored and repeated borders are computed in float32, for up to so many axes."""
     axes = len(pad) // 2
     listed = mode == "replicate" or (mode == "reflect" and axes < 3)

@@ -65,8 +65,8 @@ def product(xp: Any, left: Array, right: Array) -> Array:
     if left.size > LONG_SIDE or right.size > LONG_SIDE:
         return long_product(xp, left, right)
     if left.ndim == right.ndim == 2:
-        if right.size == 1 == left.shape[1]:
-            return left * right  # `dot` scales a column, and by 0 without a look at it: 0 · NaN
+        if left.shape[1] == 1 and (left.size == 1 or right.size == 1):
+            return left * right  # `dot` scales by 0 without a look at the rest: 0 · NaN
         return left.dot(right)  # the same for matrices, in half the time for small ones
     return xp.matmul(left, right)
 

@@ -287,7 +287,7 @@ def hardswish_of(xp: Any, input: Array) -> Array:
 
 def hardswish_slope(x: Any) -> Any:
     """x / 3 + ½ between the corners, else 0 and 1."""
-    return where(x > -3, where(x < 3, x / 3 + 0.5, 1.0), 0.0)
+    return where(x < 3, where(x > -3, x / 3 + 0.5, 0.0), 1.0)
 
 
 hardswish_of.vjp(

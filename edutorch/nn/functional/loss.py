@@ -11,7 +11,7 @@ from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
 from ...ops import abs as abs_
-from ...ops import exp, log, ones_like, sum, where, zeros_like
+from ...ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
 from . import pairs
 from .classes import ALREADY, warn_of_probabilities
 from .pairs import logits_loss, probability_loss, same_shape
@@ -42,7 +42,7 @@ def mse_loss(
     >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
     """
-    same_shape("mse_loss", input._array, target._array)
+    input, target = in_one_shape("mse_loss", input, target)
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)
     if weight is None:
@@ -65,7 +65,7 @@ def l1_loss(
     >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(1.)
     """
-    same_shape("l1_loss", input._array, target._array)
+    input, target = in_one_shape("l1_loss", input, target)
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(size_average, reduce, reduction)
     if input.dtype.category < 2 and target.dtype.category < 2:  # integers stay what they are
@@ -77,6 +77,20 @@ def l1_loss(
     else:
         losses = pairs.l1_loss(input, target, reduction="none")
     return weighted("l1_loss", losses, weight, reduction)
+
+
+def in_one_shape(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in one shape, with a warning if they had two.
+
+    A number beside a tensor is then a tensor, too: it takes part in the choice of the type.
+    """
+    if input._array.shape == target._array.shape:
+        return input, target
+    same_shape(op, input._array, target._array)
+    if min(input.ndim, target.ndim):
+        return input, target
+    input, target = broadcast_tensors(input, target)
+    return input, target
 
 
 def weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -121,7 +135,7 @@ def smooth_l1_loss(
         raise InvalidValueError("smooth_l1_loss", f"`beta` must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    same_shape("smooth_l1_loss", input._array, target._array)
+    input, target = in_one_shape("smooth_l1_loss", input, target)
     return pairs.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
@@ -144,7 +158,7 @@ def huber_loss(
     """
     if delta <= 0:
         raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
-    same_shape("huber_loss", input._array, target._array)
+    input, target = in_one_shape("huber_loss", input, target)
     if weight is None:
         loss = pairs.huber_loss(input, target, reduction=reduction, delta=delta)
     else:

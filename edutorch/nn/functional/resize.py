@@ -148,6 +148,8 @@ def new_size(
         if any(n < 1 for n in each):
             raise SettingError("interpolate", f"output sizes should be greater than 0, got {size}")
         return [int(n) for n in each], [None] * len(old)
+    if not all(math.isfinite(f) for f in each):
+        raise SettingError("interpolate", f"a scale_factor must be finite, got {scale_factor}")
     if any(n * f < 1 for n, f in zip(old, each, strict=True)):
         raise SettingError("interpolate", f"a scale_factor of {scale_factor} leaves nothing")
     return [math.floor(n * f) for n, f in zip(old, each, strict=True)], [float(f) for f in each]
