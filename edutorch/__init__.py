@@ -52,6 +52,9 @@ from .old_types import *
 from .serialization import load, save
 from .settings import *
 from .signal.spectrogram import istft, stft
+from .amp.methods import wrap_methods as _wrap_methods  # isort: skip
+
+_wrap_methods()  # now that all methods are there
 
 newaxis = None
 

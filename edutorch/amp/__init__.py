@@ -5,8 +5,5 @@ from __future__ import annotations
 from . import autocast_mode, grad_scaler
 from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .grad_scaler import GradScaler
-from .methods import wrap_methods as _wrap_methods
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
-
-_wrap_methods()

@@ -359,3 +359,17 @@ def test_the_slopes_of_an_angle_do_not_square():
         z = edutorch.tensor([complex(4 * size, 3 * size)], requires_grad=True)
         (g,) = edutorch.autograd.grad(edutorch.angle(z), z)
         assert g.item() == pytest.approx(complex(-0.12, 0.16) / size)
+
+
+def test_every_method_is_under_autocast_as_its_function_is():
+    """Those of nn and of signals were attached later: `x.prelu(w)` kept float16."""
+    from edutorch.amp.lists import POLICIES
+
+    for name in {name for policies in POLICIES.values() for name in policies}:
+        method = vars(edutorch.Tensor).get(name)
+        if method is None or hasattr(method, "op") or not hasattr(method, "__wrapped__"):
+            continue
+        assert method.__globals__["__name__"] == "edutorch.amp.methods", name
+    x, w = edutorch.ones(2, 2, dtype=edutorch.float16), edutorch.ones(2, dtype=edutorch.float16)
+    with edutorch.autocast("cpu", dtype=edutorch.bfloat16):
+        assert x.prelu(w).dtype is edutorch.bfloat16
