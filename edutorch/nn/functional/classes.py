@@ -191,6 +191,7 @@ def soft_cross_entropy(
     return reduced(losses, reduction)
 
 
+@composed_in_float32
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
