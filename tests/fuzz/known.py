@@ -362,6 +362,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "of a degree that no integer holds"),
     (r"(Tensor\.)?cov", "value.*", "integers",
      "PyTorch multiplies bytes by weights of bytes, beyond their range"),
+    (r"(Tensor\.)?(var|std)(_mean)?", "forward mode.*", "none", "NaN of nothing stays NaN"),
     (r"linalg\.cond", "requires_grad.*", "none", "of no matrices nothing is computed"),
     (r".*grid_sampl.*", "(gradient|second|forward mode).*", "not ordinary",
      "outside of all images nothing moves; in PyTorch ∞ - ∞ does"),

@@ -96,6 +96,8 @@ contract("histogram", "n n")
 contract("histogramdd", "nd")
 contract("bincount", "n n")
 contract("trace diag_embed", "nm")
+contract("unbind split chunk tensor_split split_with_sizes hsplit vsplit dsplit unsafe_split "
+         "unsafe_chunk unsafe_split_with_sizes", "*nm")  # fmt: skip
 contract("cov", "nm m m")
 contract("corrcoef", "nm")
 contract("fliplr flipud rot90 argwhere tril triu diag diagonal", "*nm")
