@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops import atan2, ones_like, where
+from ..ops import atan2, full_like, ones_like, where
 from ..ops.bell_curve import ndtr, ndtri
 from . import constraints
 from .distribution import (
@@ -170,7 +170,7 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return self.loc.detach() * 0 + math.inf
+        return full_like(self.loc.detach(), math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         angle = math.pi * (uniform_like(self.loc, self._extended_shape(sample_shape)) - 0.5)

@@ -182,6 +182,12 @@ def group_norm(
             "group_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "a single number less its mean is 0",
         )  # fmt: skip
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter._array.shape != (c,):
+            raise ShapeError(
+                "group_norm", f"`{name}` needs one number for each of {c} channels",
+                {"input": tuple(input.shape), name: tuple(parameter.shape)},
+            )  # fmt: skip
     return native_group_norm(input, weight, bias, num_groups, eps)
 
 

@@ -181,7 +181,8 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
             return y
 
     def straight(weight: Array, x: Array) -> Array:
-        return xp.where((weight == 0) | (x <= 0), xp.zeros_like(y), weight * x)
+        is_free = (weight == 0) | ((x <= 0) & (weight == weight))
+        return xp.where(is_free, xp.zeros_like(y), weight * x)
 
     return xp.where(y == y, y, straight(1 - target, input) + straight(target, -input) + far)
 

@@ -64,7 +64,7 @@ class PReLU(Module):
     ) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+        self.weight = Parameter(full((num_parameters,), float(init), device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
         """Begin again, with the slope that was given."""

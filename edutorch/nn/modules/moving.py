@@ -23,11 +23,14 @@ class ModuleMoves(ModuleTree):
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for tensor in (*self._parameters.values(), *self._buffers.values()):
+        for tensor in self._parameters.values():
             if tensor is not None:
                 tensor.data = fn(tensor.detach())
                 if tensor.grad is not None:
                     tensor.grad.data = fn(tensor.grad.detach())
+        for name, buffer in self._buffers.items():
+            if buffer is not None:  # it may be a tensor of the user's, the weights of a loss
+                self._buffers[name] = fn(buffer)
         return self
 
     def to(
