@@ -33,6 +33,9 @@ polynomial = elementwise(method=False, takes="bif")
 HIGHEST = 100_000
 """The degree up to which there is a recurrence: a second of computing for one number."""
 
+TRIED = 1000
+"""So many steps of a higher one are made: mostly the numbers have left the range by then."""
+
 OFTEN = 64
 """After so many steps it is looked whether any number is still finite."""
 
@@ -45,15 +48,17 @@ def by_recurrence(
     x, n, now = xp.broadcast_arrays(x, n, first)
     before = xp.ones_like(x)
     y = xp.where(n == 0, before, xp.where(n == 1, now, 0.0))
-    steps = int(min(xp.max(n), HIGHEST + 1.0)) if n.size else 0
+    highest = float(xp.max(n)) if n.size else 0.0
+    most = HIGHEST if highest <= HIGHEST else TRIED
+    steps = int(min(highest, most + 1.0))
     for k in range(1, steps):
         if k % OFTEN == 0 and not xp.any(xp.isfinite(now) & (n > k)):
             y = xp.where(n > k, xp.nan, y)  # ∞ - ∞ in each further step
             break
-        if k == HIGHEST:
+        if k == most:
             raise InvalidValueError(
                 name, f"a polynomial of a degree above {HIGHEST:,} takes too many steps",
-                {"n": float(xp.max(n))}, "is `n` the degree, and the other argument x?",
+                {"n": highest}, "is `n` the degree, and the other argument x?",
             )  # fmt: skip
         before, now = now, step(x, k, now, before)
         y = xp.where(n == k + 1, now, y)
