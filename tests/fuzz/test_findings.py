@@ -373,3 +373,11 @@ def test_every_method_is_under_autocast_as_its_function_is():
     x, w = edutorch.ones(2, 2, dtype=edutorch.float16), edutorch.ones(2, dtype=edutorch.float16)
     with edutorch.autocast("cpu", dtype=edutorch.bfloat16):
         assert x.prelu(w).dtype is edutorch.bfloat16
+
+
+@pytest.mark.parametrize("name", ["laguerre_polynomial_l", "legendre_polynomial_p"])
+def test_too_high_a_degree_is_refused_at_once(name):
+    start = time.process_time()
+    with pytest.raises(ValueError, match="too many steps"):
+        getattr(edutorch.special, name)(edutorch.tensor(0.5, device="strict"), 6e37)
+    assert time.process_time() - start < 2
