@@ -116,6 +116,18 @@ CALLS = {
     "another dtype": lambda: x.cumsum(0, dtype=x),
     "a region outside": lambda: edutorch.as_strided_scatter(x, x, (2, 3), (200, 1)),
     "a padding mode": lambda: F.pad(x, (1, 1), "mirror"),
+    "a limit that no integer reaches": lambda: F.hardtanh(tensor([1]), -1, float("inf")),
+    "no channels": lambda: F.max_pool1d(edutorch.zeros(0, 10), 1),
+    "no channels in a batch": lambda: F.avg_pool2d(edutorch.zeros(2, 0, 4, 4), 1),
+    "more windows than memory": lambda: F.adaptive_avg_pool1d(x[None], 2**40),
+    "weights of another dtype": lambda: F.nll_loss(x, tensor([0, 1]), edutorch.ones(3).double()),
+    "a batch that does not match": lambda: F.cross_entropy(x, edutorch.ones(3, 2)),
+    "True for a dim": lambda: x.sum(True),
+    "True for a kernel": lambda: F.max_pool2d(x[None], True),
+    "half a diagonal": lambda: x.triu(0.5),
+    "a list for an index": lambda: x.select(0, [1]),
+    "None for a momentum": lambda: F.batch_norm(x, None, None, training=True, momentum=None),
+    "a number for a flag": lambda: x.topk(1, largest=0),
 }
 
 

@@ -26,7 +26,7 @@ from .tensor import Tensor
 
 TENSOR = ("Tensor", "Tensor | None")
 FAILURES = (
-    AttributeError, TypeError, ValueError, LookupError, StopIteration, ZeroDivisionError,
+    AttributeError, TypeError, ValueError, LookupError, StopIteration, ArithmeticError,
 )  # fmt: skip
 """What Python raises inside a function whose arguments are not what it takes for granted."""
 
@@ -70,6 +70,8 @@ def explained(
     rows = {label: described(value) for label, value in passed.items()}
     if isinstance(error, ZeroDivisionError):
         return InvalidValueError(name, "a size or a setting of 0 makes no sense here", rows)
+    if isinstance(error, OverflowError):
+        return InvalidValueError(name, "a number is too large for its type", rows)
     if isinstance(error, IndexError):
         headline = "a dimension or an index is missing" if is_foreign(said) else said
         return DimError(name, headline, rows)

@@ -109,6 +109,10 @@ KNOWN = (
         "which of equal numbers is taken, which PyTorch leaves open",
     ),
     Known(
+        r"nn\.functional\.poisson_nll_loss|PoissonNLLLoss", "gradient", "value: .* for nan",
+        "at a target of 0 PyTorch multiplies the slope of a log that is not used, ∞, by 0",
+    ),
+    Known(
         "mode", "gradient", "by tensor 0: value",
         "the gradient goes to the one of equal numbers whose index was taken",
     ),
