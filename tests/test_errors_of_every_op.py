@@ -68,9 +68,9 @@ NO_TEXT = {"dtype", "device", "source", "layout", "keepdim", "accumulate", "sett
 CALLED_BY_OPS = set(INTERNAL) | {
     "place", "to_device", "as_type", "view_as_type", "getitem", "setitem", "vector_norm",
     "logits_loss", "logits_slope", "probability_loss", "extreme_with_index", "sort_with_indices",
-    "as_strided", "as_strided_scatter", "ldl_of", "ldl_solved", "log_det", "eliminated", "ctc_losses",
-    "to_columns", "from_columns", "constant_pad", "conv_nd", "max_pool", "avg_pool", "batched",
-    "unbatched",
+    "as_strided", "as_strided_scatter", "ldl_of", "ldl_solved", "log_det", "eliminated",
+    "ctc_losses", "to_columns", "from_columns", "constant_pad", "conv_nd", "max_pool", "avg_pool",
+    "batched", "unbatched",
 }  # fmt: skip
 """Halves of other ops: those have looked at the arguments before (and PyTorch has no such op)."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy import ndarray
 
-from ...compiler import is_compiling
 from ...core.methods import in_place
 from ...core.op import Op
 from ...core.shapes import Contract
@@ -59,7 +59,10 @@ def can_read(tensor: Tensor) -> bool:
     They must lie in the memory of the CPU, of one sample and not of all that `vmap` sees; and the
     call must not be captured, for what is replayed later meets other elements.
     """
-    return tensor._array.__class__ is ndarray and not is_compiling()
+    if tensor._array.__class__ is not ndarray:
+        return False
+    watching = sys.modules.get("edutorch.fx.watching")  # loaded when something is captured
+    return watching is None or watching.capturing() is None
 
 
 class SettingError(EdutorchError, ValueError, RuntimeError):
