@@ -78,6 +78,8 @@ def normal_(
 ) -> Tensor:
     """Overwrite with normal numbers; each part of complex ones has half the variance.
 
+    The mean of complex ones is real. (PyTorch adds it to the imaginary part, too.)
+
     Raises: ValueRangeError: std is negative. DTypeError: a tensor of integers.
 
     >>> math.isfinite(normal_(zeros(4)).sum())

@@ -19,6 +19,7 @@ DEVIATIONS = 6.5
 """How many standard errors two means may lie apart: by chance, once in ten million samples."""
 
 MOMENTS = ("mean", "mean square", "zeros", "least", "greatest")
+"""What is compared of a tensor, of real and imaginary parts each."""
 
 
 def moments(leaf: Leaf) -> list[float]:
@@ -77,5 +78,8 @@ def difference(
     if not wrong.any():
         return None
     index = int(np.argmax(wrong))
-    name = MOMENTS[index % len(MOMENTS)]
+    part, moment = divmod(index, len(MOMENTS))
+    leaf = flatten(theirs(1))[0]
+    is_imaginary = part == 1 and leaf.array.dtype.kind == "c"
+    name = f"{'imaginary ' if is_imaginary else ''}{MOMENTS[moment]}"
     return f"distribution: {name} {means[0][index]:.4g} for {means[1][index]:.4g}"

@@ -113,6 +113,10 @@ KNOWN = (
         "at a target of 0 PyTorch multiplies the slope of a log that is not used, ∞, by 0",
     ),
     Known(
+        "normal", "distribution", "imaginary mean",
+        "a real mean of complex numbers is real; PyTorch adds it to the imaginary part, too",
+    ),
+    Known(
         "mode", "gradient", "by tensor 0: value",
         "the gradient goes to the one of equal numbers whose index was taken",
     ),
