@@ -175,7 +175,8 @@ def expm1(xp: Any, input: Array) -> Array:
     return xp.expm1(input)
 
 
-expm1.vjp(input=lambda g, y: g * (y + 1), latex=r"g\,(y+1)")
+# y + 1 would be eˣ as well, but for the digits that it loses where y is close to -1.
+expm1.vjp(input=lambda g, input: g * exp(input), latex=r"g\,e^x")
 
 
 @elementwise

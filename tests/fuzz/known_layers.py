@@ -19,7 +19,7 @@ IN_LAYERS: tuple[tuple[str, str, str], ...] = (
      "PyTorch's Bessel function is a fit with 8 digits"),
     (r"nn\.(functional\.)?(lp_pool1d|LPPool1d|avg_pool3d|AvgPool3d|lp_pool3d|LPPool3d|pad|"
      r"fractional_max_pool3d.*|FractionalMaxPool3d|LSTM|GRU|RNN|GaussianNLLLoss|"
-     r"gaussian_nll_loss|bilinear|max_pool\dd_with_indices)", "accepted.*",
+     r"gaussian_nll_loss|bilinear|instance_norm|max_pool\dd_with_indices)", "accepted.*",
      "sizes that PyTorch takes in one or two dimensions and not here, or leaves to a library; "
      "a variance on another device is not looked at"),
     (r"(nn\.functional\.)?gaussian_nll_loss|nn\.GaussianNLLLoss", "forward mode.*",
@@ -80,6 +80,7 @@ IN_LAYERS: tuple[tuple[str, str, str], ...] = (
      "probabilities are normalized, and kept off 0 and 1, in their own 16 bits or in float32"),
     (r"nn\.(functional\.)?(\w*margin\w*_loss|\w*Margin\w*Loss|\w*hinge\w*|\w*Hinge\w*)",
      r"value.* \S+e-\d\d here, 0\.0 in PyTorch.*", "exactly at the hinge: what rounding leaves"),
+    (r"optim\..*", "unclear error.* nan.*", "NaN is no setting; PyTorch takes what is not below 0"),
     (r"optim\..*", "accepted", "gradients with gaps, empty parameters, True as a number: PyTorch's "
      "own way to compute objects, ours does not"),
     (r"distributions\.Binomial\.entropy", "(gradient|second).*",
@@ -89,7 +90,7 @@ IN_LAYERS: tuple[tuple[str, str, str], ...] = (
      "a gradient of NaN makes NaN: PyTorch's sign of NaN is 0, and the step is lost silently"),
     (r"nn\.MultiMarginLoss|nn\.functional\.multi(label)?_margin_loss", "value.*",
      "of an empty batch PyTorch returns memory that was not written"),
-    (r".*binary_cross_entropy_with_logits|nn\.BCEWithLogitsLoss", "dtype",
+    (r".*binary_cross_entropy_with_logits|nn\.BCEWithLogitsLoss", "dtype.*",
      "of two floating types the wider one; PyTorch computes within the memory of 1 - target"),
     (r"(nn\.functional\.)?cosine_similarity|nn\.CosineSimilarity",
      "(gradient|second|forward mode).*",
@@ -135,6 +136,10 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r"nn\..*", "(gradient|second|forward mode).* nan in PyTorch.*", "empty=", "a mean of nothing"),
     (r".*(LPPool|lp_pool)\dd", "(gradient|second|forward mode).*", "ends",
      "of zeros PyTorch's slope is 0 for any p; for 1 it is 1"),
+    (r".*(LPPool|lp_pool)\dd", "(gradient|second|forward mode).*", "nan",
+     "NaN among negative numbers: PyTorch's slope is 0"),
+    (r".*(gaussian_nll_loss|GaussianNLLLoss)", "(gradient|second|forward mode).*", "infinite",
+     "of an infinite variance: 0 · ∞ in both, at different places"),
     (r".*(LPPool|lp_pool)\dd", "(gradient|second|forward mode).*", "extreme",
      "powers that are 0: the same"),
     (r"nn\.(PReLU|functional\.prelu)", "second.*", "ends", "at 0 there is a corner"),
@@ -173,6 +178,11 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r"nn\.functional\.normalize", "second.* nan in PyTorch.*", "ends", "a vector of zeros"),
     (r".*huber_loss", "dtype.*", "complex", "a complex weight makes a complex loss in PyTorch"),
     (LOGITS, "dtype.*", "complex", "a complex target is none"),
+    (LOGITS, "(value|gradient|second).*", "integers", "PyTorch computes pos_weight - 1 in bytes"),
+    (LOGITS, "accepted.*", "weight=", "weights that stretch the losses"),
+    (r"distributions\..*", "(gradient|second|forward mode).*", "extreme",
+     "probabilities below the least normal number"),
+    (r"nn\.(functional\.rms_norm|RMSNorm)", "second.*", "ends", "√(0 + ε) with a tiny ε"),
     (r".*([uU]psampl|interpolate).*", "value.*", "unsigned", "PyTorch's weights are rounded"),
     (r"nn\.(functional\.)?(batch_norm|BatchNorm\dd)", "(gradient|second).*", "transposed=",
      "of an image (w, h, c, n).permute(3, 2, 1, 0) PyTorch sums the wrong elements up"),
@@ -184,7 +194,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "PyTorch looks the frequency of another index up"),
     (r"distributions\.\w+\.i?cdf", "second derivative.*", "ends",
      "at 0 and 1 PyTorch's second derivatives are 0 · ∞; the limit is known"),
-    (r"distributions\.(Half)?Cauchy\.icdf", "(value|gradient).*", "ends",
+    (r"distributions\.(Half)?Cauchy\.icdf", "(value|gradient|forward mode).*", "ends",
      "at 0 and 1 it is ±∞; the tangent of a rounded π/2 is 1.6e16"),
     (r"distributions\.(Beta|Binomial|Chi2|Dirichlet|FisherSnedecor|Gamma|InverseGamma|Kumaraswamy|"
      r"Multinomial|NegativeBinomial|Poisson|StudentT|Weibull|Wishart)\..*",

@@ -278,3 +278,50 @@ def test_a_complex_number_that_is_real_is_a_float():
     assert float(edutorch.tensor(2 + 0j)) == 2.0 and int(edutorch.tensor(3 + 0j)) == 3
     with pytest.raises(RuntimeError, match="imaginary"):
         float(edutorch.tensor(1j))
+
+
+def test_a_module_that_is_converted_leaves_the_tensors_of_others():
+    """The weights of a loss are the user's tensor: half() turned that into float16, too."""
+    weight = edutorch.ones(1)
+    loss = edutorch.nn.MultiLabelSoftMarginLoss(weight=weight).half()
+    assert weight.dtype is edutorch.float32 and loss.weight.dtype is edutorch.float16
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_a_column_or_a_row_times_0_keeps_nan(dtype):
+    """NumPy's `dot` scales by 0 without a look at the numbers."""
+    kind = getattr(edutorch, dtype)
+    number = edutorch.zeros(1, 1, dtype=kind)
+    assert (edutorch.full((2, 1), NAN, dtype=kind) @ number).isnan().all()
+    assert (number @ edutorch.full((1, 2), NAN, dtype=kind)).isnan().all()
+
+
+def test_a_causal_query_takes_nothing_that_it_may_not_see():
+    """A key that is hidden once had a higher score than one whose score is -∞."""
+    query, value = edutorch.ones(1, 1, 2), edutorch.ones(1, 2, 2)
+    key = edutorch.tensor([[[1.0, -INF], [1.0, 1.0]]])
+    y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    assert y.isnan().all()
+
+
+def test_the_slope_of_expm1_keeps_its_digits():
+    x = edutorch.tensor([-12.0, -5.0], requires_grad=True)
+    (g,) = edutorch.autograd.grad(edutorch.expm1(x).sum(), x)
+    np.testing.assert_allclose(g, [math.exp(-12), math.exp(-5)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mish", "hardswish"])
+def test_slopes_at_infinity_are_0_and_1(name):
+    x = edutorch.tensor([-INF, INF, -1e38, 1e38], requires_grad=True)
+    (g,) = edutorch.autograd.grad(getattr(F, name)(x).sum(), x)
+    assert g.tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_averages_of_windows_of_infinities():
+    x = edutorch.tensor([[1.0, 2.0, INF, INF, 5.0]])
+    assert F.adaptive_avg_pool1d(x, 3).tolist() == [[1.5, INF, INF]]
+
+
+def test_pad_with_a_value_under_autocast():
+    with edutorch.autocast("cpu", dtype=edutorch.bfloat16):
+        assert F.pad(edutorch.ones(1), (1, 0), value=2.0).tolist() == [2.0, 1.0]
