@@ -135,6 +135,11 @@ def spread(
         )  # fmt: skip
     y = transposed(samples, weight, size, step, pads, gap, groups)
     if bias is not None:
+        if bias._array.shape != (y.shape[1],):
+            raise ShapeError(
+                op, f"bias needs one number for each of {y.shape[1]} output channels",
+                {"weight": tuple(weight.shape), "bias": tuple(bias.shape)},
+            )  # fmt: skip
         y = y + reshape(bias, (-1,) + (1,) * rank)
     return y if batch else squeeze(y, 0)
 
