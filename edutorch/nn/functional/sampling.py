@@ -109,7 +109,7 @@ def held_inside(place: Tensor, n: int) -> Tensor:
     """The nearest place inside; no gradient where it was outside or at the edge."""
     loose = (place > 0) & (place < n - 1)
     with no_grad():
-        edge = clamp(place.detach(), 0, n - 1)
+        edge = clamp(nan_to_num(place.detach()), 0, n - 1)
     return where(loose, place, edge)
 
 
