@@ -135,7 +135,8 @@ def prod(
     """
     kind = sum_type(input, dtype)
     if is_half(kind):
-        return xp.prod(in_float32(input), axis=dim, keepdims=keepdim).astype(kind)
+        real = in_float32(xp.real(input))  # what is imaginary is dropped first
+        return xp.prod(real, axis=dim, keepdims=keepdim).astype(kind)
     return xp.prod(input, axis=dim, keepdims=keepdim, dtype=kind)
 
 

@@ -40,7 +40,10 @@ def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """
     kind = sum_type(input, dtype)
     axis = normal_dim("cumprod", dim, input.ndim)
-    y = xp.cumprod(in_float32(input), axis=axis, dtype=None if is_half(kind) else kind)
+    if is_half(kind):  # what is imaginary is dropped first
+        y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
+    else:
+        y = xp.cumprod(input, axis=axis, dtype=kind)
     return y.reshape(input.shape).astype(kind, copy=False)
 
 

@@ -381,3 +381,10 @@ def test_too_high_a_degree_is_refused_at_once(name):
     with pytest.raises(ValueError, match="too many steps"):
         getattr(edutorch.special, name)(edutorch.tensor(0.5, device="strict"), 6e37)
     assert time.process_time() - start < 2
+
+
+def test_a_product_of_complex_numbers_as_float16_is_that_of_their_real_parts():
+    x = edutorch.tensor([1 + 0.5j, 2 + 1j])
+    for dtype in (edutorch.float16, edutorch.bfloat16, edutorch.float32):
+        assert edutorch.prod(x, dtype=dtype).item() == 2
+        assert edutorch.cumprod(x, 0, dtype=dtype).tolist() == [1, 2]
