@@ -32,9 +32,14 @@ FAILURES = (
 
 
 def complain(
-    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
-) -> None:
-    """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type."""
+    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any],
+    settings_only: bool = False,
+) -> None:  # fmt: skip
+    """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type.
+
+    Args:
+        settings_only: an op inside has looked at the tensors, and says itself what is wrong.
+    """
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         for keyword in named:
             known = [parameter.name for parameter in parameters]
@@ -46,7 +51,11 @@ def complain(
             continue
         value, wanted = passed[parameter.name], str(parameter.annotation)
         if wanted in TENSOR:
-            if not isinstance(value, Tensor) and (value is not None or wanted == "Tensor"):
+            if (
+                not settings_only
+                and not isinstance(value, Tensor)
+                and (value is not None or wanted == "Tensor")
+            ):
                 raise no_tensor(name, parameter.name, value)
         elif value is not parameter.default and not fits(value, wanted):
             raise wrong_argument(name, parameter.name, value, wanted)
@@ -149,7 +158,7 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
                     return autocast.call(function, name, args, named)
             return function(*args, **named)
         except (*FAILURES, EdutorchError) as error:
-            complain(name, parameters, args, named)
+            complain(name, parameters, args, named, isinstance(error, EdutorchError))
             if isinstance(error, EdutorchError):
                 raise
             better = explained(name, error, parameters, args, named)

@@ -10,6 +10,7 @@ from ...core.tensor import Tensor
 from ...device import Device
 from ...memory_format import memory_format as MemoryFormat
 from ...ops import empty_like
+from ..parameter import Buffer
 from .tree import ModuleTree
 
 __all__ = ["ModuleMoves"]
@@ -29,7 +30,9 @@ class ModuleMoves(ModuleTree):
                 if tensor.grad is not None:
                     tensor.grad.data = fn(tensor.grad.detach())
         for name, buffer in self._buffers.items():
-            if buffer is not None:  # it may be a tensor of the user's, the weights of a loss
+            if isinstance(buffer, Buffer):
+                buffer.data = fn(buffer.detach())
+            elif buffer is not None:  # a tensor of the user's, perhaps: the weights of a loss
                 self._buffers[name] = fn(buffer)
         return self
 
