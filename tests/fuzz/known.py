@@ -166,6 +166,8 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"linalg\.lstsq", r"value.* 0\.0 here.*", "with rcond above 1 no singular value counts"),
     (r"(Tensor\.)?dist", "(gradient|second|forward mode).* nan in PyTorch.*",
      "a power of 10,000: 0 · ∞"),
+    (r"linalg\.cholesky(_ex)?|(Tensor\.)?cholesky", r"(gradient|second).*j\)? here.*",
+     "as finite differences are; PyTorch lets the imaginary part of the diagonal count"),
     (r"(Tensor\.)?bincount|cdist", "dtype.*", "of nothing PyTorch's type depends on the way"),
     (r"fft\.ihfft\w*", "value out.* 0j in PyTorch.*",
      "into `out` PyTorch writes nothing for bools"),

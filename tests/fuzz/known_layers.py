@@ -232,6 +232,8 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r"(Tensor\.)?(var|std)(_mean)?", "forward mode.*", "none", "NaN of nothing stays NaN"),
     (r"(Tensor\.)?(maximum|minimum|max|min)", "forward mode.*", "not ordinary",
      "next to NaN the tangent is that of the gradient; PyTorch's are at odds"),
+    (r"(Tensor\.)?(less|lt|le|gt|ge|greater|eq|ne|(less|greater|not)_equal)_?", "value.*",
+     "unsigned", "a byte is not below -1: PyTorch makes 255 of it"),
     (r"linalg\.cond", "requires_grad.*", "none", "of no matrices nothing is computed"),
     (r".*grid_sampl.*", "(gradient|second|forward mode).*", "not ordinary",
      "outside of all images nothing moves; in PyTorch ∞ - ∞ does"),
