@@ -76,7 +76,7 @@ def test_mistakes_with_windows_are_explained(name):
     for kind in (edutorch.int64, edutorch.complex64):
         with pytest.raises(DTypeError, match="floating point"):
             window(3, dtype=kind)
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="must be int, not float"):
         window(4.0)
 
 
@@ -87,7 +87,7 @@ def test_mistakes_with_windows_of_signal_are_explained(name):
         window(-1, **options)
     with pytest.raises(ValueError, match="float32 or float64"):
         window(3, dtype=edutorch.float16, **options)
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="must be int, not float"):
         window(4.0, **options)
 
 

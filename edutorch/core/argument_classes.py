@@ -52,6 +52,8 @@ def ordinary_classes(parameter: inspect.Parameter) -> Classes:
     A value of another class may be all right, too: NumPy's integers for an int.
     """
     words = set(re.findall(r"\w+", str(parameter.annotation)))
+    if parameter.kind is parameter.VAR_POSITIONAL:  # `size=(2, 3)` stands for `2, 3`
+        return None
     if not words <= CLASSES.keys() or ("bool" in words and not is_flag(parameter)):
         return None
     classes = {kind for word in words for kind in CLASSES[word]}

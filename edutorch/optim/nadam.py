@@ -26,8 +26,9 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
     so_far = products[0].item()
     return (
         1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
-        1 - beta1, beta2, 1 - beta2, (1 - mu) / (1 - so_far), mu_next / (1 - so_far * mu_next),
-        1 - beta2**steps, group["eps"], lr,
+        1 - beta1, beta2, 1 - beta2,
+        lr * (1 - mu) / (1 - so_far), lr * mu_next / (1 - so_far * mu_next),
+        1 - beta2**steps, group["eps"],
     )  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def nadam() -> Callable[..., None]:
 
     def step(start, stop, ends, table, settings):
         start, stop = share_out(start, stop)
-        decay, pull, one, beta2, other, now, ahead, correction, eps, rate = settings
+        decay, pull, one, beta2, other, now, ahead, correction, eps = settings
         tensor = tensor_of(start, ends)
         while start < stop:
             count, param, grad, m, v, _ = rows(tensor, start, stop, ends, table, settings)
@@ -176,8 +176,9 @@ def nadam() -> Callable[..., None]:
                 g = grad[i] + pull * p if pull != 0 else grad[i]
                 m[i] = average = m[i] + one * (g - m[i])
                 v[i] = usual = v[i] * beta2 + other * g * g
-                moving = now * g + ahead * average
-                param[i] = p - rate * moving / (np.sqrt(usual / correction) + eps)
+                size = np.sqrt(usual / correction) + eps
+                p -= now * (g / size)
+                param[i] = p - ahead * (average / size)
             start += count
             tensor += 1
 

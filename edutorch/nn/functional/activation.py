@@ -263,7 +263,10 @@ def mish_slope(x: Any) -> Any:
     return t + x * ((1 - t * t) * sigmoid(x))
 
 
-mish_of.vjp(input=lambda g, input: g * mish_slope(input), latex=r"g\,(t+x(1-t^2)\sigma(x))")
+mish_of.vjp(
+    input=lambda g, input: g * mish_slope(input),
+    latex=r"g\,(\tanh(\ln(1+e^x))+x\,\sigma(x)\,(1-\tanh(\ln(1+e^x))^2))",
+)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
