@@ -27,7 +27,7 @@ WINDOW = 900.0, 600.0
 FLATTEST = 4.0
 """No picture of more than `FEW_BOXES` is wider, or higher, than so many times the other."""
 
-FEW_BOXES = 12
+FEW_BOXES, MANY_BOXES = 12, 120
 MOST_ROWS = 8
 BROKEN, WRAP_COST = 0.85, 0.95
 """So much worse to read is a picture in rows, and for each of its breaks."""
@@ -129,11 +129,11 @@ def arrangements(
     for direction in directions:
         plain = Arrangement(direction)
         found[plain] = sketch.size(plain)
-        for count in range(2, min(MOST_ROWS, boxes // 3) + 1):
+        step = 1 if boxes <= MANY_BOXES else 3  # of a large graph not each number of rows is tried
+        for count in range(2, min(MOST_ROWS, boxes // 3) + 1, step):
             rows = sketch.rows(direction, count)
-            for turned in (True, False):
-                broken = Arrangement(direction, rows, turned)
-                found[broken] = sketch.size(broken)
+            size = sketch.size(Arrangement(direction, rows))
+            found |= {Arrangement(direction, rows, turned): size for turned in (True, False)}
 
     def badness(arrangement: Arrangement) -> tuple[bool, float]:
         return not found[arrangement].fits(boxes), -legibility(found[arrangement], arrangement)
@@ -178,14 +178,14 @@ class Sketch:
                 self.users[source].append(target)
         parents = {frame.key: frame.around for frame in graph.frames}
         self.frames = [list(_around(node.frame, parents)) for node in graph.nodes]
-        self.labelled = len(graph.edges) <= 60
-
-    def along(self, number: int, direction: Direction) -> float:
-        """Return how much of the main direction a box takes, with the gap behind it."""
-        width, height = self.sizes[number]
-        if direction == "LR":
-            return width + GAP_ALONG + (LABEL_WIDTH if self.labelled else 0)
-        return height + GAP_ALONG + (LABEL_HEIGHT if self.labelled else 0)
+        labelled = len(graph.edges) <= 60
+        across = GAP_ALONG + (LABEL_WIDTH if labelled else 0)
+        down = GAP_ALONG + (LABEL_HEIGHT if labelled else 0)
+        # How much of the main direction each box takes, with the gap behind it.
+        self.along: dict[Direction, list[float]] = {
+            "LR": [size.width + across for size in self.sizes],
+            "TB": [size.height + down for size in self.sizes],
+        }
 
     def size(self, arrangement: Arrangement) -> Size:
         """Return about how large the picture becomes."""
@@ -207,7 +207,7 @@ class Sketch:
         frames: dict[int, int] = {}
         for number in nodes:
             rank = ranks[number]
-            lengths[rank] = max(lengths.get(rank, 0.0), self.along(number, direction))
+            lengths[rank] = max(lengths.get(rank, 0.0), self.along[direction][number])
             thick = self.sizes[number][1 if direction == "LR" else 0] + GAP_ACROSS
             thickness[rank] = thickness.get(rank, 0.0) + thick
             frames[rank] = max(frames.get(rank, 0), len(self.frames[number]))
@@ -225,7 +225,7 @@ class Sketch:
         rank: dict[int, int] = {}
         for number in nodes:
             before = [rank[source] for source in self.sources[number] if source in within]
-            rank[number] = max(before, default=-1) + 1
+            rank[number] = max(before) + 1 if before else 0
         for number in reversed(nodes):
             users = [rank[user] for user in self.users[number] if user in within]
             if users and not any(source in within for source in self.sources[number]):
@@ -242,7 +242,7 @@ class Sketch:
         longest, _ = self.piece(range(len(self.sizes)), direction)
         low, high = longest / count, longest
         best = self.broken(direction, high)
-        for _ in range(12):
+        for _ in range(12 if len(self.sizes) <= MANY_BOXES else 6):
             middle = (low + high) / 2
             found = self.broken(direction, middle)
             if max(found) < count:
@@ -254,13 +254,13 @@ class Sketch:
     def broken(self, direction: Direction, length: float) -> tuple[int, ...]:
         """Break the nodes into rows whose longest path is no longer than `length`."""
         rows: list[int] = []
-        row = 0
+        row, along = 0, self.along[direction]
         while len(rows) < len(self.sizes):
             start = end = len(rows)
             far: dict[int, float] = {}
             while end < len(self.sizes):
                 before = [far[source] for source in self.sources[end] if source >= start]
-                far[end] = max(before, default=0.0) + self.along(end, direction)
+                far[end] = (max(before) if before else 0.0) + along[end]
                 if far[end] > length and end > start:
                     end = self.better_end(start, end)
                     break

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .arrangement import (
+    MANY_BOXES,
     Arrangement,
     Direction,
     Sketch,
@@ -22,7 +23,7 @@ from .fold import Choice, Plan, plan_of
 from .graph import Graph
 from .render import LayoutError, LayoutTimeout
 
-TRIES = ((60, 6, 20), (120, 2, 4))
+TRIES = ((60, 6, 20), (MANY_BOXES, 1, 2))
 """Up to so many boxes, so many arrangements are tried, and more if their rows are not in order; of
 more boxes only one."""
 
@@ -155,8 +156,14 @@ NODE = re.compile(
 
 def have_overlap(svg: str) -> bool:
     """Whether a box lies over another one."""
-    boxes = [Extent.of(points) for points in OUTLINE.findall(svg)]
-    return any(one.meets(other) for one, other in itertools.combinations(boxes, 2))
+    boxes = sorted(Extent.of(points) for points in OUTLINE.findall(svg))
+    for index, box in enumerate(boxes):
+        for other in itertools.islice(boxes, index + 1, None):
+            if other.left >= box.right:
+                break  # so are all behind it
+            if box.meets(other):
+                return True
+    return False
 
 
 class Extent(NamedTuple):
