@@ -89,4 +89,4 @@ def test_the_saved_film_plays_without_a_kernel(
     page.get_by_text("❚❚", exact=True).first.click()  # and its buttons work
     before = page.evaluate(FRAME)
     page.get_by_text("‹", exact=True).first.click()
-    assert page.evaluate(FRAME) != before
+    page.wait_for_function(f"before => ({FRAME})() !== before", arg=before)

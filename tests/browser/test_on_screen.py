@@ -38,9 +38,11 @@ print("ON SCREEN", len(view._looks._window[0]), "OF", len(view.drawing().snapsho
 """
 
 READ = """() => {
-  const window = document.querySelector(".edutorch-viewport .scroller").getBoundingClientRect();
-  const inside = (box) => box.left < window.right && window.left < box.right
-    && box.top < window.bottom && window.top < box.bottom;
+  const scroller = document.querySelector(".edutorch-viewport .scroller").getBoundingClientRect();
+  const right = Math.min(scroller.right, innerWidth); // below the edge of the page is nothing seen
+  const bottom = Math.min(scroller.bottom, innerHeight);
+  const inside = (box) => box.left < right && scroller.left < box.right
+    && box.top < bottom && scroller.top < box.bottom;
   const nodes = [...document.querySelectorAll(".edutorch-live g.node")];
   return {
     step: document.querySelector(".edutorch-live .step").textContent,
