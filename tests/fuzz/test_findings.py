@@ -72,16 +72,20 @@ def flat(value: Any) -> list[Any]:
     return [t for each in value for t in flat(each)] if isinstance(value, tuple) else [value]
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("name", FOUND)
-def test_what_was_found_is_mended(torch, name):
-    ours, theirs = (flat(FOUND[name](library)) for library in (edutorch, torch))
+def assert_alike(calculation: Any, torch: Any, **tolerance: float) -> None:
+    """Assert that a calculation has the same tensors here and in PyTorch."""
+    ours, theirs = (flat(calculation(library)) for library in (edutorch, torch))
     for mine, wanted in zip(ours, theirs, strict=True):
         assert str(mine.dtype) == str(wanted.dtype)
         assert tuple(mine.shape) == tuple(wanted.shape)
-        np.testing.assert_allclose(
-            mine.detach().double().numpy(), wanted.detach().double().numpy(), rtol=1e-6
-        )
+        right, result = (t.detach().double().numpy() for t in (wanted, mine))
+        np.testing.assert_allclose(result, right, **tolerance)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_is_mended(torch, name):
+    assert_alike(FOUND[name], torch, rtol=1e-6)
 
 
 def test_a_power_of_two_beyond_float16_does_not_spoil_the_product():

@@ -15,6 +15,7 @@ import pytest
 
 import edutorch
 from edutorch.errors import ArgumentError
+from tests.fuzz.test_findings import assert_alike
 
 F = edutorch.nn.functional
 NAN, INF = float("nan"), float("inf")
@@ -96,19 +97,10 @@ FOUND: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def flat(value: Any) -> list[Any]:
-    return [t for each in value for t in flat(each)] if isinstance(value, tuple) else [value]
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_is_mended(torch, name):
-    ours, theirs = (flat(FOUND[name](library)) for library in (edutorch, torch))
-    for mine, wanted in zip(ours, theirs, strict=True):
-        assert str(mine.dtype) == str(wanted.dtype)
-        assert tuple(mine.shape) == tuple(wanted.shape)
-        right, found = (t.detach().double().numpy() for t in (wanted, mine))
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-7)
+    assert_alike(FOUND[name], torch, rtol=1e-5, atol=1e-7)
 
 
 # Lengths -------------------------------------------------------------------------------------

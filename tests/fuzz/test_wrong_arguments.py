@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from edutorch.core.complaints import TRUTHS
 from edutorch.errors import EdutorchError
 from tests.fuzz.calls import Call, run_call
 from tests.fuzz.targets import Parameter, Target, all_targets
-from tests.fuzz.test_wrong_settings import valid_call
+from tests.fuzz.test_wrong_settings import valid_call, with_argument
 
 pytestmark = pytest.mark.oracle
 
@@ -38,7 +37,6 @@ of its own.)"""
 
 def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
     """Yield the call with each flag and integer replaced by what is none."""
-    required = [each.name for each in target.parameters if each.required and not each.variadic]
     for parameter in target.parameters:
         name = parameter.name
         if name in TRUTHS:
@@ -46,12 +44,9 @@ def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]
         for title, value in WRONG.get(parameter.annotation, {}).items():
             if value is parameter.default:
                 continue
-            if not parameter.required:
-                yield parameter, title, replace(call, settings={**call.settings, name: value})
-            elif name in required[: len(call.args)]:
-                args = list(call.args)
-                args[required.index(name)] = value
-                yield parameter, title, replace(call, args=tuple(args))
+            wrong = with_argument(call, target, parameter, value)
+            if wrong is not None:
+                yield parameter, title, wrong
 
 
 def test_flags_and_integers_are_looked_at(torch):

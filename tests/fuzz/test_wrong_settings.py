@@ -38,9 +38,20 @@ def valid_call(target: Target) -> Call | None:
     return None
 
 
+def with_argument(call: Call, target: Target, parameter: Parameter, value: Any) -> Call | None:
+    """Return the call with another value for a parameter; None: it is not passed in this call."""
+    name = parameter.name
+    if not parameter.required:
+        return replace(call, settings={**call.settings, name: value})
+    required = [other.name for other in target.parameters if other.required and not other.variadic]
+    if name not in required[: len(call.args)]:
+        return None
+    index = required.index(name)
+    return replace(call, args=(*call.args[:index], value, *call.args[index + 1 :]))
+
+
 def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
     """Yield the call with each setting that is a number replaced."""
-    required = [each.name for each in target.parameters if each.required and not each.variadic]
     for parameter in target.parameters:
         name, is_number = parameter.name, not NO_NUMBERS.search(parameter.annotation)
         if (not is_number and name != "lr") or name in WORDS or name.startswith("_"):
@@ -48,12 +59,9 @@ def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]
         for title, value in WRONG.items():
             if value is None and ("None" in parameter.annotation or parameter.default is None):
                 continue
-            if not parameter.required:
-                yield parameter, title, replace(call, settings={**call.settings, name: value})
-            elif name in required[: len(call.args)]:
-                args = list(call.args)
-                args[required.index(name)] = value
-                yield parameter, title, replace(call, args=tuple(args))
+            wrong = with_argument(call, target, parameter, value)
+            if wrong is not None:
+                yield parameter, title, wrong
 
 
 def is_named(error: Any, target: Target, parameter: Parameter) -> bool:
