@@ -158,7 +158,7 @@ export class Viewport {
    * Never an empty window: go to the box that is nearest.
    * @param {(box: Box, window: Box) => boolean} [isEnough] says of a box whether enough of it is in the window
    */
-  showSomething(isEnough = overlaps) {
+  showSomething(isEnough = isFound) {
     const shown = this.inWindow();
     if (!this.graph || !shown) return;
     const middle = { x: (shown.left + shown.right) / 2, y: (shown.top + shown.bottom) / 2 };
@@ -268,6 +268,17 @@ export class Viewport {
   dispose() {
     this.resized?.disconnect();
   }
+}
+
+/**
+ * Whether half of a box is in the window, or a part that fills a quarter of it: there may be nothing at the edge of a box.
+ * @param {Box} box @param {Box} window
+ */
+function isFound(box, window) {
+  const across = Math.min(box.right, window.right) - Math.max(box.left, window.left);
+  const down = Math.min(box.bottom, window.bottom) - Math.max(box.top, window.top);
+  const isWide = across >= Math.min((box.right - box.left) / 2, (window.right - window.left) / 4);
+  return isWide && down >= Math.min((box.bottom - box.top) / 2, (window.bottom - window.top) / 4);
 }
 
 /**
