@@ -30,12 +30,13 @@ from ..events import (
     milestone,
     work,
 )
+from ..lines import Place, users_place
 from ..modes import changed, current
 from .arriving import LATER, Parts, add_onto, may_wait, settle, settled, sum_over, together
 from .autograd import Hooks, Node, edge_of, on_the_way, reachable
 from .forward import released
 from .nesting import nested
-from .non_finite import names_op, start_reporting, stop_reporting
+from .non_finite import has_engine, start_reporting, stop_reporting, warn_of
 from .precision import WideSum
 from .registry import public
 from .tensor import Tensor, wrap
@@ -95,6 +96,7 @@ class Engine:
     """One backward pass: the gradients that wait, the youngest node first."""
 
     at_end: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
+    trouble = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
 
     def __init__(
         self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
@@ -108,7 +110,7 @@ class Engine:
         self.leaves: list[Tensor] = []
         self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
-    @names_op
+    @has_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
         """Send `partials` to `edges`, then run every node that can be reached, youngest first.
 
@@ -188,7 +190,7 @@ class Engine:
     def taken(self, edge: Any) -> Any:
         """Take the gradient that waits for a node or a leaf, in its type."""
         g = self.waiting.pop(edge)
-        return g.computed() if self.wide and edge in self.wide else g
+        return g.computed() if edge in self.wide else g
 
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node that somebody wants to hear of, or to touch the gradients of."""
@@ -237,7 +239,7 @@ class Engine:
 
     def arrived(self, leaf: Tensor) -> Any:
         """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
-        g = self.taken(leaf)
+        g = self.taken(leaf) if self.wide else self.waiting.pop(leaf)
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
         g = conjugated(g, self.recording)
@@ -355,22 +357,27 @@ def run_backward(
         wanted = on_the_way(edges, targets)
         edges = tuple(edge if edge in wanted else None for edge in edges)
     captured = dict.fromkeys(targets or ())
-    recording = create_graph or bool(current().levels)  # gradients may have tangents
+    modes = current()
+    recording = create_graph or bool(modes.levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
     backward_begins(roots)
-    reporting = start_reporting()
+    outermost = start_reporting()
+    run = complete if outermost else complete_inside
     try:
-        if current().listeners:
+        if modes.listeners:
             with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
-                captured = nested(complete, engine, edges, gradients, create_graph, targets)
+                captured = run(engine, edges, gradients, create_graph, targets)
         else:
-            captured = nested(complete, engine, edges, gradients, create_graph, targets)
+            captured = run(engine, edges, gradients, create_graph, targets)
     finally:
-        stop_reporting(reporting, lambda: received(engine))
+        stop_reporting(outermost)
+        if engine.trouble:
+            warn_of(engine.trouble, received(engine))
     milestone(BackwardEnded, roots, inputs is None)
     return captured
 
 
+@has_engine("engine")
 def complete(
     engine: Engine,
     edges: tuple[Any, ...],
@@ -379,10 +386,10 @@ def complete(
     targets: list[Any] | None,
 ) -> dict[Any, Any]:
     """Let the engine run, and hand each leaf its gradient."""
-    recording, captured = engine.recording, engine.captured
-    asked = bool(current().levels) and not create_graph and asks_for_graph(edges)
-    engine.retain = engine.retain or asked
+    recording, captured, place = engine.recording, engine.captured, None
+    asked = recording and not create_graph and asks_for_graph(edges)
     if recording:
+        engine.retain = engine.retain or asked
         with changed(grad=create_graph or asked, autocast=None):  # the types are chosen already
             engine.run(edges, each_conjugated(gradients, True))
     else:
@@ -396,7 +403,9 @@ def complete(
             hooks = leaf._hooks
             if hooks:
                 g = before(hooks, g, recording)
-            accumulate(leaf, g, recording)
+            if place is None and leaf._grad is not None:
+                place = users_place()  # once: the way up to the user's line takes time
+            accumulate(leaf, g, recording, place)
             if hooks:
                 after(hooks, (), (), g, recording)
         elif leaf in captured:
@@ -406,6 +415,11 @@ def complete(
     for callback in engine.at_end:
         callback(engine)
     return captured
+
+
+def complete_inside(*arguments: Any) -> dict[Any, Any]:
+    """The same, inside another backward."""
+    return nested(complete, *arguments)
 
 
 def received(engine: Engine) -> list[Any]:
@@ -423,8 +437,11 @@ _ADDING = threading.RLock()
 """Threads that run backward into the same leaf add to its gradient one after the other."""
 
 
-def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
-    """Add this backward's gradient to `leaf.grad`; the first one becomes it."""
+def accumulate(leaf: Tensor, g: Any, recording: bool, place: Place | None = None) -> None:
+    """Add this backward's gradient to `leaf.grad`; the first one becomes it.
+
+    Args: place: of the user's line; by default it is found out.
+    """
     with _ADDING:
         held = leaf._grad
         if held is None:
@@ -433,7 +450,7 @@ def accumulate(leaf: Tensor, g: Any, recording: bool) -> None:
             leaf._grad = held + g
         else:
             held._array += g
-            held._bump()
+            held._bump(place)
     if current().listeners:
         emit(GradientAccumulated(leaf, g))
     if leaf._hooks:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar, Token
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -29,67 +28,65 @@ class NonFiniteGradientWarning(RuntimeWarning):
     """A derivative rule has made a NaN or an infinity out of finite numbers."""
 
 
-_NOTED: ContextVar[list[str]] = ContextVar("what NumPy said of the backward that runs")
+ENGINES: dict[CodeType, str] = {}
+"""The functions that run a backward: which of their variables is its engine."""
+
+
+def has_engine(variable: str) -> Callable[..., Any]:
+    """Mark a function in which `note` finds the engine in `variable`, and the node in `node`."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        ENGINES[function.__code__] = variable
+        return function
+
+    return mark
 
 
 def note(trouble: str, flag: int) -> None:
     """Note the first invalid value of a backward, with the op whose rule has computed it."""
-    noted = _NOTED.get(None)
-    if noted:
-        return
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code not in ENGINES:
         frame = frame.f_back
-    node = None if frame is None else frame.f_locals.get("node")
-    g = None if frame is None else frame.f_locals.get("g")
+    engine = None if frame is None else frame.f_locals[ENGINES[frame.f_code]]
+    if engine is None or engine.trouble:
+        return
+    node, g = frame.f_locals.get("node"), frame.f_locals.get("g")
     if trouble == "overflow" and getattr(getattr(g, "dtype", None), "itemsize", 0) == 2:
         return  # in 16 bits that is everyday: `GradScaler` looks for it, and lowers its scale
     name = "backward" if node is None else node.name()
-    if noted is not None:
-        noted.append(f"{name}: {trouble} encountered in backward")
+    engine.trouble = f"{name}: {trouble} encountered in backward"
 
-
-ENGINES: set[CodeType] = set()
-"""The code of the loops that run nodes; each has the present one in `node`."""
 
 if STATE is not None:
     DEFAULT = STATE.get()
     REPORTING = _make_extobj(divide="call", over="call", invalid="call", call=note)
 
 
-def names_op(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark the loop of the engine, where `note` finds the node."""
-    ENGINES.add(function.__code__)
-    return function
+def start_reporting() -> bool:
+    """Let NumPy tell us of invalid values, unless the user has chosen what it does.
+
+    Returns: Whether NumPy's state is to be restored.
+    """
+    if STATE is None or STATE.get() is not DEFAULT:
+        return False
+    STATE.set(REPORTING)
+    return True
 
 
-class Reporting(NamedTuple):
-    """What ends it: NumPy's state before, and what was noted in a backward around this one."""
-
-    state: Token[Any]
-    noted: Token[list[str]]
-
-
-def start_reporting() -> Reporting | None:
-    """Let NumPy tell us of invalid values, unless the user has chosen what it does."""
-    if STATE is None or STATE.get() not in (DEFAULT, REPORTING):
-        return None
-    return Reporting(STATE.set(REPORTING), _NOTED.set([]))
+def stop_reporting(started: bool) -> None:
+    """Let NumPy do again what it did before."""
+    if started:
+        STATE.set(DEFAULT)
 
 
-def stop_reporting(reporting: Reporting | None, gradients: Callable[[], Iterable[Any]]) -> None:
-    """Let NumPy do again what it did before, and warn if one of the gradients is not finite.
+def warn_of(trouble: str, gradients: Iterable[Any]) -> None:
+    """Warn of what was noted in a backward, if one of its gradients is not finite.
 
     Raises: NonFiniteGradientWarning: as a warning.
     """
-    if reporting is None:
-        return
-    STATE.reset(reporting.state)
-    noted = _NOTED.get()
-    _NOTED.reset(reporting.noted)
-    if noted and any(is_broken(gradient) for gradient in gradients()):
+    if any(is_broken(gradient) for gradient in gradients):
         warn(
-            f"{noted[0]}: its gradient has NaN or infinities\n"
+            f"{trouble}: its gradient has NaN or infinities\n"
             "  hint: inside autograd.detect_anomaly() the line of the forward is named",
             NonFiniteGradientWarning,
         )
