@@ -28,6 +28,7 @@ from .categorical import (
 )  # fmt: skip
 from .compound import Independent, MixtureSameFamily, TransformedDistribution
 from .constraint_registry import biject_to, transform_to
+from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from .distribution import Distribution, ExponentialFamily
 from .gamma_family import Beta, Chi2, Dirichlet, Exponential, FisherSnedecor, Gamma, StudentT
@@ -44,7 +45,7 @@ from .transformed import (
 )  # fmt: skip
 from .transforms import *
 from .transforms import __all__ as _transforms
-from .unusual import ContinuousBernoulli, GeneralizedPareto, VonMises
+from .unusual import GeneralizedPareto, VonMises
 
 # PyTorch has a file per distribution: `from torch.distributions.normal import Normal`.
 for _home, _files in {
@@ -58,7 +59,7 @@ for _home, _files in {
     _multivariate: "lowrank_multivariate_normal multivariate_normal",
     _random_matrices: "lkj_cholesky wishart",
     _relaxed: "relaxed_bernoulli relaxed_categorical",
-    _unusual: "continuous_bernoulli generalized_pareto von_mises",
+    _unusual: "generalized_pareto von_mises",
     _distribution: "exp_family",
 }.items():
     for _file in _files.split():

@@ -19,6 +19,7 @@ from ..nn.functional import softplus
 from ..ops import diag_embed, where
 from .categorical import Categorical, OneHotCategorical
 from .compound import Independent, TransformedDistribution
+from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, Poisson
 from .distribution import Distribution, ExponentialFamily, sum_rightmost
 from .gamma_family import Beta, Dirichlet, Exponential, Gamma
@@ -26,7 +27,6 @@ from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, distance
 from .rounded import rounded_once
 from .transformed import EULER, Gumbel, HalfNormal, Pareto
-from .unusual import ContinuousBernoulli
 
 __all__ = ["kl_divergence", "register_kl"]
 

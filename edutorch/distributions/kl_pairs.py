@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 from ..ops import full_like, where
+from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Poisson
 from .gamma_family import Beta, Exponential, Gamma
 from .kl import register_kl
 from .location_scale import Laplace, Normal, Uniform
 from .transformed import EULER, Gumbel, Pareto
-from .unusual import ContinuousBernoulli
 
 __all__: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Directions on a circle, a yes or no made continuous, and tails above a threshold."""
+"""Directions on a circle, and tails above a threshold."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ from typing import Any, ClassVar
 
 from ..dtypes import float64
 from ..modes import no_grad
-from ..nn.functional import binary_cross_entropy_with_logits
 from ..ops import isclose, ones_like, rand, where, zeros_like
 from ..special import i0e, i1e
 from . import constraints
-from .discrete import WithProbability, one_of
 from .distribution import (
     Distribution,
-    ExponentialFamily,
     broadcast_all,
-    clamp_probs,
-    lazy_property,
     uniform_like,
 )  # fmt: skip
 
-__all__ = ["ContinuousBernoulli", "GeneralizedPareto", "VonMises"]
+__all__ = ["GeneralizedPareto", "VonMises"]
 
 
 class VonMises(Distribution):
@@ -83,98 +78,6 @@ class VonMises(Distribution):
                 done = done | fits
             turned = (x + math.pi + loc) % (2 * math.pi) - math.pi
             return turned.to(self.loc.dtype)
-
-
-class ContinuousBernoulli(WithProbability, ExponentialFamily):
-    """A number in [0, 1] with the density p(x) ∝ λˣ (1 - λ)¹⁻ˣ, for nearly binary pixels.
-
-    Near λ = 1/2 (between `lims`) formulas are replaced by series: they would be 0 / 0.
-
-    Paper: G. Loaiza-Ganem and J. P. Cunningham, The continuous Bernoulli, 2019.
-
-    >>> edutorch.distributions.ContinuousBernoulli(0.5).mean
-    tensor(0.5000)
-    """
-
-    support = constraints.unit_interval
-    has_rsample = True
-
-    def __init__(
-        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
-        one_of(probs, logits)
-        self._hold(probs, logits)
-        if probs is not None:
-            if validate_args and not bool(constraints.unit_interval.check(self.probs).all()):
-                raise ValueError("The parameter probs has invalid values")
-            vars(self)["probs"] = clamp_probs(self.probs)
-        self._lims = lims
-        super().__init__(self._param.shape, validate_args=validate_args)
-
-    @lazy_property
-    def probs(self) -> Any:  # type: ignore[override]
-        """The parameter λ, not the mean."""
-        return clamp_probs(self.logits.sigmoid())
-
-    def _away_from_half(self) -> Any:
-        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
-
-    def _cut(self) -> Any:
-        """λ, moved out of the region of the series."""
-        return where(self._away_from_half(), self.probs, self._lims[0])
-
-    def _cont_bern_log_norm(self) -> Any:
-        cut = self._cut()
-        y = 1 - 2 * cut  # keeps all digits near 1/2, where log(1 - λ) - log(λ) loses them
-        norm = (2 * y.atanh() / y).log()
-        x = (self.probs - 0.5).square()
-        series = math.log(2) + (4 / 3 + 104 / 45 * x) * x
-        return where(self._away_from_half(), norm, series)
-
-    @property
-    def mean(self) -> Any:
-        cut, x = self._cut(), self.probs - 0.5
-        exact = cut / (2 * cut - 1) + 1 / ((-cut).log1p() - cut.log())
-        series = 0.5 + (1 / 3 + 16 / 45 * x.square()) * x
-        return where(self._away_from_half(), exact, series)
-
-    @property
-    def variance(self) -> Any:
-        cut, x = self._cut(), (self.probs - 0.5).square()
-        exact = cut * (cut - 1) / (1 - 2 * cut).square()
-        exact = exact + 1 / ((-cut).log1p() - cut.log()).square()
-        series = 1 / 12 - (1 / 15 - 128 / 945 * x) * x
-        return where(self._away_from_half(), exact, series)
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        return self.icdf(uniform_like(self.probs, shape, open_at_0=False))
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        crossed = binary_cross_entropy_with_logits(logits, value, reduction="none")
-        return -crossed + self._cont_bern_log_norm()
-
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        cut = self._cut()
-        exact = (cut**value * (1 - cut) ** (1 - value) + cut - 1) / (2 * cut - 1)
-        inside = where(self._away_from_half(), exact, value)
-        return where(value <= 0, 0.0, where(value >= 1, 1.0, inside))
-
-    def icdf(self, value: Any) -> Any:
-        cut = self._cut()
-        other = (-cut).log1p()
-        exact = ((-cut + value * (2 * cut - 1)).log1p() - other) / (cut.log() - other)
-        return where(self._away_from_half(), exact, value)
-
-    def entropy(self) -> Any:
-        log_0, log_1 = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (log_0 - log_1) - self._cont_bern_log_norm() - log_0
 
 
 class GeneralizedPareto(Distribution):
