@@ -90,6 +90,7 @@ class Op:
 
     takes_spots = False  # whether its rule takes a gradient as `Spots`
     asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
+    composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
 
     def __init__(
         self,

@@ -187,6 +187,46 @@ def test_hidden_keys_weigh_nothing_and_hidden_queries_get_zeros():
             assert g.isfinite().all()
 
 
+@pytest.mark.parametrize("layout", ["rows", "one after the other", "without a batch"])
+@pytest.mark.parametrize("label", [-1, 3, 7])
+def test_a_label_that_is_no_class_is_refused(label, layout):
+    """PyTorch reads beyond the scores; here it was taken for the nearest class."""
+    steps = edutorch.zeros(5, 2, 3).log_softmax(-1)
+    targets, lengths = edutorch.tensor([[1, 2], [label, 1]]), (2, 2)
+    if layout == "one after the other":
+        targets = targets.flatten()
+    if layout == "without a batch":
+        steps, targets, lengths = steps[:, 1], targets[1], (2,)
+    with pytest.raises(IndexError, match=f"Target {label} is out of bounds"):
+        F.ctc_loss(steps, targets, (5,) * len(lengths), lengths)
+
+
+def test_what_fills_a_row_of_labels_up_may_be_anything():
+    steps = edutorch.zeros(5, 2, 3).log_softmax(-1)
+    losses = [
+        F.ctc_loss(steps, edutorch.tensor([[1, 2], [1, filler]]), (5, 5), (2, 1)).item()
+        for filler in (0, 2, -1, 7)
+    ]
+    assert len(set(losses)) == 1
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_weight_of_one_axis_is_one_output(shape, dtype, torch):
+    def results(library: Any) -> tuple[Any, ...]:
+        kind = getattr(library, dtype)
+        x = (library.ones(shape, dtype=kind) * 2).requires_grad_()
+        w = library.arange(3, dtype=kind).requires_grad_()
+        y = library.nn.functional.linear(x, w)
+        return y, *library.autograd.grad(y.sum(), (x, w))
+
+    assert_alike(results, torch)
+    one = F.linear(edutorch.ones(2, 3), edutorch.arange(3.0), edutorch.tensor(0.5))
+    assert one.tolist() == [3.5, 3.5]
+    with pytest.raises(RuntimeError, match="`weight` has 1 axes"):
+        F.linear(edutorch.ones(2, 3), edutorch.arange(3.0), edutorch.ones(2))
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_the_last_nan_of_a_window_wins(rank, torch):
     values = [[[1.0, NAN, 3.0, NAN, 2.0, 9.0]]] if rank == 1 else [[[1.0, NAN], [NAN, 4.0]]]

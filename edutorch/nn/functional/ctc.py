@@ -49,7 +49,7 @@ from ...ops import (
     where,
     zeros_like,
 )  # fmt: skip
-from .layer import layer
+from .layer import can_read, layer
 from .nll import plain
 from .padding import constant_pad
 from .reductions import reduced
@@ -200,7 +200,8 @@ def ctc_loss(
         reduction: "mean" (each loss divided by its target's length first), "sum", "none".
         zero_infinity: count targets that are too long for their input as 0, not as ∞.
 
-    Raises: ShapeError, DTypeError, DimError: lengths or labels do not fit.
+    Raises: ShapeError, DTypeError: lengths or labels do not fit. DimError: a label within its
+        target's length is no class (PyTorch reads beyond `log_probs` there).
 
     Paper: Graves et al., Connectionist temporal classification, 2006.
 
@@ -220,7 +221,9 @@ def ctc_loss(
     counts = checked("target_lengths", target_lengths, steps.shape[1], room)
     if not 0 <= blank < steps.shape[2]:
         raise DimError("ctc_loss", "blank must be in label range", {"blank": blank})
-    labels = states_of(rows_of(targets, counts), blank, steps.shape[2])
+    rows = rows_of(targets, counts)
+    check_labels(rows, counts, log_probs)
+    labels = states_of(rows, blank, steps.shape[2])
     numbers = [as_tensor(each, device=log_probs.device) for each in (times, counts)]
     losses = ctc_losses(steps, labels, *numbers)
     if zero_infinity:
@@ -280,6 +283,23 @@ def rows_of(targets: Tensor, counts: Sequence[int]) -> Tensor:
     starts = as_tensor([sum(counts[:i]) for i in range(len(counts))], device=targets.device)
     places = unsqueeze(starts, 1) + arange(width, device=targets.device)
     return reshape(targets, (-1,))[clamp(places, max=targets.numel() - 1)]
+
+
+def check_labels(rows: Tensor, counts: Sequence[int], log_probs: Tensor) -> None:
+    """Raise DimError unless all labels within the lengths of their targets are classes."""
+    if not can_read(rows) or not rows.numel():
+        return
+    labels, classes = rows._array, log_probs.shape[-1]
+    if labels.min() >= 0 and labels.max() < classes:
+        return
+    for row, count in zip(labels.tolist(), counts, strict=True):
+        for label in row[:count]:
+            if not 0 <= label < classes:
+                hint = f"the classes are 0 to {classes - 1}, one for each column of `log_probs`"
+                raise DimError(
+                    "ctc_loss", f"Target {label} is out of bounds.",
+                    {"log_probs": tuple(log_probs.shape)}, hint,
+                )  # fmt: skip
 
 
 def states_of(rows: Tensor, blank: int, classes: int) -> Tensor:

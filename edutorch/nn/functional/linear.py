@@ -9,8 +9,9 @@ from typing import Any
 from ... import dtypes
 from ...backends.numpy import Array
 from ...core.complaints import conversion_hint
+from ...core.tensor import Tensor
 from ...errors import DTypeError
-from ...ops import reshape
+from ...ops import reshape, squeeze, unsqueeze
 from ...ops.linalg import product
 from .layer import layer
 
@@ -20,6 +21,13 @@ __all__ = ["linear"]
 @layer("... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), takes="ifc", out=True)
 def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """A weighted sum of the features for each output: y = x Wᵀ + b.
+
+    Args:
+        input: (..., k).
+        weight: (m, k), or (k) for one output without an axis of its own.
+        bias: (m), or () for one output.
+
+    Shape: (..., m), or (...) with a weight of one axis.
 
     Raises: ShapeError: the last axis of `input` is not as long as W's rows.
         DTypeError: input and weight are of different types.
@@ -53,6 +61,19 @@ linear.vjp(
     bias=lambda g: g,  # the engine sums it over all rows
     latex={"input": r"g\,W", "weight": r"g^\top x", "bias": r"\textstyle\sum g"},
 )
+
+
+def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Return x · w + b for a weight of one axis, or None if this is another one."""
+    if not isinstance(weight, Tensor) or weight.ndim != 1:
+        return None
+    if bias is not None and getattr(bias, "ndim", 0):
+        return None
+    row = None if bias is None else reshape(bias, (1,))
+    return squeeze(linear(input, unsqueeze(weight, 0), row), -1)
+
+
+linear.op.composed = one_output
 
 
 def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
