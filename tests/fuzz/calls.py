@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .tensors import COMPLEX, WIDE, TensorSpec, make, view_of
+from .tensors import COMPLEX, WIDE, TensorSpec, make, nudged, view_of
 
 MODES = ("forward", "backward", "second", "jvp", "compile", "autocast", "out", "strict")
 """What is done with a call. All but `forward` and `out` also take gradients."""
@@ -48,6 +48,11 @@ class Call:
         """Yield the tensors among the arguments, in order."""
         for value in (*self.args, *self.settings.values(), *self.inputs):
             yield from specs_in(value)
+
+    def noise(self) -> tuple[str, int] | None:
+        """Return the dtype and the seed by which all that enters a call is moved, if it is."""
+        spec = next((spec for spec in self.specs() if spec.nudge), None)
+        return None if spec is None else (spec.through, spec.nudge)
 
     def change(self, function: Callable[[Any], Any]) -> Call:
         """Return the call with each tensor and dtype among its arguments replaced."""
@@ -128,7 +133,7 @@ def perform(call: Call, torch: Any, results: list[Result], stage: list[str], pla
     watched = [leaf for leaf in leaves if leaf.requires_grad]
     if call.mode == "jvp":
         stage[0] = "jvp"
-        pushed = push_forward(function, leaves, torch)
+        pushed = push_forward(function, leaves, torch, call.noise())
         results += [
             one for index, each in enumerate(pushed) for one in flatten(each, f"jvp{index}")
         ]
@@ -189,7 +194,7 @@ class Program:
         function = resolve(self.torch, self.call.path)
         if isinstance(function, type) and self.call.path.startswith("nn."):
             module = function(*args, **settings)
-            prepare(module, self.torch, inputs, self.call.training)
+            prepare(module, self.torch, inputs, self.call)
             output = module(*inputs)
             self.parameters = [*module.parameters()]
             return output
@@ -203,13 +208,27 @@ class Program:
         return asked(*inputs) if callable(asked) else asked
 
     def steps(self, args: list[Any], settings: dict[str, Any], inputs: list[Any]) -> Any:
-        """Make a step of an optimizer with each of the gradients in `inputs`."""
+        """Make a step of an optimizer with each of the gradients in `inputs`.
+
+        The judge's parameter and state are rounded after each step, as 16 bits keep them.
+        """
         parameter = self.torch.nn.Parameter(args[0].detach().clone())
         optimizer = resolve(self.torch, self.call.path)([parameter], **settings)
         for gradient in inputs:
             parameter.grad = gradient.detach().clone()
             optimizer.step(*[lambda: (parameter * 0).sum()] * (self.call.path == "optim.LBFGS"))
+            if self.call.args[0].through in ("float16", "bfloat16"):
+                held = [parameter, *tensors_in([*optimizer.state[parameter].values()])]
+                round_all(held, self.torch, getattr(self.torch, self.call.args[0].through))
         return parameter.detach()
+
+
+def round_all(tensors: list[Any], torch: Any, dtype: Any) -> None:
+    """Round tensors of float64 to what a narrower type keeps of them."""
+    with torch.no_grad():
+        for tensor in tensors:
+            if tensor.dtype == torch.float64:
+                tensor.copy_(tensor.to(dtype))
 
 
 def forget_frames(error: BaseException | None) -> None:
@@ -230,17 +249,17 @@ def resolve(torch: Any, path: str) -> Any:
     return value
 
 
-def prepare(module: Any, torch: Any, inputs: list[Any], training: bool) -> None:
+def prepare(module: Any, torch: Any, inputs: list[Any], call: Call) -> None:
     """Give a module parameters that depend on their names only, and the dtype of its inputs."""
-    module.train(training)
+    module.train(call.training)
     floats = [x for x in inputs if hasattr(x, "is_floating_point") and x.is_floating_point()]
+    if floats:
+        module.to(floats[0].dtype)
     with torch.no_grad():
         for index, parameter in enumerate(module.parameters()):
             rng = np.random.default_rng(index)
-            numbers = rng.integers(-8, 9, tuple(parameter.shape)) / 16
-            parameter.copy_(torch.from_numpy(np.asarray(numbers)))
-    if floats:
-        module.to(floats[0].dtype)
+            numbers = np.asarray(rng.integers(-8, 9, tuple(parameter.shape)) / 16)
+            parameter.copy_(torch.from_numpy(moved(numbers, call.noise(), index)))
     if inputs and str(getattr(inputs[0], "device", "cpu")) == "strict":
         module.to(inputs[0].device)
 
@@ -279,14 +298,19 @@ def tensors_in(value: Any) -> list[Any]:
     return []
 
 
-def cotangent(tensor: Any, torch: Any, seed: int) -> Any:
+def moved(numbers: np.ndarray, noise: tuple[str, int] | None, seed: int) -> np.ndarray:
+    """Return the numbers that enter a call beside its tensors as the judge moves those."""
+    return numbers if noise is None else nudged(numbers, noise[0], noise[1] + 1009 * (seed + 1))
+
+
+def cotangent(tensor: Any, torch: Any, seed: int, noise: tuple[str, int] | None = None) -> Any:
     """Return weights for an output: quarters, which every dtype holds exactly.
 
     All are above 0, so that sums of them do not cancel and leave only rounding.
     """
     rng = np.random.default_rng(seed)
     quarters = rng.integers(1, 7, tuple(tensor.shape)) / 4
-    weights = torch.from_numpy(np.asarray(quarters)).to(tensor.dtype)
+    weights = torch.from_numpy(moved(np.asarray(quarters), noise, seed)).to(tensor.dtype)
     return weights.to(tensor.device) if str(tensor.device) != "cpu" else weights
 
 
@@ -297,7 +321,8 @@ def take_gradients(
     outputs = [each for each in tensors_in(output) if each.requires_grad]
     if not outputs or not leaves:
         return
-    weights = [cotangent(each, torch, index) for index, each in enumerate(outputs)]
+    noise = call.noise()
+    weights = [cotangent(each, torch, index, noise) for index, each in enumerate(outputs)]
     create = call.mode == "second"
     gradients = torch.autograd.grad(
         outputs, leaves, weights, allow_unused=True, create_graph=create
@@ -306,7 +331,7 @@ def take_gradients(
     seconds = [each for each in gradients if each is not None and each.requires_grad]
     if create:
         stage[0] = "second"
-        weights = [cotangent(each, torch, 7 + index) for index, each in enumerate(seconds)]
+        weights = [cotangent(g, torch, 7 + index, noise) for index, g in enumerate(seconds)]
         second = [None] * len(leaves)
         if seconds:
             second = torch.autograd.grad(seconds, leaves, weights, allow_unused=True)
@@ -324,7 +349,9 @@ def append_gradients(gradients: Any, leaves: list[Any], label: str, results: lis
             results += flatten(gradient.detach(), f"{label}{index}")
 
 
-def push_forward(function: Callable[..., Any], leaves: list[Any], torch: Any) -> Any:
+def push_forward(
+    function: Callable[..., Any], leaves: list[Any], torch: Any, noise: tuple[str, int] | None
+) -> Any:
     """Return outputs and their tangents, by forward mode."""
     moving = [index for index, leaf in enumerate(leaves) if leaf.requires_grad]
 
@@ -335,7 +362,7 @@ def push_forward(function: Callable[..., Any], leaves: list[Any], torch: Any) ->
         return tuple(tensors_in(function(filled)))
 
     primals = tuple(leaves[index].detach() for index in moving)
-    tangents = tuple(cotangent(each, torch, index) for index, each in enumerate(primals))
+    tangents = tuple(cotangent(x, torch, index, noise) for index, x in enumerate(primals))
     return torch.func.jvp(of_moving, primals, tangents)
 
 

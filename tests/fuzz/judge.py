@@ -15,6 +15,7 @@ from edutorch.errors import EdutorchError
 from .calls import Call, Dtype, Outcome, Result, resolve, run_call
 from .known import RANDOM, UNIQUE_OUTPUTS, reason_different
 from .open_choices import with_our_choice
+from .references import corrected
 from .tensors import TensorSpec, largest, numbers_of, numpy_dtype, smallest
 
 TOLERANCE = {
@@ -168,7 +169,7 @@ class Judge:
     """The same call in float64, made only when it is needed."""
 
     def __init__(self, call: Call, torch: Any) -> None:
-        self.call, self.torch = call, torch
+        self.call, self.torch = call, corrected(call, torch)
         self.outcomes: dict[int, dict[str, Result]] = {}
         self.is_elementwise = is_elementwise(call.path)
 
@@ -330,7 +331,8 @@ def narrower_dtypes(call: Call) -> list[str]:
     values = (*call.args, *call.settings.values())
     asked = [value.name for value in values if isinstance(value, Dtype)]
     under_autocast = ["bfloat16"] * (call.mode == "autocast")
-    return [*(name for name in asked if name in TOLERANCE), *under_autocast]
+    iterated = ["bfloat16"] * (call.path == "optim.Muon")  # Newton and Schulz's, in 16 bits
+    return [*(name for name in asked if name in TOLERANCE), *under_autocast, *iterated]
 
 
 def as_inexact(wanted: np.ndarray, right: np.ndarray, tolerance: float) -> float:

@@ -19,6 +19,10 @@ EACH_ONCE = re.compile(r"(Tensor\.)?(topk|sort|argsort)")
 """Those that must not take a number twice."""
 
 
+HISTOGRAMS = re.compile(r"(Tensor\.)?histogram(dd)?")
+"""A number on a bound belongs to either part, as the bound is rounded."""
+
+
 class Choosing:
     """PyTorch, but for one function, whatever it is called through."""
 
@@ -38,6 +42,8 @@ def with_our_choice(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> A
 
     None: both have taken the same, nothing is left open, or ours are not as right as PyTorch's.
     """
+    if HISTOGRAMS.fullmatch(call.path):
+        return with_our_bounds(call, ours, theirs, torch)
     if not OPEN_CHOICES.fullmatch(call.path):
         return None
     mine, wanted = (indices_in(outcome) for outcome in (ours, theirs))
@@ -53,6 +59,32 @@ def with_our_choice(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> A
     if EACH_ONCE.fullmatch(call.path) and taken_twice(mine.value, dim):
         return None
     return Choosing(torch, call.path.rpartition(".")[2], choosing(call, torch, mine.value))
+
+
+def with_our_bounds(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> Any:
+    """Return a PyTorch that counts between our bounds, if those are right but for rounding."""
+    mine, wanted = (
+        [r for r in outcome.results if r.label.startswith("output[1]") and r.value is not None]
+        for outcome in (ours, theirs)
+    )
+    for bounds, others in zip(mine, wanted, strict=False):
+        unit = np.finfo(bounds.dtype).eps
+        size = np.abs(others.value).max(initial=0)
+        if bounds.shape != others.shape or not np.allclose(
+            bounds.value, others.value, rtol=0, atol=4 * unit * size
+        ):
+            return None
+    if not mine or len(mine) != len(wanted):
+        return None
+    name = call.path.rpartition(".")[2]
+
+    def count(input: Any, bins: Any = None, *, range: Any = None, **settings: Any) -> Any:
+        del bins, range
+        bounds = [torch.from_numpy(np.array(r.value)).to(input.dtype) for r in mine]
+        return getattr(torch, name)(input, bounds if name == "histogramdd" else bounds[0],
+                                    **settings)  # fmt: skip
+
+    return Choosing(torch, name, count)
 
 
 def indices_in(outcome: Outcome) -> Result | None:

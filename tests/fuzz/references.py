@@ -1,0 +1,161 @@
+"""Other calculations for the judge, where PyTorch's own formula is no judge in float64 either.
+
+`corrected` returns PyTorch with these functions in the place of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .calls import Call
+
+NODES, WEIGHTS = (array / 2 for array in np.polynomial.legendre.leggauss(80))
+NODES = NODES + 0.5
+"""Gauss and Legendre's: an integral over [0, 1] of eᵗˢ is exact up to t = 40."""
+
+
+class Corrected:
+    """A namespace with some names replaced, at any depth."""
+
+    def __init__(self, namespace: Any, replaced: dict[str, Any]) -> None:
+        self._namespace, self._replaced = namespace, replaced
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._namespace, name)
+        other = self._replaced.get(name, value)
+        return Corrected(value, other) if isinstance(other, dict) else other
+
+
+def corrected(call: Call, torch: Any) -> Any:
+    """Return the PyTorch that judges a call."""
+    for path, make in REFERENCES.items():
+        if call.path == path or call.path.startswith(f"{path}."):
+            replaced = make(call, torch)
+            for name in reversed(path.split(".")):
+                replaced = {name: replaced}
+            return Corrected(torch, replaced)
+    return torch
+
+
+# Distributions -------------------------------------------------------------------------------
+
+
+def clamped_at(call: Call) -> float:
+    """Return how near to 0 and 1 the probabilities of a call may come."""
+    dtype = next(call.specs()).dtype
+    if "logits" in call.settings and dtype.endswith("float16"):
+        dtype = "float32"  # 16 bits are computed in float32
+    return {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}.get(dtype, 2.0**-52)
+
+
+def continuous_bernoulli(call: Call, torch: Any) -> Any:
+    """All from integrals of eᵗˢ over [0, 1], where nothing cancels; see Loaiza-Ganem 2019."""
+    eps = clamped_at(call)
+    nodes, weights = torch.from_numpy(NODES), torch.from_numpy(WEIGHTS)
+
+    class Integrated(torch.distributions.ContinuousBernoulli):
+        def natural(self) -> Any:
+            if "logits" in call.settings:
+                return self.logits.clamp(math.log(eps), -math.log(eps))
+            probs = call_probs(self).clamp(eps, 1 - eps)
+            return probs.log() - torch.log1p(-probs)
+
+        def mean_of(self, function: Callable[[Any], Any]) -> Any:
+            scores = self.natural()[..., None] * nodes
+            shares = weights * (scores - scores.max(-1, keepdim=True).values.detach()).exp()
+            return (shares * function(nodes)).sum(-1) / shares.sum(-1)
+
+        def log_integral(self) -> Any:
+            return torch.logsumexp(self.natural()[..., None] * nodes + weights.log(), -1)
+
+        def _cont_bern_log_norm(self) -> Any:
+            return torch.nn.functional.softplus(self.natural(), threshold=99) - self.log_integral()
+
+        @property
+        def mean(self) -> Any:
+            return self.mean_of(lambda s: s)
+
+        @property
+        def variance(self) -> Any:
+            mean = self.mean[..., None]
+            return self.mean_of(lambda s: (s - mean).square())
+
+        def entropy(self) -> Any:
+            return self.log_integral() - self.natural() * self.mean
+
+        def cdf(self, value: Any) -> Any:
+            if self._validate_args:
+                self._validate_sample(value)
+            logit, value = torch.broadcast_tensors(self.natural(), value)
+            inside = value.clamp(0, 1)
+            upto = (weights * (logit * inside)[..., None].mul(nodes).exp()).sum(-1)
+            part = inside * upto / self.log_integral().exp()
+            return torch.where((value > 0) & (value < 1), part, (value >= 1).to(part.dtype))
+
+        def icdf(self, value: Any) -> Any:
+            logit, value = torch.broadcast_tensors(self.natural(), value)
+            near = logit.abs() < 1
+            small, large = torch.where(near, logit, 0.5), torch.where(near, 1.0, logit)
+            whole = (weights * (small[..., None] * nodes).exp()).sum(-1)
+            slope = 1 + (value * small * whole)[..., None] * nodes
+            integral = value * whole * (weights / slope).sum(-1)
+            turned = (large < 0) & (value > 0.5)
+            large, part = large.abs().where(turned, large), (1 - value).where(turned, value)
+            direct = torch.log1p(part * torch.expm1(large)) / large
+            y = torch.where(near, integral, torch.where(turned, 1 - direct, direct))
+            return torch.where((value >= 0) & (value <= 1), y, math.nan)
+
+    return Integrated
+
+
+def call_probs(distribution: Any) -> Any:
+    return distribution.__dict__["probs"]
+
+
+def von_mises(call: Call, torch: Any) -> Any:
+    """With the Bessel functions of `torch.special`, which have all their digits."""
+    del call
+    special = torch.special
+
+    class Precise(torch.distributions.VonMises):
+        def log_prob(self, value: Any) -> Any:
+            if self._validate_args:
+                self._validate_sample(value)
+            k = self.concentration
+            angle = torch.cos(value - self.loc) - 1
+            return k * angle - math.log(2 * math.pi) - special.i0e(k).log()
+
+        @property
+        def variance(self) -> Any:
+            return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
+
+    return Precise
+
+
+# Functions -----------------------------------------------------------------------------------
+
+
+def pad(call: Call, torch: Any) -> Any:
+    """A negative width cuts off before the ends meet; PyTorch reads what was not written."""
+    del call
+
+    def cut_and_pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+        if mode == "circular":
+            for axis, (before, behind) in enumerate(zip(pad[::2], pad[1::2], strict=True), 1):
+                first, last = max(-before, 0), input.shape[-axis] + min(behind, 0)
+                input = input.narrow(-axis, first, last - first)
+            pad = [max(width, 0) for width in pad]
+        return torch.nn.functional.pad(input, pad, mode, value)
+
+    return cut_and_pad
+
+
+REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
+    "distributions.ContinuousBernoulli": continuous_bernoulli,
+    "distributions.VonMises": von_mises,
+    "nn.functional.pad": pad,
+}
