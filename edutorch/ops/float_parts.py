@@ -83,16 +83,18 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     tensor([6.])
     """
     need_tensor("ldexp", "input", input)
+    need_tensor("ldexp", "other", other)
     kind = dtypes.result_type(input, other)
     kind = dtypes.get_default_dtype() if kind.category < 2 else kind
-    if other.is_complex() if isinstance(other, Tensor) else isinstance(other, complex):
+    if other.is_complex():
         return input * pow(2.0, other)
-    exponent = other.double() if isinstance(other, Tensor) else float(other)
-    half = floor(exponent * 0.5) if isinstance(other, Tensor) else exponent // 2
+    exponent = other.double()
+    half = floor(clamp(exponent * 0.5, -1100, 1100))  # of ∞ there are no two halves
     wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)
     return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
 
 
+from .arithmetic import clamp  # noqa: E402
 from .comparison import where  # noqa: E402
 from .elementwise import exp2  # noqa: E402
 from .like import zeros_like  # noqa: E402

@@ -56,6 +56,12 @@ FOUND: dict[str, Callable[[Any], Any]] = {
     "ldexp beyond 2^127": lambda torch: torch.ldexp(
         torch.tensor([1e30, 1e-30, 0.0]), torch.tensor([-140, 150, 200])
     ),
+    "ldexp by ∞": lambda torch: torch.ldexp(
+        torch.tensor([1.0, -2.0, 3.0, 3.0]), torch.tensor([-INF, INF, 1e20, -1e20])
+    ),
+    "the slope of ldexp by -∞": lambda torch: torch.autograd.grad(
+        torch.ldexp(torch.ones(2), y := torch.tensor(-INF, requires_grad=True)).sum(), y
+    ),
     "ldexp of integers": lambda torch: torch.ldexp(torch.tensor([3]), torch.tensor([-2])),
     "squeeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.squeeze_()),
     "unsqueeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.unsqueeze_(0)),
