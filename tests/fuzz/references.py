@@ -154,8 +154,85 @@ def pad(call: Call, torch: Any) -> Any:
     return cut_and_pad
 
 
+def cosine(input1: Any, input2: Any, dim: int, eps: float) -> Any:
+    """With lengths that are clamped for derivatives, too."""
+    lengths = [x.norm(dim=dim).clamp_min(eps) for x in (input1, input2)]
+    return (input1 * input2).sum(dim) / (lengths[0] * lengths[1])
+
+
+def cosine_similarity(call: Call, torch: Any) -> Any:
+    del call
+
+    def similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+        return cosine(*torch.broadcast_tensors(x1, x2), dim, eps)
+
+    return similarity
+
+
+def cosine_module(call: Call, torch: Any) -> Any:
+    del call
+
+    class Similarity(torch.nn.CosineSimilarity):
+        def forward(self, x1: Any, x2: Any) -> Any:
+            return cosine(*torch.broadcast_tensors(x1, x2), self.dim, self.eps)
+
+    return Similarity
+
+
+def ldexp(call: Call, torch: Any) -> Any:
+    """A power of two in float64; PyTorch's is one of float32, or of integers."""
+    del call
+
+    def scaled(input: Any, other: Any, **settings: Any) -> Any:
+        power = other if other.is_complex() else other.double()
+        return torch.mul(input, torch.pow(2.0, power), **settings)
+
+    return scaled
+
+
+def sinc(call: Call, torch: Any) -> Any:
+    """Near 0 its series, of which no digits cancel."""
+    del call
+
+    def series(input: Any, **settings: Any) -> Any:
+        u = math.pi * input
+        near = u.abs() < 0.5
+        square = torch.where(near, u, 0.0).square()
+        y = sum((-1) ** k / math.factorial(2 * k + 1) * square**k for k in range(10))
+        far = torch.where(near, 1.0, u)
+        return torch.mul(torch.where(near, y, far.sin() / far), 1, **settings)
+
+    return series
+
+
+def of_triangle(name: str) -> Callable[[Call, Any], Any]:
+    """Return a function of triangular matrices that reads the triangle it is said to read."""
+
+    def make(call: Call, torch: Any) -> Any:
+        del call
+
+        def function(*args: Any, upper: bool | None = None, **settings: Any) -> Any:
+            is_upper = name == "triangular_solve" if upper is None else upper
+            matrix = torch.triu(args[-1]) if is_upper else torch.tril(args[-1])
+            result = getattr(torch, name)(*args[:-1], matrix, upper=is_upper, **settings)
+            if name == "triangular_solve":  # it also returns the matrix
+                result = (result[0], args[-1].clone())
+            return result
+
+        return function
+
+    return make
+
+
 REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
     "distributions.ContinuousBernoulli": continuous_bernoulli,
     "distributions.VonMises": von_mises,
     "nn.functional.pad": pad,
-}
+    "nn.functional.cosine_similarity": cosine_similarity,
+    "cosine_similarity": cosine_similarity,
+    "nn.CosineSimilarity": cosine_module,
+    "sinc": sinc, "special.sinc": sinc, "Tensor.sinc": sinc, "ldexp": ldexp, "Tensor.ldexp": ldexp,
+    "cholesky_inverse": of_triangle("cholesky_inverse"),
+    "cholesky_solve": of_triangle("cholesky_solve"),
+    "triangular_solve": of_triangle("triangular_solve"),
+}  # fmt: skip
