@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from .. import backends, dtypes
 from ..backends.batched import BatchedBackend
 from ..backends.batched_words import VmapError
@@ -62,7 +64,7 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
                     f"but got {root.dtype}",
                     hint="a loss is a real number, for example z.abs().sum(); or pass `gradient`",
                 )
-            gradient = wrap(backends.of(root._array).xp.ones_like(root._array))
+            gradient = wrap(one_like(root._array))
         elif tuple(gradient.shape) != tuple(root.shape):
             raise ShapeError(
                 name,
@@ -71,6 +73,15 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
             )
         result.append(gradient)
     return result
+
+
+def one_like(array: Any) -> Any:
+    """Return a 1 of an array's shape, dtype and device."""
+    if array.__class__ is not numpy.ndarray:
+        return backends.of(array).xp.ones_like(array)
+    one = numpy.empty(array.shape, array.dtype)  # a quarter of the time of `ones_like`
+    one.fill(1)
+    return one
 
 
 def backward(

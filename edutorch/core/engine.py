@@ -351,7 +351,7 @@ def run_backward(
     them, returns the gradient of each (by its edge), and touches no `.grad`.
     """
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-    edges = tuple(edge_of(root) for root in roots)
+    edges = tuple(map(edge_of, roots))
     wanted = None
     if targets is not None:
         wanted = on_the_way(edges, targets)
