@@ -97,7 +97,8 @@ def triangular_solve(
     """
     coefficients = turned(A) if transpose else A
     X = solve_triangular(coefficients, b, upper=upper != transpose, unitriangular=unitriangular)
-    return return_types.triangular_solve(X, A.clone())
+    # The matrices are returned as well, one for each solution.
+    return return_types.triangular_solve(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())
 
 
 from .arrange import tril, triu  # noqa: E402  (rules may use any op)

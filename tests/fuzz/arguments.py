@@ -144,7 +144,7 @@ class Drawer:
         if name in ("index", "indices", "offsets", "input_lengths", "target_lengths", "pivots",
                     "LU_pivots", "repeats", "hx_index"):  # fmt: skip
             return True
-        if name == "target" and INDEX_TARGETS.fullmatch(path):
+        if name in ("target", "targets") and INDEX_TARGETS.fullmatch(path):
             return not (path.endswith(("cross_entropy", "CrossEntropyLoss")) and rng.random() < 0.2)
         if re.fullmatch(r".*(embedding|embedding_bag|Embedding|EmbeddingBag)", path):
             return name == "input"
@@ -189,6 +189,8 @@ class Drawer:
             return (self.tensor(parameter),)
         if parameter.is_tensor_list or name in ("tensors", "operands", "matrices"):
             return [self.tensor(parameter) for _ in range(rng.choice((1, 2, 2, 3)))]
+        if name.endswith("_lengths"):
+            return self.tensor(parameter)
         if parameter.is_tensor:
             takes_number = "Array" in note and self.shapes.next and not self.shapes.contracts
             if takes_number and name not in ("index", "mask") and rng.random() < 0.2:

@@ -212,14 +212,17 @@ class Program:
 
         The judge's parameter and state are rounded after each step, as 16 bits keep them.
         """
+        narrow = self.call.args[0].through
+        if self.call.path == "optim.Adafactor" and narrow:  # its ε is that of the type
+            settings.setdefault("eps", (self.torch.finfo(getattr(self.torch, narrow)).eps, 1e-3))
         parameter = self.torch.nn.Parameter(args[0].detach().clone())
         optimizer = resolve(self.torch, self.call.path)([parameter], **settings)
         for gradient in inputs:
             parameter.grad = gradient.detach().clone()
             optimizer.step(*[lambda: (parameter * 0).sum()] * (self.call.path == "optim.LBFGS"))
-            if self.call.args[0].through in ("float16", "bfloat16"):
+            if narrow in ("float16", "bfloat16"):
                 held = [parameter, *tensors_in([*optimizer.state[parameter].values()])]
-                round_all(held, self.torch, getattr(self.torch, self.call.args[0].through))
+                round_all(held, self.torch, getattr(self.torch, narrow))
         return parameter.detach()
 
 

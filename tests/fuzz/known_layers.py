@@ -205,8 +205,8 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
      "at ∞ PyTorch's formulas are ∞ - ∞ or 0 · ∞; the limit is known"),
     (r"distributions\..*", "(dtype|value|structure|refused|accepted).*", "integers",
      "whole numbers as parameters: PyTorch computes with them where nothing happens to object"),
-    (LENGTHS, "(value|gradient|second|forward mode).*", "extreme",
-     "squares leave the range of the type, in float64 too, where lengths do not"),
+    (LENGTHS, "(value|gradient|second|forward mode).*", "extreme & double",
+     "squares leave the range of the type, where lengths do not"),
     (r"batch_norm|(feature_)?(alpha_)?dropout_?|grid_sampler(_\dd)?|poisson_nll_loss|"
      r"cosine_embedding_loss", "dtype.*", "integers",
      "of integers, for which PyTorch has no such function but where nothing is computed"),
@@ -232,10 +232,27 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
     (r"(Tensor\.)?(dist|norm|cdist|renorm_?|norm_except_dim)|"
      r"(nn\.functional\.)?(layer|group|batch|instance|rms)_norm|"
      r"nn\.(Layer|Group|Batch|Instance|RMS)Norm(\dd)?",
-     "(value|gradient|second|forward mode).*", "not ordinary",
+     "(value|gradient|second|forward mode).*", "not ordinary & double",
      "squares leave the range of the type, where lengths do not"),
+    (r"linalg\.cond", "refused.*", "none", "of no matrices nothing is computed"),
     (MATRICES, r"(value|gradient|second|forward mode).* \(?\S*(nan|inf)\S* (here|in PyTorch).*",
      "not finite", "what comes of NaN and ∞ depends on the order of LAPACK's or FFT's steps"),
+    (MATRICES, "(value|gradient|second|forward mode).*", "subnormal",
+     "OpenBLAS does not divide by a pivot below the least normal number"),
+    (r"(Tensor\.)?lu|linalg\.(lu\w*|(inv|solve)_ex)", "(value|gradient|second|forward mode).*",
+     "singular", "singular but for rounding errors, which choose the pivots"),
+    (r"linalg\.pinv", "dtype autocast", "single",
+     "float32, as other decompositions; PyTorch's last product is bfloat16"),
+    (r"(Tensor\.)?orgqr|linalg\.householder_product", "requires_grad.*", "none",
+     "of no reflections nothing is computed"),
+    (r"(Tensor\.)?(lu|lu_solve)|linalg\.lu\w*", "(value|gradient|second|forward mode).*", "nan",
+     "which row NaN makes the pivot is open"),
+    (r"(Tensor\.|linalg\.)?slogdet", "value.*output.0.*", "infinite",
+     "the sign beside an infinite logarithm"),
+    (r".*grid_sampl.*", "(value|gradient|second|forward mode).*", "not finite & 5 axes",
+     "NaN counts as -1, as PyTorch's documentation has it; in volumes it is another end there"),
+    (r"distributions\.ContinuousBernoulli\.icdf", r"(gradient|second).* 0\.0 here, nan in PyT.*",
+     "outside of [0, 1]", "of no number between 0 and 1 there is no quantile"),
     (MATRICES, r"(value|gradient|second|forward mode).* \(?\S*(nan|inf)\S* in PyTorch.*",
      "not ordinary", "PyTorch's products leave the range of the type on the way"),
     (r"(Tensor\.)?((nan)?quantile|msort)", "(gradient|second|forward mode).*", "ties beyond 16",
@@ -246,7 +263,7 @@ DIFFERENT_WHERE: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 """(path, kind, condition, reason): what differs on purpose for some arguments; a condition is one
 of `CONDITIONS`, or a setting that is given, the layout of a tensor, or "empty": "p=", or the
-pattern of a setting and its value: "p=(nan|1e-05)"."""
+pattern of a setting and its value: "p=(nan|1e-05)". " & " joins several."""
 
 
 def is_ordinary(x: np.ndarray) -> np.ndarray:
@@ -255,12 +272,27 @@ def is_ordinary(x: np.ndarray) -> np.ndarray:
     return np.isfinite(x) & (abs(x) < top) & (abs(x) > 1 / top)
 
 
+def is_singular(x: np.ndarray) -> bool:
+    """Return True if one of the matrices has not its full rank, but for rounding errors."""
+    if x.ndim < 2 or x.dtype.kind not in "fc" or not x.size or not np.isfinite(x).all():
+        return False
+    return bool((np.linalg.matrix_rank(x) < min(x.shape[-2:])).any())
+
+
 CONDITIONS: dict[str, Callable[[np.ndarray], bool]] = {
     "infinite": lambda x: bool(np.isinf(x).any()),
     "extreme": lambda x: bool(((abs(x) > 1e18) | ((x != 0) & (abs(x) < 1e-18))).any()),
     "not finite": lambda x: not bool(np.isfinite(x).all()),
     "not ordinary": lambda x: not bool(((x == 0) | is_ordinary(x)).all()),
     "ties beyond 16": lambda x: x.size > 16 and np.unique(x).size < x.size,
+    "subnormal": lambda x: (
+        bool(((x != 0) & (abs(x) < np.finfo(x.dtype).tiny)).any())
+        if x.dtype.kind in "fc"
+        else False
+    ),
+    "outside of [0, 1]": lambda x: bool(((x < 0) | (x > 1)).any()),
+    "singular": is_singular,
+    "single": lambda x: x.dtype == np.float32,
     "none": lambda x: not x.size,
     "short": lambda x: min(x.shape, default=0) < 2,
     "zeros": lambda x: bool((x == 0).any()),

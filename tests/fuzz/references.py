@@ -33,9 +33,10 @@ class Corrected:
 def corrected(call: Call, torch: Any) -> Any:
     """Return the PyTorch that judges a call."""
     for path, make in REFERENCES.items():
-        if call.path == path or call.path.startswith(f"{path}."):
+        if f"{call.path.removeprefix('Tensor.')}.".startswith(f"{path}."):
             replaced = make(call, torch)
-            for name in reversed(path.split(".")):
+            names = path.split(".")
+            for name in reversed(["Tensor", *names] if call.path.startswith("Tensor.") else names):
                 replaced = {name: replaced}
             return Corrected(torch, replaced)
     return torch
@@ -205,23 +206,107 @@ def sinc(call: Call, torch: Any) -> Any:
     return series
 
 
-def of_triangle(name: str) -> Callable[[Call, Any], Any]:
-    """Return a function of triangular matrices that reads the triangle it is said to read."""
+def product_of(factor: Any, upper: bool, torch: Any) -> Any:
+    """Return the matrix of a Cholesky factor, of which one triangle is read."""
+    if upper:
+        factor = torch.triu(factor)
+        return factor.mH @ factor
+    factor = torch.tril(factor)
+    return factor @ factor.mH
 
-    def make(call: Call, torch: Any) -> Any:
-        del call
 
-        def function(*args: Any, upper: bool | None = None, **settings: Any) -> Any:
-            is_upper = name == "triangular_solve" if upper is None else upper
-            matrix = torch.triu(args[-1]) if is_upper else torch.tril(args[-1])
-            result = getattr(torch, name)(*args[:-1], matrix, upper=is_upper, **settings)
-            if name == "triangular_solve":  # it also returns the matrix
-                result = (result[0], args[-1].clone())
-            return result
+def cholesky_inverse(call: Call, torch: Any) -> Any:
+    del call
 
-        return function
+    def inverse(input: Any, upper: bool = False) -> Any:
+        return torch.linalg.inv(product_of(input, upper, torch))
 
-    return make
+    return inverse
+
+
+def cholesky_solve(call: Call, torch: Any) -> Any:
+    del call
+
+    def solve(input: Any, input2: Any, upper: bool = False) -> Any:
+        return torch.linalg.solve(product_of(input2, upper, torch), input)
+
+    return solve
+
+
+def triangular_solve(call: Call, torch: Any) -> Any:
+    del call
+
+    def solve(input: Any, A: Any, upper: bool = True, **settings: Any) -> Any:
+        triangle = torch.triu(A) if upper else torch.tril(A)
+        solution, shown = torch.triangular_solve(input, triangle, upper=upper, **settings)
+        return solution, A.expand(shown.shape).clone()
+
+    return solve
+
+
+def alignments(scores: Any, labels: Any, torch: Any) -> Any:
+    """Return the logarithm of the sum over all walks through blanks and labels (Graves 2006)."""
+    never = scores.new_tensor(-1e30)
+    states = len(labels)
+    if not len(scores):
+        return never * (states > 1)
+    here = [scores[0, labels[s]] if s < 2 else never for s in range(states)]
+    for step in scores[1:]:
+        walks = []
+        for s in range(states):
+            ways = [here[s], *here[max(s - 1, 0) : s]]
+            if s > 2 and s % 2 and labels[s] != labels[s - 2]:
+                ways.append(here[s - 2])
+            walks.append(step[labels[s]] + torch.logsumexp(torch.stack(ways), 0))
+        here = walks
+    return torch.logsumexp(torch.stack(here[-2:]), 0)
+
+
+def ctc_loss(call: Call, torch: Any) -> Any:
+    """By autograd; PyTorch's gradient forgets a walk where the last label is the blank."""
+    usual = 0 if call.path == "ctc_loss" else "mean"
+
+    def loss(
+        log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
+        reduction: Any = usual, zero_infinity: bool = False,
+    ) -> Any:  # fmt: skip
+        numbered = {0: "none", 1: "mean", 2: "sum"}
+        reduction = numbered.get(reduction, reduction)
+        steps = log_probs if log_probs.ndim == 3 else log_probs[:, None]
+        times, counts = (
+            x.reshape(-1).tolist() if hasattr(x, "tolist") else list(x)
+            for x in (input_lengths, target_lengths)
+        )
+        starts = np.cumsum([0, *counts])
+        losses = []
+        for n, (time, count) in enumerate(zip(times, counts, strict=True)):
+            row = targets[n] if targets.ndim == 2 else targets[starts[n] :]
+            labels = [blank] + [x for label in row[:count].tolist() for x in (label, blank)]
+            said = steps[:time, n]
+            total = alignments(said, labels, torch)
+            if float(total) < -1e29:
+                losses.append((total * 0).new_tensor(0.0 if zero_infinity else math.inf))
+                continue
+            weight = said.exp().sum()  # what a log_softmax in front takes out again
+            losses.append(weight - weight.detach() - total)
+        result = torch.stack(losses)
+        if reduction == "mean":
+            return (result / result.new_tensor(counts).clamp_min(1)).mean()
+        if reduction == "sum":
+            return result.sum()
+        return result if log_probs.ndim == 3 else result[0]
+
+    return loss
+
+
+def ctc_module(call: Call, torch: Any) -> Any:
+    loss = ctc_loss(call, torch)
+
+    class Loss(torch.nn.CTCLoss):
+        def forward(self, *args: Any) -> Any:
+            return loss(*args, self.blank, self.reduction, self.zero_infinity)
+
+    return Loss
 
 
 REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
@@ -231,8 +316,7 @@ REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
     "nn.functional.cosine_similarity": cosine_similarity,
     "cosine_similarity": cosine_similarity,
     "nn.CosineSimilarity": cosine_module,
-    "sinc": sinc, "special.sinc": sinc, "Tensor.sinc": sinc, "ldexp": ldexp, "Tensor.ldexp": ldexp,
-    "cholesky_inverse": of_triangle("cholesky_inverse"),
-    "cholesky_solve": of_triangle("cholesky_solve"),
-    "triangular_solve": of_triangle("triangular_solve"),
+    "nn.functional.ctc_loss": ctc_loss, "ctc_loss": ctc_loss, "nn.CTCLoss": ctc_module,
+    "sinc": sinc, "special.sinc": sinc, "ldexp": ldexp, "cholesky_inverse": cholesky_inverse,
+    "cholesky_solve": cholesky_solve, "triangular_solve": triangular_solve,
 }  # fmt: skip

@@ -63,6 +63,9 @@ FOUND: dict[str, Callable[[Any], Any]] = {
         torch.ldexp(torch.ones(2), y := torch.tensor(-INF, requires_grad=True)).sum(), y
     ),
     "ldexp of integers": lambda torch: torch.ldexp(torch.tensor([3]), torch.tensor([-2])),
+    "triangular_solve of one matrix and several sides": lambda torch: torch.triangular_solve(
+        torch.ones(3, 2, 1), torch.ones(2, 2)
+    ),
     "squeeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.squeeze_()),
     "unsqueeze_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.unsqueeze_(0)),
     "t_ in forward mode": lambda torch: in_place_view(torch, lambda z: z.t_()),

@@ -187,6 +187,22 @@ def test_hidden_keys_weigh_nothing_and_hidden_queries_get_zeros():
             assert g.isfinite().all()
 
 
+@pytest.mark.parametrize("score", [INF, 80.0, -INF])
+def test_a_label_that_fills_a_row_up_may_have_any_score(score):
+    """An infinite one reached the gradients of the others."""
+    steps = edutorch.zeros(2, 2, 3).log_softmax(-1)
+    targets = edutorch.tensor([[1, 1], [1, 2]])
+
+    def slopes(score: float) -> Any:
+        x = steps.clone()
+        x[1, 1, 2] = score
+        x.requires_grad_()
+        loss = F.ctc_loss(x, targets, (2, 2), (2, 1), reduction="none")[1]
+        return loss.item(), edutorch.autograd.grad(loss, x)[0][:, :, :2].tolist()
+
+    assert slopes(score) == slopes(-1.0)
+
+
 @pytest.mark.parametrize("layout", ["rows", "one after the other", "without a batch"])
 @pytest.mark.parametrize("label", [-1, 3, 7])
 def test_a_label_that_is_no_class_is_refused(label, layout):

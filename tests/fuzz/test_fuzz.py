@@ -184,7 +184,7 @@ def test_formulas_of_the_judge_are_pytorchs_where_that_is_right(torch, path):
         if compared > 3:
             break
         call = Drawer(Random(seed), targets[0]).draw()
-        if not all(spec.fill in ("normal", "positive", "unit") for spec in call.specs()):
+        if not all(spec.fill in ("normal", "positive", "unit", "index") for spec in call.specs()):
             continue
         call = replace(call.wide(), mode="backward")
         right, theirs = (run_call(call, lib, True) for lib in (corrected(call, torch), torch))

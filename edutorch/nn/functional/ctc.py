@@ -123,6 +123,8 @@ class Walks:
         self.jumps[:, 3::2] = labels[:, 3::2] != labels[:, 1:-2:2]
         state, end = xp.arange(labels.shape[1]), 2 * counts[:, None]
         self.last = (state == end) | (state == end - 1)
+        # What fills a target up is walked to by nobody, whatever its score is.
+        self.said = where(state <= end, self.said, NEVER)
         self.alpha = alphas(self.said, self.jumps)
         now = xp.maximum(times - 1, 0)[None, :, None]
         now = xp.ascontiguousarray(xp.broadcast_to(now, (1, *labels.shape)))
