@@ -89,7 +89,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     if other.is_complex():
         return input * pow(2.0, other)
     exponent = other.double()
-    half = floor(clamp(exponent * 0.5, -1100, 1100))  # of ∞ there are no two halves
+    half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # of ∞ there are no two halves
     wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)
     return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
 

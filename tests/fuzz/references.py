@@ -191,6 +191,11 @@ def ldexp(call: Call, torch: Any) -> Any:
     return scaled
 
 
+def ldexp_in_place(call: Call, torch: Any) -> Any:
+    scaled = ldexp(call, torch)
+    return lambda input, other: input.copy_(scaled(input, other))
+
+
 def sinc(call: Call, torch: Any) -> Any:
     """Near 0 its series, of which no digits cancel."""
     del call
@@ -317,6 +322,7 @@ REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
     "cosine_similarity": cosine_similarity,
     "nn.CosineSimilarity": cosine_module,
     "nn.functional.ctc_loss": ctc_loss, "ctc_loss": ctc_loss, "nn.CTCLoss": ctc_module,
-    "sinc": sinc, "special.sinc": sinc, "ldexp": ldexp, "cholesky_inverse": cholesky_inverse,
+    "sinc": sinc, "special.sinc": sinc, "ldexp": ldexp, "ldexp_": ldexp_in_place,
+    "cholesky_inverse": cholesky_inverse,
     "cholesky_solve": cholesky_solve, "triangular_solve": triangular_solve,
 }  # fmt: skip
