@@ -96,7 +96,8 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
 
 
 def words_of(call: Call) -> set[str]:
-    """Return the names of a call's settings, the layouts of its tensors, "empty" if one is.
+    """Return the names of a call's settings, the layouts of its tensors, "empty" if one is, "short"
+    if an axis of one has one number or none.
 
     A setting is also there with its value: "p=2.0", a tensor with the number of its axes: "2 axes".
     """
@@ -104,7 +105,9 @@ def words_of(call: Call) -> set[str]:
     values = [f"{key}={value}" for key, value in call.settings.items()]
     layouts = [spec.layout for spec in call.specs()]
     axes = [f"{len(spec.shape)} axes" for spec in call.specs()]
-    return {*call.settings, *values, *layouts, *axes, *["empty"] * is_empty}
+    is_short = any(min(spec.shape, default=0) < 2 for spec in call.specs())
+    special = ["empty"] * is_empty + ["short"] * is_short
+    return {*call.settings, *values, *layouts, *axes, *special}
 
 
 def tensors_of(call: Call) -> list[np.ndarray]:

@@ -157,6 +157,8 @@ def pad(call: Call, torch: Any) -> Any:
 
 def cosine(input1: Any, input2: Any, dim: int, eps: float) -> Any:
     """With lengths that are clamped for derivatives, too."""
+    wider = input1 if input1.is_floating_point() else input2
+    input1, input2 = (x.to(wider.dtype) for x in (input1, input2))
     lengths = [x.norm(dim=dim).clamp_min(eps) for x in (input1, input2)]
     return (input1 * input2).sum(dim) / (lengths[0] * lengths[1])
 
