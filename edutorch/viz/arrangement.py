@@ -29,6 +29,7 @@ FLATTEST = 4.0
 
 FEW_BOXES, MANY_BOXES = 12, 120
 MOST_ROWS = 8
+HALVINGS = 7  # of the range of lengths in which that of a row is looked for: to 1 %
 BROKEN, WRAP_COST = 0.85, 0.95
 """So much worse to read is a picture in rows, and for each of its breaks."""
 
@@ -106,9 +107,17 @@ def picture_size(svg: str) -> Size:
     return Size(float(found[1]), float(found[2])) if found else Size(0, 0)
 
 
+class Candidate(NamedTuple):
+    """An arrangement, and what is expected of it: whether it fits a page, how well it is read."""
+
+    arrangement: Arrangement
+    fits: bool = True
+    legibility: float = 1.0
+
+
 def arrangements(
     graph: Graph, sizes: Mapping[str, Size], rankdir: Direction | None
-) -> list[Arrangement]:
+) -> list[Candidate]:
     """Return how a graph may be arranged, what suits best first.
 
     Args:
@@ -116,29 +125,27 @@ def arrangements(
         rankdir: the direction, if somebody has chosen one: then nothing is broken into rows.
     """
     if rankdir is not None:
-        return [Arrangement(rankdir)]
-    sketch = Sketch(graph, sizes)
-    usual = Arrangement("LR")
-    if len(graph.nodes) <= 2:
+        return [Candidate(Arrangement(rankdir))]
+    sketch, boxes = Sketch(graph, sizes), len(graph.nodes)
+
+    def candidate(arrangement: Arrangement, size: Size) -> Candidate:
+        return Candidate(arrangement, size.fits(boxes), legibility(size, arrangement))
+
+    usual = candidate(Arrangement("LR"), sketch.size(Arrangement("LR")))
+    if boxes <= 2 or (boxes <= FEW_BOXES and usual.fits):
         return [usual]
-    found = {usual: sketch.size(usual)}
-    boxes = len(graph.nodes)
-    if boxes <= FEW_BOXES and found[usual].fits(boxes):
-        return [usual]
+    candidates = [usual, candidate(Arrangement("TB"), sketch.size(Arrangement("TB")))]
     directions: tuple[Direction, Direction] = ("LR", "TB")
     for direction in directions:
-        plain = Arrangement(direction)
-        found[plain] = sketch.size(plain)
         step = 1 if boxes <= MANY_BOXES else 3  # of a large graph not each number of rows is tried
         for count in range(2, min(MOST_ROWS, boxes // 3) + 1, step):
             rows = sketch.rows(direction, count)
             size = sketch.size(Arrangement(direction, rows))
-            found |= {Arrangement(direction, rows, turned): size for turned in (True, False)}
-
-    def badness(arrangement: Arrangement) -> tuple[bool, float]:
-        return not found[arrangement].fits(boxes), -legibility(found[arrangement], arrangement)
-
-    return sorted(found, key=badness)
+            both = (Arrangement(direction, rows, turned) for turned in (True, False))
+            candidates += [candidate(arrangement, size) for arrangement in both]
+    return sorted(
+        dict.fromkeys(candidates), key=lambda candidate: (not candidate.fits, -candidate.legibility)
+    )
 
 
 def better_direction(graph: Graph, sizes: Mapping[str, Size]) -> Direction:
@@ -242,7 +249,7 @@ class Sketch:
         longest, _ = self.piece(range(len(self.sizes)), direction)
         low, high = longest / count, longest
         best = self.broken(direction, high)
-        for _ in range(12 if len(self.sizes) <= MANY_BOXES else 6):
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             found = self.broken(direction, middle)
             if max(found) < count:

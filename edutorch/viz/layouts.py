@@ -104,7 +104,7 @@ class Layouts:
             return render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()
 
         if by_page:
-            return text_of(candidates(graph, self.rankdir, text_of)[0])
+            return text_of(candidates(graph, self.rankdir, text_of)[0].arrangement)
         try:
             fitted = fit_page(graph, self.rankdir, text_of, svg_of, MOST_TRIES)
             if not fitted.fits:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from .arrangement import (
     MANY_BOXES,
     Arrangement,
+    Candidate,
     Direction,
-    Sketch,
     arrangements,
     box_sizes,
     direction_of,
@@ -26,6 +26,9 @@ from .render import LayoutError, LayoutTimeout
 TRIES = ((60, 6, 20), (MANY_BOXES, 1, 2))
 """Up to so many boxes, so many arrangements are tried, and more if their rows are not in order; of
 more boxes only one."""
+
+BETTER = 1.1
+"""What is read so much better than is expected of the next arrangement is not improved on."""
 
 FOLD_FURTHER = 0.7
 """What does not fit on a page is folded to so much of its boxes."""
@@ -55,7 +58,7 @@ def chosen_direction(rankdir: str | None) -> Direction | None:
 
 def candidates(
     graph: Graph, rankdir: str | None, text_of: Callable[[Arrangement], str]
-) -> list[Arrangement]:
+) -> list[Candidate]:
     """Return the arrangements that are worth trying, the best first, without Graphviz."""
     sizes = box_sizes(text_of(Arrangement()))
     found = arrangements(graph, sizes, chosen_direction(rankdir))
@@ -89,9 +92,11 @@ def fit_page(
     found = Fitted(Arrangement(), "", False)
     failed: LayoutError | None = None
     in_order = False
-    for number, arrangement in enumerate(candidates(graph, rankdir, text_of)[:most]):
-        if number >= tries_for(graph)[0] and in_order:
+    for number, candidate in enumerate(candidates(graph, rankdir, text_of)[:most]):
+        is_good = best is not None and best[1] >= BETTER * candidate.legibility
+        if in_order and (number >= tries_for(graph)[0] or is_good):
             break
+        arrangement = candidate.arrangement
         try:
             svg = lay_out(text_of(arrangement))
         except LayoutTimeout:  # another one would take as long
@@ -134,8 +139,7 @@ def fitting_plan(
     while chosen_direction(rankdir) is None and is_automatic(choice):
         visible = plan.graph
         sizes = box_sizes(text_of(plan, Arrangement()))
-        first = arrangements(visible, sizes, None)[0]
-        if Sketch(visible, sizes).size(first).fits(len(visible.nodes)):
+        if arrangements(visible, sizes, None)[0].fits:
             break
         further = folded_further(choice, len(visible.nodes))
         if further is None:

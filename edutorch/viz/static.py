@@ -98,7 +98,7 @@ class Drawing:
         """Show this much of the whole graph."""
         self.snapshot = snapshot = plan.pick(self.whole)
         text_of = functools.partial(dot_text, snapshot)
-        self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0])
+        self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0].arrangement)
         self._svg: str | None = None
         self._fits = True
 
@@ -187,7 +187,7 @@ class Drawing:
             return png_of(self.svg)
         except ImportError:
             text_of = functools.partial(dot_text, self.snapshot)
-            first = candidates(self.snapshot.graph, self.rankdir, text_of)[0]
+            first = candidates(self.snapshot.graph, self.rankdir, text_of)[0].arrangement
             return render(text_of(first, self.caption, drawn=False), "png")
 
     def pdf(self) -> bytes:

@@ -519,7 +519,7 @@ def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
     def sized(text):
         return lay_out(text).replace("<svg>", '<svg width="500pt" height="500pt">')
 
-    arrangements = {dot_text(whole, one): one for one in candidates(
+    arrangements = {dot_text(whole, one.arrangement): one.arrangement for one in candidates(
         whole.graph, None, lambda one: dot_text(whole, one))}  # fmt: skip
     fitted = fit_page(whole.graph, None, lambda one: dot_text(whole, one), sized)
     assert fitted.fits and fitted.arrangement == arrangements[tried[1]]
