@@ -194,7 +194,14 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
 """(pattern of the path, pattern of the kind, reason): where edutorch differs on purpose. The
 second one may go on with what differs, as a finding says it: "value: .* nan in PyTorch.*"."""
 
-OPEN: dict[tuple[str, str], str] = {}
+OPEN: dict[tuple[str, str], str] = {
+    ("ldexp_", "gradient"): "float16 exponents in place: the gradient in float32 and in float16",
+    ("nn.InstanceNorm1d", "value"): "running statistics of integers: 8 digits of float64",
+    ("addr", "dtype autocast"): "integers beside bfloat16 under autocast: float32 here",
+    ("nn.functional.binary_cross_entropy", "dtype"): (
+        "a float32 weight of bfloat16 losses: float32 here, bfloat16 in PyTorch"
+    ),
+}
 """(path, kind): why a finding is not mended yet. The fixed seed may meet it and still pass."""
 
 
