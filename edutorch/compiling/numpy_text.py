@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.precision import add_up
 from ..nn.functional.activation import gelu, gelu_slope
-from ..ops.reduction import add_up
 from ..ops.special import erf
 from .values import Value, text_of
 

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy
 
 from ..backends.stand_in import known_slot
-from .precision import widened
+from .precision import LONG, add_up, widened
 
 if TYPE_CHECKING:
     from .autograd import Node
@@ -159,7 +159,9 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
         y = SUM(g, axes, False, None)
         if y is not None:
             return y
-    return numpy.add.reduce(g, axes, numpy.float32 if g.itemsize == 2 else None)
+    if g.itemsize == 2:
+        return numpy.add.reduce(g, axes, numpy.float32)
+    return numpy.add.reduce(g, axes) if g.size <= LONG else add_up(numpy, g, axes, False)
 
 
 def settled(g: Any) -> Any:

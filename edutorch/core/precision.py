@@ -9,11 +9,14 @@ float32:
 - what the engine adds up: gradients of broadcast operands, and of tensors with several uses
   (`WideSum`),
 - `Backend.scatter_add`.
+
+And a long sum of 32-bit floats is added up in groups (`add_up`).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -117,3 +120,44 @@ class WideSum:
     def computed(self) -> Any:
         """Return the sum in the type of the tensor."""
         return public("as_type")(self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind)))
+
+
+LONG = 1000
+"""From so many numbers on it matters in which order an axis is added up."""
+
+
+def add_up(xp: Any, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
+    """Σ x over `dim`, a long axis in groups, and then the groups.
+
+    NumPy adds one row to the other, and each time a digit is lost: in groups the error grows like
+    the square root of √n instead of √n. Along the last axis NumPy itself adds in pairs.
+    """
+    shape = array.shape
+    if dim.__class__ is tuple and math.prod(shape[axis] for axis in dim) > LONG:
+        return add_up_axes(xp, array, sorted(axis % len(shape) for axis in dim), keepdim)
+    if dim.__class__ is not int or shape[dim] <= LONG:
+        return xp.add.reduce(array, axis=dim, keepdims=keepdim)
+    dim %= len(shape)
+    front = (slice(None),) * dim
+    size = math.isqrt(shape[dim])
+    whole = shape[dim] // size * size
+    groups = array[(*front, slice(whole))]
+    groups = groups.reshape(*shape[:dim], whole // size, size, *shape[dim + 1 :])
+    y = xp.add.reduce(xp.add.reduce(groups, axis=dim + 1), axis=dim, keepdims=keepdim)
+    if whole == shape[dim]:
+        return y
+    return y + xp.add.reduce(array[(*front, slice(whole, None))], axis=dim, keepdims=keepdim)
+
+
+def add_up_axes(xp: Any, array: Any, axes: list[int], keepdim: bool) -> Any:
+    """Σ x over several axes, of which NumPy would add up all rows one by one."""
+    shape = array.shape
+    if len(axes) == len(shape):
+        return xp.add.reduce(array, axis=tuple(axes), keepdims=keepdim)
+    if axes == list(range(len(axes))):  # as one long axis
+        rows = math.prod(shape[: len(axes)])
+        y = add_up(xp, array.reshape(rows, *shape[len(axes) :]), 0, False)
+        return y.reshape((1,) * len(axes) + y.shape) if keepdim else y
+    for axis in axes:  # the outermost first
+        array = add_up(xp, array, axis, True)
+    return array if keepdim else array.squeeze(tuple(axes))

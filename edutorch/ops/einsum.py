@@ -10,8 +10,9 @@ import numpy as np
 from ..backends.interruptible import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array
 from ..core.op import op
+from ..core.precision import add_up
 from ..errors import ShapeError
-from .contraction import by_products, full_equation, multiplications
+from .contraction import by_products, full_equation, multiplications, plain
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
@@ -21,6 +22,12 @@ def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     if y is not None:
         return y
     left, arrow, output = equation.partition("->")
+    if len(operands) == 1 and plain(left) and plain(output) and len(left) == operands[0].ndim:
+        summed = tuple(axis for axis, letter in enumerate(left) if letter not in output)
+        if summed and arrow and set(output) <= set(left):  # NumPy would add up one by one
+            kept = [letter for letter in left if letter in output]
+            y = add_up(xp, operands[0], summed, False)
+            return y.transpose([kept.index(letter) for letter in output])
     try:
         if arrow and "..." in left and "..." not in output:  # summed over, which NumPy refuses
             terms, output = full_equation(equation, operands)

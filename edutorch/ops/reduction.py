@@ -14,7 +14,7 @@ from numpy import isnan, ndarray
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.op import reduction
-from ..core.precision import in_float32, is_half
+from ..core.precision import LONG, add_up, in_float32, is_half
 from ..core.tensor import array_of
 from ..errors import DTypeError
 
@@ -56,33 +56,13 @@ def sum(
     >>> sum(tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([4., 6.])
     """
-    if dtype is None and input.dtype.char in "fd":  # float32 or float64
-        if dim.__class__ is int and input.shape[dim] > LONG:
+    if dtype is None and input.dtype.char in "fdFD":
+        if dim is not None and input.size > LONG:
             return add_up(xp, input, dim, keepdim)
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     if dtype is None:
         return total(xp, input, dim, keepdim)
     return total(xp, input.astype(dtype.numpy), dim, keepdim).astype(dtype.numpy)
-
-
-LONG = 1000
-"""From here on it matters in which order an axis is added up."""
-
-
-def add_up(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
-    """Σ x. NumPy adds one row to the other, and each time a digit is lost; so a long axis
-    is added up in groups, and then the groups: the error grows like √n instead of n."""
-    if not isinstance(dim, int) or input.shape[dim] <= LONG:
-        return xp.add.reduce(input, axis=dim, keepdims=keepdim)
-    shape, front = input.shape, (slice(None),) * dim
-    size = math.isqrt(shape[dim])
-    whole = shape[dim] // size * size
-    groups = input[(*front, slice(whole))]
-    groups = groups.reshape(*shape[:dim], whole // size, size, *shape[dim + 1 :])
-    y = xp.add.reduce(xp.add.reduce(groups, axis=dim + 1), axis=dim, keepdims=keepdim)
-    if whole == shape[dim]:
-        return y
-    return y + xp.add.reduce(input[(*front, slice(whole, None))], axis=dim, keepdims=keepdim)
 
 
 def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.precision import in_float32, is_half
@@ -20,8 +22,13 @@ def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """
     kind = sum_type(input, dtype)
     axis = normal_dim("cumsum", dim, input.ndim)
-    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else kind)
+    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else twice(kind))
     return y.reshape(input.shape).astype(kind, copy=False)
+
+
+def twice(dtype: Any) -> Any:
+    """Return the type in which a running sum is kept: one after the other loses digits."""
+    return {"f": np.dtype("float64"), "F": np.dtype("complex128")}.get(dtype.char, dtype)
 
 
 # A number is part of its own total and of all later ones.
@@ -43,7 +50,7 @@ def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     if is_half(kind):  # what is imaginary is dropped first
         y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
     else:
-        y = xp.cumprod(input, axis=axis, dtype=kind)
+        y = xp.cumprod(input, axis=axis, dtype=twice(kind))
     return y.reshape(input.shape).astype(kind, copy=False)
 
 
@@ -81,10 +88,11 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     dim = normal_dim("logcumsumexp", dim, input.ndim)
     if not input.size:
         return input.copy()
+    kind, input = input.dtype, input.astype(twice(input.dtype), copy=False)
     steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
     for place in range(1, input.shape[dim] if input.ndim else 1):
         steps.append(logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
-    return xp.concatenate(steps, axis=dim) if input.ndim else input.copy()
+    return xp.concatenate(steps, axis=dim).astype(kind) if input.ndim else input.astype(kind)
 
 
 # exp(xᵢ - yⱼ) is the share of number i in the total up to j.

@@ -12,10 +12,10 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import reduction
 from ..core.out import takes_out
-from ..core.precision import widened
+from ..core.precision import add_up, widened
 from ..core.tensor import Tensor
 from ..errors import DTypeError, InvalidValueError, ShapeError
-from .reduction import Dims, add_up, count, mean_of, need_floating, share_evenly
+from .reduction import Dims, count, mean_of, need_floating, share_evenly
 
 
 @reduction(method=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...ops import mean, reshape, rsqrt, sum
+from ...ops.reduction import mean_of
 from .layer import layer
 
 __all__ = ["fused_rms_norm", "native_batch_norm", "native_group_norm", "native_layer_norm"]
@@ -74,9 +75,9 @@ def standardized(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, 
     """Return (x - mean) / √(variance + ε), both over `dims`, and the two."""
     if input.dtype.itemsize == 2:  # its squares would overflow
         input = input.astype("float32")
-    centre = xp.mean(input, axis=dims, keepdims=True)
+    centre = mean_of(xp, input, dims, True)
     y = input - centre
-    variance = xp.mean(y * y, axis=dims, keepdims=True)
+    variance = mean_of(xp, y * y, dims, True)
     y /= xp.sqrt(variance + eps)
     return y, centre, variance
 
