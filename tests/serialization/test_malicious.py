@@ -148,7 +148,8 @@ def zipped(program):
 
 def older(program):
     head = [dumped(torch_file.MAGIC), dumped(1001), dumped({"little_endian": True})]
-    return b"".join(head) + program + dumped(["0"]) + struct.pack("<q", 4) + bytes(16)
+    count = 16 if BYTES in program else 4
+    return b"".join(head) + program + dumped(["0"]) + struct.pack("<q", count) + bytes(16)
 
 
 DANGEROUS = ("os.system", "subprocess.Popen", "exec", "compile", "import", "pickle.find_class",
@@ -217,26 +218,74 @@ def test_odd_pickles_are_refused(name, form):
         load(form(ODD[name]))
 
 
+FLOATS = g("torch", "FloatStorage")
+BYTES = g("torch.storage", "UntypedStorage")
+
+
+def storage(kind, key="0", count=4):
+    """Write the reference to a storage of `count` elements."""
+    reference = b"(" + text("storage") + kind + text(key) + text("cpu")
+    return reference + dumped(count)[2:-1] + b"tQ"
+
+
 def tensor_program(offset, size, stride):
     """Write the pickle of a tensor in the storage "0" of four numbers."""
-    program = g("torch._utils", "_rebuild_tensor_v2") + b"((" + text("storage")
-    program += g("torch", "FloatStorage") + text("0") + text("cpu") + b"K\x04tQ"
+    program = g("torch._utils", "_rebuild_tensor_v2") + b"(" + storage(FLOATS)
     for part in (offset, size, stride):
         program += dumped(part)[2:-1].replace(b"q\x00", b"")
     return program + b"\x89N" + b"tR."
 
 
+OUTSIDE = [
+    (1, (4,), (1,)), (0, (2,), (4,)), (5, (1,), (1,)), (2**61, (1,), (1,)), (0, (1, 3), (0, 2)),
+]  # fmt: skip
+IMPOSSIBLE = [
+    (-1, (1,), (1,)), (0, (-1,), (1,)), (3, (2,), (-1,)), (0, (2**61, 2**61), (0, 0)),
+    (0, (2**62,), (2**62,)), (2**62, (1,), (1,)), (0, (2, 2), (1,)), (0, (2.0,), (1,)),
+    (0, (True,), (1,)), (0, (2**50,), (0,)), (0, 3, 1), (0, (2,), (2**63,)),
+    (0, (1,) * 65, (1,) * 65), (None, (1,), (1,)),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("form", [zipped, older])
 def test_tensors_outside_of_their_storage_are_refused(form):
     assert load(form(tensor_program(1, (3,), (1,)))).tolist() == [0, 0, 0]
-    for offset, size, stride in (
-        (1, (4,), (1,)), (0, (2,), (4,)), (5, (1,), (1,)), (-1, (1,), (1,)), (0, (-1,), (1,)),
-        (3, (2,), (-1,)), (0, (2**61, 2**61), (0, 0)), (0, (2**62,), (2**62,)), (2**62, (1,), (1,)),
-        (0, (2, 2), (1,)), (0, (2.0,), (1,)), (0, (True,), (1,)), (0, (2**50,), (0,)), (0, 3, 1),
-        (0, (2,), (2**63,)), (0, (1,) * 65, (1,) * 65), (None, (1,), (1,)),
-    ):  # fmt: skip
+    for offset, size, stride in OUTSIDE:
+        with pytest.raises(CheckpointError, match="ends behind its storage of 16 bytes"):
+            load(form(tensor_program(offset, size, stride)))
+    for offset, size, stride in IMPOSSIBLE:
         with pytest.raises(CheckpointError):
             load(form(tensor_program(offset, size, stride)))
+
+
+def test_storages_larger_than_an_older_file_are_refused():
+    """Their memory would be taken before their contents are read."""
+    fits = b"](" + storage(FLOATS) + storage(FLOATS) + b"e."  # one storage, counted once
+    assert len(load(older(fits))) == 2
+    for program in (
+        storage(FLOATS, count=2**40) + b".",
+        b"](" + b"".join(storage(FLOATS, str(key), 30) for key in range(9)) + b"e.",
+    ):
+        with pytest.raises(CheckpointError, match="its storages are larger than the file"):
+            load(older(program))
+
+
+@pytest.mark.parametrize("form", [zipped, older])
+def test_tensors_of_several_types_in_one_storage_of_bytes(form):
+    """PyTorch writes them for its newest types: any tensor may say how it reads the bytes."""
+
+    def tensor_in(dtype, size):
+        program = g("torch._utils", "_rebuild_tensor_v3") + b"(" + storage(BYTES, count=16)
+        sizes = b"K\0" + b"K" + bytes([size]) + b"\x85" + b"K\x01\x85"
+        return program + sizes + b"\x89N" + g("torch", dtype) + b"tR"
+
+    dtypes = {"float32": 4, "int64": 2, "uint8": 16, "complex64": 2, "bfloat16": 8}
+    tensors = b"".join(tensor_in(dtype, size) for dtype, size in dtypes.items())
+    loaded = load(form(b"](" + tensors + b"e."))
+    assert [str(x.dtype) for x in loaded] == [f"torch.{dtype}" for dtype in dtypes]
+    assert [x.tolist() for x in loaded] == [[0] * size for size in dtypes.values()]
+    loaded[2].fill_(1)
+    assert [x[-1].item() for x in loaded[1:3]] == [0x0101010101010101, 1]
 
 
 def test_what_is_listed_is_not_enough_for_the_system():

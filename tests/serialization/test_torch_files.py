@@ -88,6 +88,7 @@ def same(torch, a, b, path="it"):
             assert a.stride() == b.stride(), path
     elif isinstance(a, dict):
         assert (type(a), list(a)) == (type(b), list(b)), path
+        assert getattr(a, "_metadata", None) == getattr(b, "_metadata", None), path
         for key in a:
             same(torch, a[key], b[key], f"{path}.{key}")
     elif isinstance(a, np.ndarray):

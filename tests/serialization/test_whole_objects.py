@@ -17,7 +17,7 @@ import safetensors.numpy
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.serialization import CheckpointError, RefusedError
+from edutorch.serialization import CheckpointError, RefusedError, container
 from tests.module_cases import every_case
 from tests.serialization.test_states import OPTIMIZERS, SCHEDULES, train
 from tests.test_every_module import make
@@ -251,6 +251,19 @@ def test_what_has_no_name_is_said_and_the_old_file_stays(name, tmp_path):
     assert f"cannot save {said}" in str(refused.value)
     assert "state_dict()" in str(refused.value)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_where_only_data_may_be_saved_the_hint_is_about_the_object():
+    """A Trainer's checkpoints are such files."""
+    for value, hint in (
+        (nn.Linear(1, 1), "save its state_dict(), and load it into a new Linear"),
+        (optim.SGD(Net().parameters()), "save its state_dict(), and load it into a new SGD"),
+        (threading.Lock(), "a checkpoint holds data: tensors, numbers, texts"),
+        (np.datetime64(0, "s"), "a checkpoint holds data: tensors, numbers, texts"),
+    ):
+        with pytest.raises(CheckpointError, match=r"cannot save a \w+ \(at 'a.0'\)") as refused:
+            container.written({"a": [value]}, only_data=True)
+        assert f"hint: {hint}" in str(refused.value)
 
 
 def test_a_class_that_was_defined_again(monkeypatch):
