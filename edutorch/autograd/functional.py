@@ -40,13 +40,14 @@ def as_tuple(values: Any, name: str, what: str) -> tuple[bool, Tensors]:
 
 
 def leaves_of(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Return tensors to differentiate by: steps in the graph of the inputs, or new leaves."""
-    return tuple(
-        (each + 0 if each.requires_grad else each.detach().clone().requires_grad_())
-        if create_graph
-        else each.detach().requires_grad_()
-        for each in inputs
-    )
+    """Return tensors to differentiate by: steps in the graph of the inputs, or new leaves.
+
+    With `create_graph` they are copies, so that a later write to an input does not reach the graph.
+    """
+    if not create_graph:
+        return tuple(tensor.detach().requires_grad_() for tensor in inputs)
+    copies = (tensor.clone() for tensor in inputs)
+    return tuple(copy if copy.requires_grad else copy.requires_grad_() for copy in copies)
 
 
 def called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:

@@ -125,3 +125,57 @@ def test_other_refusals(torch):
             F.vjp(lambda a: 3.0, a)
         with pytest.raises(NotImplementedError):
             F.jacobian(lambda a: a, a, strategy="forward-mode")
+
+
+@pytest.mark.parametrize("name", ["hessian", "vhp", "hvp"])
+def test_a_result_of_several_elements_is_refused_with_pytorchs_words(torch, name):
+    for lib in (edutorch, torch):
+        function, a = getattr(lib.autograd.functional, name), numbers(lib, 1, 2)
+        with pytest.raises(RuntimeError, match="should contain a single element"):
+            function(lambda a: a * 2, *((a,) if name == "hessian" else (a, a)))
+
+
+IN_A_GRAPH = {
+    "vjp": lambda F, f, x: F.vjp(f, x, create_graph=True),
+    "jvp": lambda F, f, x: F.jvp(f, x, x * 0 + 1, create_graph=True),
+    "jacobian": lambda F, f, x: (f(x), F.jacobian(f, x, create_graph=True)),
+    "vhp": lambda F, f, x: F.vhp(f, x, x * 0 + 1, create_graph=True),
+    "hvp": lambda F, f, x: F.hvp(f, x, x * 0 + 1, create_graph=True),
+    "hessian": lambda F, f, x: (f(x), F.hessian(f, x, create_graph=True)),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", IN_A_GRAPH)
+def test_create_graph_keeps_the_sign_of_zero(torch, name, recorded):
+    """atan2 jumps from -π to π there."""
+    results = []
+    for lib in (edutorch, torch):
+        x = numbers(lib, -0.0).requires_grad_(recorded)
+
+        def angle(x, lib=lib):
+            return lib.atan2(x, numbers(lib, -1.0)).sum()
+
+        results.append(IN_A_GRAPH[name](lib.autograd.functional, angle, x))
+    assert results[0][0].item() == -np.pi
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours.detach(), theirs.detach().numpy())
+
+
+@pytest.mark.parametrize("name", IN_A_GRAPH)
+def test_with_create_graph_an_input_may_be_changed_afterwards(name):
+    x, w = numbers(edutorch, 2.0), numbers(edutorch, 3.0).requires_grad_()
+    F = edutorch.autograd.functional
+    y, _ = IN_A_GRAPH[name](F, lambda x: (w * x * x * x).sum(), x)
+    _, slope = IN_A_GRAPH[name](F, lambda x: (w * x * x * x).sum(), x)
+    x.zero_()
+    assert y.item() == 24
+    (g,) = edutorch.autograd.grad(slope.sum(), w)  # d(w x³)/dx = 3 w x², and 6 w x
+    assert g.item() == 12
+
+
+def test_an_identity_with_create_graph_returns_a_copy():
+    x = numbers(edutorch, 1.0, 2.0)
+    y, _ = edutorch.autograd.functional.vjp(lambda x: x, x, x, create_graph=True)
+    y.detach().zero_()
+    assert x.tolist() == [1, 2]
