@@ -107,10 +107,28 @@ def test_switches():
     assert t.is_autocast_enabled()
     t.set_autocast_enabled(False)
     assert (t.autocast_increment_nesting(), t.autocast_decrement_nesting()) == (1, 0)
-    with pytest.warns(DeprecationWarning, match="Please use get_autocast_dtype"):
-        assert t.get_autocast_gpu_dtype() is t.float16
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        assert not t.is_autocast_cpu_enabled()
+
+
+def test_old_forms_of_the_switches_do_the_same_and_say_so():
+    before = [(t.is_autocast_enabled(name), t.get_autocast_dtype(name)) for name in ("cpu", "cuda")]
+    try:
+        for old, device, read, value in (
+            ("autocast_cpu_enabled", "cpu", t.is_autocast_enabled, True),
+            ("autocast_cpu_enabled", "cpu", t.is_autocast_enabled, False),
+            ("autocast_cpu_dtype", "cpu", t.get_autocast_dtype, t.float16),
+            ("autocast_gpu_dtype", "cuda", t.get_autocast_dtype, t.bfloat16),
+        ):
+            verb = read.__name__.partition("_")[0]
+            said = rf"{old}\(.*Please use {{}}_autocast_\w+\('{device}'"
+            with pytest.warns(DeprecationWarning, match=said.format("set")):
+                getattr(t, f"set_{old}")(value)
+            assert read(device) == value
+            with pytest.warns(DeprecationWarning, match=said.format(verb)):
+                assert getattr(t, f"{verb}_{old}")() == value
+    finally:
+        for name, (enabled, dtype) in zip(("cpu", "cuda"), before, strict=True):
+            t.set_autocast_enabled(name, enabled)
+            t.set_autocast_dtype(name, dtype)
 
 
 def test_names_that_pytorch_has(torch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -107,6 +108,36 @@ def test_without_a_gpu_it_is_disabled():
         assert not GradScaler().is_enabled()
     with pytest.warns(UserWarning, match="Disabling"):
         assert not GradScaler("cuda:0").is_enabled()
+
+
+def test_with_a_gpu_it_is_enabled(monkeypatch):
+    monkeypatch.setattr("edutorch.amp.grad_scaler.problems", list)  # none
+    for device in ("cuda", "cuda:0"):
+        scaler = GradScaler(device)
+        assert scaler.is_enabled() and scaler.get_scale() == 2.0**16
+
+
+def test_scale_and_tracker_are_on_the_device_of_the_loss():
+    scaler = GradScaler("strict")
+    w = edutorch.ones(2, device="strict", requires_grad=True)
+    assert scaler.scale(w.sum()).device == w.device
+    assert scaler._scale.device == scaler._growth_tracker.device == w.device
+    scaler.scale(w.sum()).backward()
+    optimizer = edutorch.optim.SGD([w], lr=0.5)
+    scaler.step(optimizer)
+    scaler.update()
+    assert w.tolist() == [0.5, 0.5] and scaler._get_growth_tracker() == 1
+
+
+def test_a_copy_leaves_the_scaler_as_it_is():
+    w, optimizer, scaler = parts(edutorch, init_scale=8.0)
+    scaler.scale(w.sum()).backward()
+    scale = scaler._scale
+    copies = copy.copy(scaler), copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))
+    assert scaler._scale is scale and scaler._growth_tracker is not None
+    scaler.step(optimizer)
+    scaler.update(4.0)
+    assert [each.get_scale() for each in copies] == [8.0] * 3
 
 
 def scaled(t: Any) -> tuple[Any, Any, Any]:

@@ -104,8 +104,9 @@ as_it_is = cache(answer)
 def test_functions(expression, lower, torch):
     compared = 0
     for kind in GIVEN[lower]:
-        if as_it_is(torch, expression, kind) != as_it_is(edutorch, expression, kind):
-            continue  # without autocast, too: only one of them computes with this type
+        plain = as_it_is(torch, expression, kind)
+        if plain is not None and plain != as_it_is(edutorch, expression, kind):
+            continue  # without autocast, too
         with torch.autocast("cpu", getattr(torch, lower)):
             expected = answer(torch, expression, kind)
         with edutorch.autocast("cpu", getattr(edutorch, lower)):

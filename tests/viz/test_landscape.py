@@ -37,6 +37,18 @@ def test_the_middle_is_the_loss_itself():
     assert found._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
 
 
+def test_weights_that_autocast_keeps_are_those_of_each_point():
+    """The parameters get other arrays, without a write that their version would tell."""
+    maps = []
+    for cache_enabled in (True, False):
+        model = network().eval()
+        with edutorch.autocast("cpu", cache_enabled=cache_enabled):
+            model(X)  # its weights are converted, and kept
+            maps.append(viz.landscape(model, F.mse_loss, (X, Y), steps=3).losses)
+            assert maps[-1][1, 1] == F.mse_loss(model(X), Y).item()
+    np.testing.assert_array_equal(*maps)
+
+
 def test_the_same_seed_gives_the_same_map():
     model = network()
     one, two, other = (viz.landscape(model, F.mse_loss, (X, Y), steps=3, seed=seed)
