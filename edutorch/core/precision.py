@@ -24,8 +24,9 @@ from .. import dtypes
 from ..modes import current
 from .registry import public
 
-SCALING = {"mul", "div"}
-"""Ops whose second operand may be a number too large or too small for a float16: x / 70000."""
+SCALING = {"mul", "div", "lerp"}
+"""Ops whose number is not rounded to 16 bits: it may be too large for a float16 (x / 70000), or a
+weight whose digits count (lerp)."""
 
 ROUNDED_OFTEN = {"gelu", "silu_of", "mish_of", "hardswish_of", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""

@@ -61,7 +61,7 @@ def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     >>> sub(tensor([1.0, 2.0]), tensor([3.0, 5.0]))
     tensor([-2., -3.])
     """
-    return input - other if alpha == 1 else input - scaled(xp, other, alpha)
+    return input - other if alpha == 1 else add_scaled(xp, input, other, -alpha)
 
 
 sub.vjp(

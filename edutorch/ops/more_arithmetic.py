@@ -10,6 +10,7 @@ from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.op import elementwise
 from ..core.out import takes_out, with_twin
+from ..core.precision import is_half, widened
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError
 
@@ -73,7 +74,8 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
     wide = input.to(dtypes.result_type(input, other))  # bytes know no -1
-    return add(mul(wide, -alpha), other)
+    y = add(mul(widened(wide), -alpha), other)
+    return y.to(wide.dtype) if is_half(wide.dtype) else y
 
 
 @as_method

@@ -218,7 +218,7 @@ def test_integers_have_no_spread(name, dtype):
         spread_of(name, x)
 
 
-@pytest.mark.parametrize("size", [1e30, 1e-30])
+@pytest.mark.parametrize("size", [1e30, 1e18, 1e-16, 1e-18, 1e-20, 1e-22, 1e-30])
 @pytest.mark.parametrize("dim", [None, 0])
 def test_a_standard_deviation_whose_square_is_no_float32(size, dim):
     x = edutorch.tensor([[1 * size, size], [2 * size, 3 * size], [3 * size, 5 * size]])
@@ -256,3 +256,32 @@ def test_cross_entropy_takes_probabilities_of_16_bits(half):
     assert loss.dtype is dtype
     assert loss.item() == pytest.approx(math.log(2), rel=0.01)
     assert scores.grad.tolist() == [[0, 0]] * 3
+
+
+# Three operands -----------------------------------------------------------------------------------
+
+TERMS = {
+    "add": lambda a, b, c: edutorch.add(a, b, alpha=0.3),
+    "sub": lambda a, b, c: edutorch.sub(a, b, alpha=0.3),
+    "rsub": lambda a, b, c: edutorch.rsub(a, b, alpha=0.3),
+    "rsub of a number": lambda a, b, c: edutorch.rsub(a, 3, alpha=0.3),
+    "sub of a number": lambda a, b, c: edutorch.sub(a, 3, alpha=0.3),
+    "sub in place": lambda a, b, c: a.clone().sub_(b, alpha=0.3),
+    "lerp": lambda a, b, c: edutorch.lerp(a, b, 0.3),
+    "lerp in place": lambda a, b, c: a.clone().lerp_(b, 0.7),
+    "lerp by a tensor": edutorch.lerp,
+    "addcmul": edutorch.addcmul,
+    "addcmul of a value": lambda a, b, c: edutorch.addcmul(a, b, c, value=0.3),
+    "addcdiv": edutorch.addcdiv,
+    "addcdiv of a value": lambda a, b, c: edutorch.addcdiv(a, b, c, value=0.3),
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+@tried("name", TERMS)
+def test_a_sum_of_products_is_rounded_once(name, half):
+    edutorch.manual_seed(0)
+    operands = [(edutorch.rand(500) + 0.5).to(getattr(edutorch, half)) for _ in range(3)]
+    y = TERMS[name](*operands)
+    assert y.dtype is operands[0].dtype
+    assert edutorch.equal(y, TERMS[name](*(x.float() for x in operands)).to(y.dtype))
