@@ -193,3 +193,16 @@ def test_the_free_columns_of_svd_have_no_derivative(create_graph):
     u[:, :2].abs().sum().backward(retain_graph=True)
     with pytest.raises(GradientError, match="beyond the first 2 have no derivative"):
         u.sum().backward(create_graph=create_graph)
+
+
+@pytest.mark.parametrize("order", [None, 2, -2, "fro", "nuc", 1, -1, math.inf, -math.inf])
+def test_condition_numbers_are_pytorchs_also_beside_a_singular_matrix(order, torch):
+    """The infinity of one matrix of a batch does not reach the others."""
+    batch = np.array([SQUARE[0], np.ones((3, 3)), SQUARE[1]])
+    for start in (SQUARE, SQUARE[0], batch):
+        ours = edutorch.linalg.cond(edutorch.tensor(start), order).numpy()
+        theirs = torch.linalg.cond(torch.tensor(start), order).numpy()
+        if start is batch:
+            assert order == -2 or ours[1] > 1e15
+            ours, theirs = ours[::2], theirs[::2]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)

@@ -323,8 +323,8 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 def without_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return parts that are no views to the graph, though the memory is shared."""
     for part in parts:
-        writes: Any = part._writes
-        if writes is not None and writes.owner is None:
+        writes: Any = part._writes  # never None: a part is linked to its input when it is cut
+        if writes.owner is None:
             writes.owner = ref(part._base)
         part._base = None
     return parts

@@ -88,3 +88,22 @@ def test_what_the_user_asked_of_numpy_stays():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
         loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start", "warns"),
+    [("float16", 3e4, False), ("bfloat16", 3e38, False), ("float32", 3e38, True),
+     ("float64", 1e308, True)],
+)  # fmt: skip
+def test_an_overflow_is_worth_a_warning_except_in_16_bits(dtype, start, warns):
+    """A `GradScaler` looks for infinities of 16 bits itself, and lowers its scale."""
+    x = edutorch.ones(2, dtype=getattr(edutorch, dtype), requires_grad=True)
+    y = x * 4
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y.backward(edutorch.full_like(y, start))
+    assert x.grad.isinf().all()
+    messages = [str(warning.message) for warning in caught]
+    assert [": overflow encountered in backward" in message for message in messages] == [
+        True
+    ] * warns

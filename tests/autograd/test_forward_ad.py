@@ -271,3 +271,22 @@ def test_an_error_leaves_the_modes_as_they_were():
         x = fwAD.make_dual(edutorch.ones(2), edutorch.ones(2))
         with pytest.raises(GradientError):
             edutorch.exp(x, out=edutorch.empty(2))
+
+
+REAL, COMPLEX = ("float32", "float64"), ("complex64", "complex128")
+
+
+@pytest.mark.parametrize("dtype", REAL + COMPLEX)
+@pytest.mark.parametrize("tangent_dtype", REAL + COMPLEX)
+def test_a_tangent_takes_the_dtype_of_its_tensor(dtype, tangent_dtype):
+    """Only a complex tangent of a real tensor is refused: converted, it would lose a part."""
+    x = edutorch.ones(2, dtype=getattr(edutorch, dtype))
+    tangent = edutorch.full((2,), 2.0, dtype=getattr(edutorch, tangent_dtype))
+    with fwAD.dual_level():
+        if dtype in REAL and tangent_dtype in COMPLEX:
+            with pytest.raises(GradientError, match="does not move in a complex direction"):
+                fwAD.make_dual(x, tangent)
+            return
+        moved = fwAD.unpack_dual(fwAD.make_dual(x, tangent) * 3).tangent
+    assert moved.dtype is x.dtype
+    assert moved.tolist() == [6, 6]

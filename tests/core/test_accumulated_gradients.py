@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 import edutorch
+from edutorch.core import arriving
 
 
 def test_the_callers_gradient_stays_the_callers():
@@ -62,3 +65,24 @@ def test_a_mean_of_many_elements(count, dtype):
     tolerance = 1e-6 if dtype == "float32" else 1e-14
     assert abs(mean.item() - numbers.mean()) < tolerance
     np.testing.assert_allclose(x.grad.numpy(), 1 / count, rtol=1e-6)
+
+
+def test_large_gradients_are_added_up_by_the_kernels(monkeypatch):
+    """What a kernel returns is the sum, and NumPy computes only where there is none."""
+    g = np.ones((2, arriving.MANY), np.float32)
+    calls = {
+        "ADD": lambda: arriving.together(g, g), "SUM": lambda: arriving.sum_over(g, 0),
+        "ADD_ONTO": lambda: arriving.add_onto(g, g),
+    }  # fmt: skip
+    for name, call in calls.items():
+        answer = object()
+        slot = Mock(return_value=answer, least=1)
+        monkeypatch.setattr(arriving, name, slot)
+        before = g.copy()
+        assert call() is (None if name == "ADD_ONTO" else answer)
+        slot.assert_called_once()
+        assert np.array_equal(g, before), "the kernel has done it"
+        slot.return_value = None
+        y = call()
+        expected = {"ADD": 2 * before, "SUM": before.sum(0), "ADD_ONTO": 2 * before}[name]
+        assert np.array_equal(g if y is None else y, expected)

@@ -60,6 +60,16 @@ def test_leading_axes():
 WITH_CONTRACT = [op for op in REGISTRY.values() if op.contract is not None]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("mm", "n k, k m -> n m"), ("bmm", "b n k, b k m -> b n m"), ("mv", "n k, k -> n"),
+     ("dot", "n, n ->"), ("outer", "n, m -> n m"), ("linear", "... k, m k, m -> ... m"),
+     ("conv2d", "n c h w, o c/groups i j, o -> n o p q")],
+)  # fmt: skip
+def test_an_op_has_the_contract_that_its_decorator_states(name, text):
+    assert REGISTRY[name].contract.text == text
+
+
 @pytest.mark.parametrize("op", WITH_CONTRACT, ids=lambda op: op.name)
 def test_every_contract_names_the_inputs(op):
     assert len(op.contract.terms) == len(op.inputs)
@@ -149,3 +159,16 @@ def test_sizes_are_tuples_with_more():
 def test_a_dim_that_is_no_integer_is_refused():
     with pytest.raises(TypeError, match="sum: argument `dim` must be an int, not str"):
         edutorch.ones(3).sum("a")
+
+
+@pytest.mark.parametrize(("name", "least"), [("fliplr", 2), ("flipud", 1), ("rot90", 2)])
+def test_too_few_dimensions_are_told_in_the_name_of_the_op(name, least):
+    """Not in the name of `flip`, which these call."""
+    for ndim in range(4):
+        x = zeros((2,) * ndim)
+        for call in (getattr(edutorch, name), lambda x: getattr(x, name)()):
+            if ndim >= least:
+                assert call(x).shape == x.shape
+                continue
+            with pytest.raises(ShapeError, match=f"^{name}: needs at least {least} dimension"):
+                call(x)
