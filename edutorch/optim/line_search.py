@@ -123,8 +123,8 @@ def lowest(one: Point, two: Point, least: float, most: float) -> float:
     if not square >= 0:
         return (least + most) / 2
     root = math.sqrt(square)
-    span = two.slope - one.slope + 2 * root
-    if span == 0:
-        return (least + most) / 2
-    t = two.t - (two.t - one.t) * ((two.slope + root - bend) / span)
+    span, rest = two.slope - one.slope + 2 * root, two.slope + root - bend
+    if span == 0:  # a straight line: a falling one is lowest at its far end
+        return (least + most) / 2 if rest == 0 else most if rest < 0 else least
+    t = two.t - (two.t - one.t) * (rest / span)
     return min(max(t, least), most)
