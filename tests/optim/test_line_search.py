@@ -33,6 +33,7 @@ def waves(seed: int) -> tuple[Function, Function]:
 
 FUNCTIONS: dict[str, tuple[Function, Function]] = {
     "a line": (lambda t: -t, lambda t: -1.0),
+    "a jump": (lambda t: -t if t < 50 else 95 - t, lambda t: -1.0),
     "a kink": (lambda t: abs(t - 2), lambda t: math.copysign(1.0, t - 2)),
     "a parabola": (lambda t: (t - 3) ** 2, lambda t: 2 * (t - 3)),
     "a quartic": (lambda t: (t - 3) ** 4 - t, lambda t: 4 * (t - 3) ** 3 - 1),
