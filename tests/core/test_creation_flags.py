@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import edutorch
@@ -67,3 +69,12 @@ def test_a_tensor_like_another_has_its_dtype_unless_another_is_named(name):
     assert ALIKE[name]().dtype is X.dtype
     assert ALIKE[name](dtype=edutorch.float32).dtype is edutorch.float32
     assert ALIKE[name]().device == X.device
+
+
+@pytest.mark.parametrize("name", CREATE)
+def test_signatures_show_flags_that_are_off(name):
+    """`help` reads them there."""
+    function = getattr(edutorch, name, None) or getattr(edutorch.fft, name)
+    parameters = inspect.signature(function).parameters
+    for flag in ("out", "dtype", "layout", "device", "requires_grad", "pin_memory", "copy"):
+        assert flag not in parameters or not parameters[flag].default, flag
