@@ -75,9 +75,11 @@ def test_other_operands_are_copied_or_left(attend):
     g = np.broadcast_to(1.0, (2, 3, 4))
     found = attend[0](*spread, 1.0), *attend[1](g, *spread, 1.0, False)
     close(found, defined(g, *spread, 1.0, False), np.float64)
-    assert attend[0](q, q[:1], q, 1.0) is None
-    assert attend[0](q, q[:, :0], q[:, :0], 1.0) is None
-    assert attend[0](q.astype(np.float16), q, q, 1.0) is None
+    half = q.astype(np.float16)
+    for operands in ((q, q[:1], q), (q, q[:, :0], q[:, :0]), (half, q, q), (half, half, half)):
+        assert attend[0](*operands, 1.0) is None
+        assert attend[1](operands[0], *operands, 1.0, False) is None
+    assert attend[1](q[:1], q, q, q, 1.0, False) is None
 
 
 @pytest.mark.parametrize("which", ["g", "q", "k", "v"])

@@ -111,6 +111,32 @@ def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):
     assert slot.run == made.append
 
 
+@pytest.mark.parametrize(("wish", "is_deterministic", "made"), [
+    ("beside", False, "beside"), ("beside", True, "now"), ("", True, "now"), ("wait", False, "now"),
+    ("wait", True, "now"), ("off", False, "never"), ("off", True, "never"),
+])  # fmt: skip
+def test_who_waits_for_a_kernel(monkeypatch, wish, is_deterministic, made):
+    """Where results must not change, the definition does not run first and a kernel later."""
+    told = ["never"]
+    monkeypatch.setenv("EDUTORCH_KERNELS", wish)
+    monkeypatch.setattr(kernels, "make_or_warn", lambda slot: told.append("now"))
+    monkeypatch.setattr(kernels.compiler, "do", lambda job: told.append("beside"))
+    edutorch.use_deterministic_algorithms(is_deterministic)
+    try:
+        kernels.make_wanted(stand_in.Slot("some.kernel", least=0))
+    finally:
+        edutorch.use_deterministic_algorithms(False)
+    assert told[-1] == made
+
+
+def test_without_numba_no_kernel_is_made(monkeypatch):
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    monkeypatch.setattr(kernels, "make_or_warn", pytest.fail)
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    kernels.make_wanted(stand_in.Slot("some.kernel", least=0))
+    assert list(kernels.warm_up()) == []
+
+
 def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatch):
     told = queue.SimpleQueue()
 

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 import edutorch
+from edutorch import nn
+from edutorch.nn import functional as F
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 from numba import njit, types
 
 from edutorch.kernels.cpu import hand_over, parts
 from edutorch.kernels.cpu.hand_over import share_out, state_of
+from tests.kernels.test_memory_layouts import FUNCTIONS
 
 ENOUGH = 10 * parts.WORTH_A_THREAD
 LONG = 60
@@ -136,6 +139,33 @@ def test_how_many_parts_there_are():
     assert parts.parts_for(3, work=ENOUGH) == 3
     assert parts.parts_for(2 * parts.WORTH_A_THREAD + 1) == 2
     assert parts.parts_for(0) == parts.parts_for(1) == 1
+
+
+def sequence(make):
+    return lambda x: make(24, 24)(x.reshape(-1, 25, 24))[0]
+
+
+LAYERS = {
+    "rnn": sequence(nn.RNN), "lstm": sequence(nn.LSTM), "gru": sequence(nn.GRU),
+    "conv": lambda x: nn.Conv2d(6, 8, 3)(x), "transposed": lambda x: nn.ConvTranspose2d(6, 8, 3)(x),
+    "max_pool": lambda x: F.max_pool2d(x, 2), "avg_pool": lambda x: F.avg_pool2d(x, 2),
+    "linear": lambda x: nn.Linear(50, 50)(x), "rms_norm": lambda x: F.rms_norm(x, x.shape[1:]),
+    **FUNCTIONS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_each_kernel_says_how_much_work_it_is(name, monkeypatch):
+    """One that counts samples would otherwise take them for elements, and stay in one thread."""
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    told = []
+    monkeypatch.setattr(
+        parts, "parts_for", lambda count, work=None: told.append(work or count) or 1
+    )
+    x = edutorch.randn(4, 6, 50, 50, requires_grad=True)
+    LAYERS[name](x).sum().backward()
+    fewest = 400 if name in ("conv", "transposed") else x.numel() // 16  # 432 taps are a kernel's
+    assert min(told, default=fewest) >= fewest
 
 
 def test_set_num_threads_means_what_it_says():

@@ -85,11 +85,15 @@ def test_as_accurate_as_is_said(bent, case):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize(("n", "channels", "size"), [(3, 64, 12), (8, 160, 4), (1, 128, 17)])
-def test_cut_among_threads(bent, n, channels, size, threads):
+@pytest.mark.parametrize(
+    ("n", "channels", "count", "size"),
+    [(3, 64, 64, 12), (8, 160, 64, 4), (1, 128, 64, 17), (4, 32, 32, 24)],
+)
+def test_cut_among_threads(bent, n, channels, count, size, threads):
+    """With few channels, threads share the sums over images: each has some of its own."""
     before = edutorch.get_num_threads()
-    x, g = random((n, channels, size, size)), random((n, 64, size, size), 1)
-    w = random((64, channels, 3, 3), 2)
+    x, g = random((n, channels, size, size)), random((n, count, size, size), 1)
+    w = random((count, channels, 3, 3), 2)
     edutorch.set_num_threads(threads)
     try:
         y, by_filters = np.empty_like(g), np.empty_like(w)
