@@ -11,6 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
+from tests.optim.problems import STATEFUL, label
 
 ALL = [name for name in optim.__all__ if name[0].isupper() and name not in ("Optimizer", "LBFGS")]
 STEPPING = [name for name in ALL if name != "SparseAdam"]
@@ -247,3 +248,47 @@ def test_other_parameters_for_a_while(torch):
         return x.tolist() + other.tolist() + state["state"][0]["exp_avg"].tolist()
 
     assert run(edutorch) == pytest.approx(run(torch), rel=1e-5)
+
+
+def another(name, key, default):
+    """Return a valid value for a setting that is not its default."""
+    special = {
+        ("LBFGS", "max_eval"): 7, ("LBFGS", "line_search_fn"): "strong_wolfe",
+        ("Adafactor", "d"): 2.0, ("Muon", "adjust_lr_fn"): "match_rms_adamw",
+        ("Rprop", "etas"): (0.25, 1.5),
+    }  # fmt: skip
+    if (name, key) in special or isinstance(default, bool | None):
+        return special.get((name, key), not default)
+    if isinstance(default, tuple):
+        return tuple(value and value / 2 for value in default)
+    return default + 1 if isinstance(default, int) else default / 2 or 0.25
+
+
+@pytest.mark.parametrize("name", [*ALL, "LBFGS"])
+def test_every_setting_is_kept(name):
+    for key, parameter in inspect.signature(getattr(optim, name)).parameters.items():
+        if key != "params":
+            value = another(name, key, parameter.default)
+            more = {"momentum": 0.9} if key == "nesterov" and name == "SGD" else {}
+            optimizer = getattr(optim, name)([matrix()], **{key: value}, **more)
+            assert optimizer.defaults[key] == optimizer.param_groups[0][key] == value, key
+
+
+@pytest.mark.parametrize("name", [*ALL, "LBFGS"])
+def test_a_rate_may_be_a_tensor_of_one_element(name):
+    for lr in (edutorch.tensor(0.05), edutorch.tensor([0.05])):
+        assert getattr(optim, name)([matrix()], lr=lr).param_groups[0]["lr"] is lr
+
+
+@pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=label)
+def test_a_loaded_state_is_a_copy(name, settings):
+    def made():
+        return getattr(optim, name)([with_gradient(matrix())], **settings)
+
+    first, second = made(), made()
+    first.step(lambda: matrix().sum())
+    state = first.state_dict()
+    before = copy.deepcopy(state)
+    second.load_state_dict(state)
+    second.step(lambda: matrix().sum())
+    assert repr(state) == repr(before), "the step has changed the state that was loaded"

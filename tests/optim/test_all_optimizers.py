@@ -240,3 +240,28 @@ def test_a_rate_may_be_a_tensor(torch):
             for p, optimizer in ((ours, mine), (theirs, other)):
                 train(optimizer, p, 3)
             all_close(ours, theirs, 1e-6)
+
+
+@pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)
+def test_parameters_of_any_number_of_axes(name, settings, torch):
+    """Adafactor takes the last two axes as rows and columns, and all others one by one."""
+    generator = np.random.default_rng(0)
+    shapes = [(), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 2)]
+    starts = [generator.normal(size=shape) for shape in shapes]
+
+    def run(library):
+        params = [library.tensor(start, requires_grad=True) for start in starts]
+        optimizer = getattr(library.optim, name)(params, **settings)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sum((param**2).sum() + (param**3).mean() for param in params)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        return [param.detach().numpy() for param in params]
+
+    for ours, theirs in zip(run(edutorch), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)

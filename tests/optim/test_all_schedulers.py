@@ -160,3 +160,19 @@ def test_callable_objects_are_saved_with_a_schedule():
     other = optim.lr_scheduler.LambdaLR(optimizer, Falling(0.9))
     other.load_state_dict(saved)
     assert other.lr_lambdas[0].by == 0.5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("name", "settings"), [*SETTINGS[:29], ("CosineAnnealingLR", {"T_max": 1})], ids=label
+)
+def test_a_rate_asked_for_between_steps(name, settings, torch):
+    """`get_lr` is public: outside a step it goes one step on from the present rate, as there."""
+    asked = []
+    for library in (edutorch, torch):
+        optimizer, scheduler = make(library, name, settings)
+        rates = [scheduler.get_lr()]
+        go(optimizer, scheduler, 2)
+        rates.append(scheduler.get_lr())
+        asked.append([*rates, go(optimizer, scheduler, 1)])
+    close(*asked)
