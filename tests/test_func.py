@@ -226,6 +226,47 @@ class Tied(nn.Module):
         return self.b(self.a(x)) * times + self.shift
 
 
+def angle(lib: Any, x: Any) -> Any:
+    """atan2 jumps from -π at -0.0 to π at 0.0."""
+    return lib.atan2(x, lib.tensor(-1.0)).sum()
+
+
+AT_MINUS_ZERO = {
+    "grad_and_value": lambda lib, f, x: lib.func.grad_and_value(f)(x)[1],
+    "grad_and_value of it": lambda lib, f, x: lib.func.grad_and_value(
+        lambda x: lib.func.grad_and_value(f)(x)[1]
+    )(x)[1],
+    "vjp": lambda lib, f, x: lib.func.vjp(f, x)[0],
+    "jvp": lambda lib, f, x: lib.func.jvp(f, (x,), (x + 1,))[0],
+    "grad_and_value of jvp": lambda lib, f, x: lib.func.grad_and_value(
+        lambda x: lib.func.jvp(f, (x,), (x + 1,))[0]
+    )(x)[1],
+    "linearize": lambda lib, f, x: lib.func.linearize(f, x)[0],
+    "jacrev": lambda lib, f, x: lib.func.jacrev(lambda x: x * f(x))(x),
+    "jacfwd": lambda lib, f, x: lib.func.jacfwd(lambda x: x * f(x))(x),
+    "hessian": lambda lib, f, x: lib.func.hessian(lambda x: x * x * f(x))(x),
+    "vmap of grad_and_value": lambda lib, f, x: lib.func.vmap(lib.func.grad_and_value(f))(
+        lib.stack([x, x])
+    )[1],
+    "grad_and_value of vmap": lambda lib, f, x: lib.func.grad_and_value(
+        lambda x: lib.func.vmap(f)(x).sum()
+    )(lib.stack([x, x]))[1],
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", AT_MINUS_ZERO)
+def test_the_sign_of_zero_stays(torch: Any, name: str, recorded: bool) -> None:
+    ours, theirs = (
+        AT_MINUS_ZERO[name](
+            lib, lambda x, lib=lib: angle(lib, x), lib.tensor(-0.0, requires_grad=recorded)
+        )
+        for lib in (edutorch, torch)
+    )
+    assert ours.detach().cpu().tolist() == pytest.approx(theirs.detach().tolist())
+
+
 def test_a_module_as_a_function_of_its_parameters() -> None:
     model, x = Tied(), edutorch.ones(1, 2)
     before = model(x)

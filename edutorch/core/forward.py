@@ -190,7 +190,7 @@ def twice(
 def by_itself(tensor: Tensor, connected: bool) -> Tensor:
     """Return a tensor to differentiate by: a step in its graph, or else a leaf."""
     if connected and tensor._node is not None:
-        return tensor + 0
+        return public("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
     leaf = fill(object.__new__(Tensor), tensor._array)
     leaf._node, leaf._writes = LEAF, tensor._writes
     return with_tangents(leaf, tensor)
