@@ -13,7 +13,7 @@ from edutorch.backends.kernel_table import KERNELS
 from edutorch.backends.stand_in import slot_of
 from edutorch.core.registry import REGISTRY
 from edutorch.kernels import make
-from edutorch.kernels.cpu import activations, norms, reductions, softmax
+from edutorch.kernels.cpu import activations, norms, reductions, rows, softmax
 from edutorch.nn import functional as F
 
 SETTINGS = {
@@ -253,6 +253,22 @@ def with_tuple(name, x, *settings):
         norm(name, x, *settings)
     finally:
         _made[name], REGISTRY[name].forward = run, forward
+
+
+@pytest.mark.parametrize(("name", "exact"), [("largest", np.max), ("smallest", np.min)])
+def test_extremes_of_a_row_read_it_only(name, exact, monkeypatch):
+    """In Python: what `compile` puts into its kernels are the same lines."""
+    for choice in ("maximum", "minimum"):
+        monkeypatch.setattr(rows, choice, getattr(rows, choice).py_func)
+    for size in (1, 2, 63, 64, 127, 128, 129, 200, 256):
+        row = array((size,), np.float32)
+        for at in {0, size // 2, size - 1}:
+            marked = row.copy()
+            marked[at] = np.nan
+            for numbers in (row, marked, -abs(row), abs(row)):
+                before = numbers.copy()
+                np.testing.assert_equal(getattr(rows, name).py_func(numbers), exact(numbers))
+                np.testing.assert_array_equal(numbers, before)
 
 
 def test_the_threads_do_not_change_the_sums():
