@@ -287,3 +287,43 @@ def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
     give_gradients(params, 0)
     optimizer.step()
     assert params[0].isfinite().all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_that_are_recorded_are_left_to_the_definition(name, calls):
+    (leaf,), _ = made(name, {}, [(9000,)], edutorch.float64)
+    x = leaf * 1.0
+    optimizer = getattr(optim, name)([x], lr=0.01, differentiable=True)
+    for _ in range(3):
+        x.grad = (leaf * leaf).detach() * 2.0
+        optimizer.step()
+    assert calls == []
+    x.sum().backward()
+    assert leaf.grad.abs().min() > 0
+
+
+STEP_DTYPES = [
+    (edutorch.float64, edutorch.float64), (edutorch.int64, edutorch.int64),
+    (edutorch.float16, edutorch.float16), (edutorch.float32, edutorch.float64),
+    (edutorch.float32, edutorch.int64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtypes", STEP_DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["Adam", "NAdam"])
+def test_a_step_count_of_any_dtype_is_read_as_it_is(name, dtypes):
+    """A state from elsewhere may count its steps in integers, or in several dtypes."""
+
+    def counted():
+        params, optimizer = made(name, {}, [(9000,), (100,)], edutorch.float32)
+        for step in range(5):
+            give_gradients(params, step)
+            if step == 2:
+                for param, dtype in zip(params, dtypes, strict=True):
+                    optimizer.state[param]["step"] = optimizer.state[param]["step"].to(dtype)
+            optimizer.step()
+        return everything(params, optimizer)
+
+    fast = counted()
+    with reference_only():
+        assert counted() == fast
