@@ -61,9 +61,11 @@ class Tensor(NumbersOut, MemoryMembers):
         if isinstance(values, Tensor):
             return same_memory(fill(self, values._array), values)
         if values is None or isinstance(values, Size):
-            size = values or tuple(each for each in data if isinstance(each, int))
+            # Without a size it is empty, but Size([]) is that of a single element.
+            size = tuple(size for size in data if isinstance(size, int)) or (0,)
+            size = size if values is None else values
             check_room("Tensor", size, kind)
-            return fill(self, backends.CPU.xp.zeros(size or (0,), kind))
+            return fill(self, backends.CPU.xp.zeros(size, kind))
         return fill(self, backends.CPU.xp.array(values, kind))
 
     def __init__(self, *data: Any, **named: Any) -> None:

@@ -156,6 +156,29 @@ def test_sizes_are_tuples_with_more():
     assert zeros(size).shape == size
 
 
+OLD_CONSTRUCTOR = {
+    "nothing": lambda lib: lib.Tensor(),
+    "a number": lambda lib: lib.Tensor(2),
+    "0": lambda lib: lib.Tensor(0),
+    "two numbers": lambda lib: lib.Tensor(2, 3),
+    "a size": lambda lib: lib.Tensor(lib.Size([2, 3])),
+    "a size with 0": lambda lib: lib.Tensor(lib.Size([0, 2])),
+    "the size of a 0-d tensor": lambda lib: lib.Tensor(lib.tensor(1.0).shape),
+    "a list": lambda lib: lib.Tensor([1, 2]),
+    "a tuple": lambda lib: lib.Tensor((1, 2, 3)),
+    "an empty list": lambda lib: lib.Tensor([]),
+    "a 0-d tensor": lambda lib: lib.Tensor(lib.tensor(1.0)),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", OLD_CONSTRUCTOR)
+def test_the_old_constructor_has_pytorchs_shapes(name, torch):
+    ours, theirs = OLD_CONSTRUCTOR[name](edutorch), OLD_CONSTRUCTOR[name](torch)
+    assert tuple(ours.shape) == tuple(theirs.shape)
+    assert str(ours.dtype) == str(theirs.dtype)
+
+
 def test_a_dim_that_is_no_integer_is_refused():
     with pytest.raises(TypeError, match="sum: argument `dim` must be an int, not str"):
         edutorch.ones(3).sum("a")

@@ -83,6 +83,30 @@ def test_memory_that_is_shared_stays_shared(how, lent):
     assert [each.stride() for each in second] == [each.stride() for each in first]
 
 
+VIEWS: dict[str, Callable[[], Any]] = {
+    "of another dtype": lambda: ones(4).view(edutorch.int32),
+    "of a part": lambda: ones(4)[1:].view(edutorch.int32),
+    "real": lambda: tensor([1 + 2j, 3j]).real,
+    "imag": lambda: tensor([1 + 2j, 3j]).imag,
+    "view_as_real": lambda: edutorch.view_as_real(tensor([1 + 2j])),
+    "view_as_complex": lambda: edutorch.view_as_complex(ones(3, 2)),
+    "transposed": lambda: arange(6.0).view(2, 3).t(),
+    "detached": lambda: arange(6.0).detach(),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("how", DEEP)
+@pytest.mark.usefixtures("device")
+def test_a_copy_of_a_view_has_its_own_memory(how, view):
+    x = VIEWS[view]()
+    before = x.tolist()
+    again = DEEP[how](x)
+    assert again.tolist() == before
+    again.zero_()
+    assert x.tolist() == before
+
+
 @pytest.mark.parametrize("how", DEEP)
 def test_of_an_outside_array_only_the_part_that_was_given_is_copied(how):
     a = np.zeros((100_000, 2))
