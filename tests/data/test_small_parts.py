@@ -1,0 +1,179 @@
+"""Parts of a DataLoader that its batches alone do not show."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import namedtuple
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import edutorch
+from edutorch.utils.data import DataLoader, IterableDataset, RandomSampler, parcel
+from edutorch.utils.data.crew import PATIENCE, Crew
+from edutorch.utils.data.failures import shortened
+from edutorch.utils.data.iterators import pinned
+from tests.data.test_workers import Table, loader
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")
+
+# Random numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"replacement": True}, {"num_samples": 25}, {"replacement": True, "num_samples": 40},
+], ids=str)  # fmt: skip
+def test_a_generator_fixes_a_samplers_order(settings):
+    def order(seed: int) -> list[int]:
+        generator = edutorch.Generator().manual_seed(seed)
+        return list(RandomSampler(range(10), generator=generator, **settings))
+
+    assert order(3) == order(3) != order(4)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_base_seed_is_a_long_number(workers):
+    """One of 2⁶³, as in PyTorch: two epochs never have workers of the same seed."""
+    seeds = [iter(loader(Table(abs, 2), num_workers=workers))._base_seed for _ in range(3)]
+    assert len(set(seeds)) == 3
+    assert max(seeds) > 2**32
+
+
+# Batches --------------------------------------------------------------------------------------
+
+
+class Stream(IterableDataset):
+    """A stream that promises fewer or more samples than it has."""
+
+    def __init__(self, promised: int, count: int) -> None:
+        self.promised, self.count = promised, count
+
+    def __len__(self) -> int:
+        return self.promised
+
+    def __iter__(self) -> Any:
+        return iter(range(self.count))
+
+
+@pytest.mark.parametrize(("promised", "count"), [(4, 4), (4, 3), (1, 0), (2, 4)])
+def test_only_a_stream_that_is_too_long_is_warned_about(promised, count):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        batches = DataLoader(Stream(promised, count), 1)
+        assert len(batches) == promised
+        assert sum(1 for _ in batches) == count
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == (count > promised)
+    assert all(f"promised {promised} batches" in text for text in said)
+
+
+class Pinnable:
+    """A batch of a class of one's own that can be pinned."""
+
+    is_pinned = False
+
+    def pin_memory(self) -> Pinnable:
+        other = Pinnable()
+        other.is_pinned = True
+        return other
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+@pytest.mark.parametrize("wrap", [
+    lambda x: x, lambda x: [x, 1], lambda x: (x, "text"), lambda x: {"a": {"b": x}},
+    lambda x: Pair(x, None),
+], ids=["alone", "list", "tuple", "dict", "namedtuple"])  # fmt: skip
+def test_batches_of_every_form_are_pinned(wrap):
+    def leaves(value: Any) -> list[Any]:
+        if isinstance(value, dict):
+            return leaves(list(value.values()))
+        return [leaf for each in value for leaf in leaves(each)] if isinstance(
+            value, list | tuple) else [value]  # fmt: skip
+
+    batch = wrap(Pinnable())
+    result = pinned(batch)
+    assert type(result) is type(batch)
+    assert [leaf.is_pinned for leaf in leaves(result) if isinstance(leaf, Pinnable)] == [True]
+    assert [x for x in leaves(result) if not isinstance(x, Pinnable)] == [
+        x for x in leaves(batch) if not isinstance(x, Pinnable)
+    ]
+
+
+@pytest.mark.parametrize(("indices", "text"), [
+    (list(range(10)), str(list(range(10)))), (7, "7"), ((1, 2), "(1, 2)"), ([], "[]"),
+    (list(range(11)), "[0, 1, 2, 3, 4, 5, 6, 7, … 11 in all]"),
+    ("k" * 900, "'" + "k" * 199), (["k" * 900] * 11, "['" + "k" * 298),
+], ids=["ten", "one", "tuple", "none", "eleven", "long key", "long keys"])  # fmt: skip
+def test_the_samples_of_a_batch_fit_on_a_line(indices, text):
+    assert shortened(indices) == text
+
+
+# Workers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_no_more_files_are_mapped_than_allowed(limit, monkeypatch):
+    monkeypatch.setattr(parcel, "_mapped", type(parcel._mapped)())
+    monkeypatch.setattr(parcel, "MAPPED_AT_ONCE", limit)
+    batches = list(loader(Table(lambda i: edutorch.full((150, 150), float(i)), 6), None,
+                          num_workers=1))  # fmt: skip
+    assert [batch[0, 0].item() for batch in batches] == list(range(6))
+    assert len(parcel._mapped) == limit
+
+
+class Process:
+    """Stands in for a worker that ends by itself, when it is terminated, or when it is killed."""
+
+    def __init__(self, ends_by: str | None) -> None:
+        self.ends_by, self.told, self.waits, self.alive = ends_by, [], [], True
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def join(self, timeout: float | None) -> None:
+        self.waits.append(timeout)
+        self.alive = self.ends_by is not None
+
+    def terminate(self) -> None:
+        self.told.append("terminate")
+        self.ends_by = None if self.ends_by == "terminate" else self.ends_by
+
+    def kill(self) -> None:
+        self.told.append("kill")
+        self.ends_by = None
+
+    def close(self) -> None:
+        self.told.append("close")
+
+
+@pytest.mark.parametrize(("ends_by", "told"), [
+    (None, ["close"]), ("terminate", ["terminate", "close"]),
+    ("kill", ["terminate", "kill", "close"]),
+])  # fmt: skip
+def test_workers_get_time_to_end_by_themselves(ends_by, told):
+    crew = Crew.__new__(Crew)
+    process: Any = Process(ends_by)
+    crew.pipes, crew.processes = [], [process]
+    crew._end_all()
+    assert process.told == told
+    *patient, last = process.waits
+    assert all(0 < wait <= PATIENCE for wait in patient)
+    assert last is None if ends_by == "kill" else 0 < last <= PATIENCE
+
+
+def test_a_worker_begins_its_stream_once():
+    """Its iterator is made with the first task, and goes on with the others."""
+
+    class Begun(IterableDataset):
+        begun = 0
+
+        def __iter__(self) -> Any:
+            self.begun += 1
+            return iter([(self.begun, number) for number in range(3)])
+
+    batches = [tuple(batch) for batch in islice(loader(Begun(), None, num_workers=1), 5)]
+    assert batches == [(1, 0), (1, 1), (1, 2)]
