@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import edutorch
 from edutorch.core import printing
 from edutorch.core.printing import printoptions, set_printoptions, tensor_text, visible_part
 from tests.oracle import require_torch
@@ -201,3 +202,23 @@ def test_suffixes_wrap_like_pytorch(count):
     theirs.requires_grad_()
     assert text(ours, requires_grad=True) == repr(theirs)
     assert text(ours * 2, grad_fn_name="MulBackward0") == repr(theirs * 2)
+
+
+LIMITS = [
+    (1e-4,), (0.99e-4,), (1.01e-4,), (0.5, 1e-4), (1e-4, 0.09), (0.99e-4, 0.09), (1e8,), (1.1e8,),
+    (100000001.0,), (1e6, 1e8), (0.5, 500.0), (0.5, 500.5), (1.0, 1000.0), (1.0, 1001.0),
+    (3.0, 3000.0), (0.0, 1e-4), (0.0, 1e-5), (float("inf"), 1e-5), (float("nan"), 1e9),
+]  # fmt: skip
+"""Beside the sizes from which on numbers are written with an exponent."""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype_name", ["float32", "float64"])
+@pytest.mark.parametrize("elements", LIMITS)
+def test_exponents_begin_where_pytorchs_do(elements, dtype_name, torch):
+    for sign in (1, -1):
+        ours, theirs = (
+            lib.tensor([sign * element for element in elements], dtype=getattr(lib, dtype_name))
+            for lib in (edutorch, torch)
+        )
+        assert repr(ours) == repr(theirs)
