@@ -352,3 +352,13 @@ def test_a_cache_is_written_at_a_place_that_is_a_tensor(backend):
         assert torch.equal(compiled(x), plain(x))
     assert torch.equal(cache.rows, plain.rows)
     assert cache.count.item() == 4
+
+
+def test_reset_forgets_every_compiled_function():
+    functions = [torch.compile(lambda x, by=by: x * by) for by in (2, 3)]
+    for function in functions:
+        function(torch.ones(3))
+        assert len(function.entries) == 1
+    torch.compiler.reset()
+    assert [function.entries for function in functions] == [[], []]
+    assert [function(torch.ones(1)).item() for function in functions] == [2, 3]

@@ -55,6 +55,13 @@ it("tells of a kernel that is shut down", () => {
   expect(told).toEqual(["ended"]);
 });
 
+it.each(["dead", "terminating"])("tells of a kernel that is %s", (status) => {
+  const kernel = kernelOf();
+  const { told } = connect(kernel);
+  for (const each of ["busy", status, "idle"]) kernel.statusChanged.emit(each);
+  expect(told).toEqual(["ended"]);
+});
+
 it("tells of a connection that is lost, and found again", () => {
   const kernel = kernelOf();
   const { told } = connect(kernel);

@@ -173,6 +173,16 @@ describe("curves", () => {
     expect(labels).toEqual(["0.6931", "", "2"]);
   });
 
+  it("are filled down to the axis, unless something is missing in between", () => {
+    const whole = [[1, 2], [2, 1], [3, 4]];
+    const broken = [[1, 2], [2, 1], [3, null], [4, 3], [5, 2]];
+    const { el } = open({ picture: null, numbers: null, curves: { whole, broken }, patch: samplePatch({ latest: { whole: [3, 4], broken: [5, 2] } }) });
+    const [area, none] = [...el.querySelectorAll("path.area")].map((path) => path.getAttribute("d"));
+    const line = el.querySelector("path.trend")?.getAttribute("d") ?? "";
+    expect(line.length > 0 && area?.startsWith(line)).toBe(true);
+    expect(area?.slice(line.length)).toMatch(/^V[\d.]+H[\d.]+Z$/);
+    expect(none).toBe("");
+  });
   it("go when their loss has got another name", () => {
     const { model, el } = open({ picture: null, numbers: null, curves: { loss: [[1, 5]] }, patch: samplePatch({ latest: { loss: [1, 5] } }) });
     model.change({ curves: { loss_G: [[1, 5]], loss_D: [[1, 2]] }, patch: samplePatch({ latest: { loss_G: [1, 5], loss_D: [1, 2] } }) });

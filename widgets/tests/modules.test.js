@@ -28,3 +28,7 @@ it("is one script that offers `render`", () => {
   const widget = new Function(script.replace("export default", "return"))();
   expect(typeof widget.render).toBe("function");
 });
+
+it("writes texts as texts: none becomes HTML", () => {
+  texts.forEach((text, index) => expect(text, order[index]).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write/));
+});
