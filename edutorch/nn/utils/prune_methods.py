@@ -209,7 +209,7 @@ class Unstructured(Amount):
         """Switch off the numbers with the lowest scores."""
         mask, count = default_mask.clone(), count_of(self.amount, t.numel())
         if count:
-            flat = reshape(mask, (-1,)).clone()
+            flat = reshape(mask, (-1,))
             flat[topk(reshape(self.scores(t), (-1,)), count, largest=False)[1]] = 0
             mask = reshape(flat, mask.shape)
         return mask

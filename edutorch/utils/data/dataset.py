@@ -200,7 +200,7 @@ def random_split(
     total = len(dataset)
     sizes = list(lengths)
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 + 1e-9:
-        if any(not 0 <= each <= 1 for each in sizes):
+        if min(sizes) < 0:  # only then another one is above 1
             raise ValueError("each fraction should be between 0 and 1")
         sizes = [math.floor(total * each + 1e-9) for each in sizes]
         for i in range(total - sum(sizes)):  # what rounding left over, one for each
