@@ -225,3 +225,34 @@ def test_in_place_methods_return_the_tensor():
     x = tensor([1.0, 4.0])
     assert x.sqrt_() is x
     assert x.tolist() == [1, 2]
+
+
+COMPOSED = {
+    "ldexp": lambda x, w: (w,),
+    "float_power": lambda x, w: (w,),
+    "float_power of itself": lambda x, w: (x,),
+    "ldexp of itself": lambda x, w: (x,),
+    "addmv": lambda x, w: (w.diag(), x),
+    "addcmul": lambda x, w: (x, w),
+    "lerp": lambda x, w: (w, x),
+    "xlogy": lambda x, w: (w,),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", COMPOSED)
+def test_the_in_place_form_has_the_gradients_of_the_function(name, torch):
+    """Its rules need the elements as they were before the write."""
+    method = name.split()[0]
+    results = []
+    for lib, suffix in ((edutorch, ""), (edutorch, "_"), (torch, "")):
+        leaves = [
+            lib.tensor(elements, dtype=lib.float64, requires_grad=True)
+            for elements in ([1.5, 2.5, 0.5], [2.0, 3.0, 0.75])
+        ]
+        x, w = leaves[0] * 1, leaves[1]
+        y = getattr(x, method + suffix)(*COMPOSED[name](x, w))
+        results.append(lib.autograd.grad((y * y).sum() + w.sum(), leaves))
+    for out_of_place, in_place, expected in zip(*results, strict=True):
+        assert in_place.tolist() == pytest.approx(out_of_place.tolist())
+        assert in_place.tolist() == pytest.approx(expected.tolist())

@@ -222,3 +222,12 @@ def test_exponents_begin_where_pytorchs_do(elements, dtype_name, torch):
             for lib in (edutorch, torch)
         )
         assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "shape", [(), (0,), (0, 3), (3, 0, 2), (1001,), (2000,), (1001, 2), (2, 30, 40)]
+)
+def test_tensors_are_summarized_by_their_whole_shape(shape, torch):
+    for settings in ({}, {"requires_grad": True}):
+        assert repr(edutorch.ones(shape, **settings)) == repr(torch.ones(shape, **settings))
