@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edutorch
+from edutorch.compiling.functions import FUNCTIONS
 from edutorch.compiling.lower import lower
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
@@ -167,3 +168,17 @@ def test_float32_is_rounded_after_each_step():
     (found,) = lower(graph, wait=True, fuse=True)([np.array(1.1, "float32")])
     assert found.dtype == np.float32
     assert np.isinf(found)  # as float64 it would be 3.6e30
+
+
+FEW_INSTRUCTIONS = (
+    "add subtract multiply divide negative positive absolute fabs square sqrt reciprocal maximum "
+    "minimum sign copysign floor ceil trunc rint isnan isfinite isinf less less_equal greater "
+    "greater_equal equal not_equal logical_and logical_or logical_not bitwise_and bitwise_or "
+    "bitwise_xor invert where cast fill"
+)
+
+
+def test_functions_of_many_instructions_say_what_they_cost():
+    """A kernel's work is their sum, and decides whether several threads share it."""
+    cheap = {name for name, function in FUNCTIONS.items() if function.costs < 10}
+    assert cheap == set(FEW_INSTRUCTIONS.split())
