@@ -55,6 +55,26 @@ def test_documentation(op):
     assert set(op.formulas) == set(op.rules), "each rule has a formula for the pictures"
 
 
+WITHOUT_A_DERIVATIVE = set(
+    """
+    all any argmax argmin count_nonzero winning_tap
+    eq ge gt isclose isfinite isinf isnan isneginf isposinf le lt ne signbit
+    logical_and logical_not logical_or logical_xor
+    bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
+    floor_divide gcd lcm rank_of view_as_type ldl_of ldl_solved reflected airy_ai
+    chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
+    shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+    shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
+    laguerre_polynomial_l legendre_polynomial_p
+    """.split()
+)
+
+
+def test_every_other_op_has_a_derivative():
+    """The tests of derivatives walk over the ops that have rules, and would not miss one."""
+    assert {op.name for op in REGISTRY.values() if not op.rules} == WITHOUT_A_DERIVATIVE
+
+
 # Values --------------------------------------------------------------------------------------
 
 
