@@ -32,6 +32,14 @@ function open(state = { picture: samplePicture(), patch: samplePatch(), numbers:
 }
 
 describe("the live view", () => {
+  it("has the buttons that its picture needs, also when another one comes", () => {
+    const tabs = () => [...document.querySelectorAll("button.tab")].map((tab) => tab.textContent);
+    const { model } = open({ picture: { ...samplePicture(), tabs: ["a", "b"] }, patch: samplePatch(), numbers: NUMBERS });
+    expect(tabs()).toEqual(["all", "a", "b"]);
+    model.change({ picture: { ...samplePicture(), structure: "s2", tabs: ["c"] }, patch: samplePatch({ structure: "s2" }) });
+    paint();
+    expect(tabs()).toEqual(["all", "c"]);
+  });
   it("shows what is there when it opens", () => {
     const { find } = open();
     expect(find("text.value").textContent).toBe("mean  +0.5000");
