@@ -362,3 +362,13 @@ def test_reset_forgets_every_compiled_function():
     torch.compiler.reset()
     assert [function.entries for function in functions] == [[], []]
     assert [function(torch.ones(1)).item() for function in functions] == [2, 3]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_the_loss_of_each_sample(reduction):
+    x, target = torch.randn(6, 4), torch.tensor([0, 1, 2, 3, 0, 1])
+    function = torch.compile(lambda x, y: F.nll_loss(x * 2, y, reduction=reduction))
+    expected = F.nll_loss(x * 2, target, reduction=reduction)
+    for _ in range(3):
+        torch.testing.assert_close(function(x, target), expected)
+    assert not function.broken
