@@ -130,8 +130,8 @@ LONG = 1000
 def add_up(xp: Any, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
     """Σ x over `dim`, a long axis in groups, and then the groups.
 
-    NumPy adds one row to the other, and each time a digit is lost: in groups the error grows like
-    the square root of √n instead of √n. Along the last axis NumPy itself adds in pairs.
+    NumPy adds one row to the other, and each time a digit may be lost: n times. In about √n groups
+    of √n rows it is 2 √n times. Along the last axis NumPy itself adds in pairs.
     """
     shape = array.shape
     if dim.__class__ is tuple and math.prod(shape[axis] for axis in dim) > LONG:
