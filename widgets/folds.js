@@ -15,7 +15,11 @@ const PRESS = new Set(["Enter", " "]);
 export function makeFoldable(graph, send) {
   for (const { id, group } of graph.picture.nodes) {
     const element = graph.nodes.get(id)?.group;
-    if (group && element) makeButton(element, false, () => send({ type: "open", group }));
+    if (!group || !element) continue;
+    // A button is called by the words that are seen on it; what else is known describes it.
+    element.setAttribute("aria-description", element.getAttribute("aria-label") ?? "");
+    element.removeAttribute("aria-label");
+    makeButton(element, false, () => send({ type: "open", group }));
   }
   for (const { id, key, title } of graph.picture.frames) {
     const text = graph.frames.get(id)?.querySelector(":scope > text");

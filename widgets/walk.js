@@ -190,8 +190,9 @@ export function markNodes(graph, data) {
     moved ||= mark === "here";
     if (mark) group.dataset.walk = mark;
     else delete group.dataset.walk;
-    group.dataset.said ??= group.getAttribute("aria-label") ?? "";
-    group.setAttribute("aria-label", mark ? `${group.dataset.said}, ${SAID[mark]}` : group.dataset.said);
+    const attribute = group.hasAttribute("aria-description") ? "aria-description" : "aria-label"; // of a closed group, or of a node
+    group.dataset.said ??= group.getAttribute(attribute) ?? "";
+    group.setAttribute(attribute, mark ? `${group.dataset.said}, ${SAID[mark]}` : group.dataset.said);
     group.querySelector(":scope > .walk-badge")?.remove();
     if (mark) group.append(walkBadge(box.right - 3, box.top + 3, BADGES[mark]));
   }

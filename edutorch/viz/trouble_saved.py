@@ -137,7 +137,8 @@ def bad_numbers(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Fin
     made = Kept(loss, names, lines).first_bad()
     if made is not None:
         return [made]
-    return [finding("nan-loss", loss=float(abs(loss).max().item()), line=lines(loss._node))]
+    size = float(abs(loss._array).max())  # of the array: an op on the tensor would be recorded
+    return [finding("nan-loss", loss=size, line=lines(loss._node))]
 
 
 def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:

@@ -270,7 +270,8 @@ def test_each_node_is_reached_and_read_by_keys(page: Any, view: str) -> None:
         assert "gradient norm" in told or "no gradient" in told
         page.keyboard.press("ArrowDown")
     labels = page.evaluate(
-        "() => [...document.querySelectorAll('g.node')].map((each) => each.ariaLabel)"
+        "() => [...document.querySelectorAll('g.node')]"
+        ".map((each) => each.ariaLabel || each.textContent.trim())"
     )
     assert sorted(seen) == sorted(labels)
     page.keyboard.press("ArrowLeft")  # along an edge, to an input

@@ -108,6 +108,10 @@ def looking_back() -> Any:
     return loop
 
 
+def closed() -> Any:
+    return Loop("running", {"type": "close_all"})
+
+
 class Walking:
     """A walk through backward that has come to a node in its middle."""
 
@@ -132,6 +136,7 @@ VIEWS = {
     "paused": paused,
     "trouble": broken,
     "history": looking_back,
+    "closed": closed,
     "walk": Walking,
 }
 """By name, how to make what is shown: it has a stage, `show` and `command`."""

@@ -10,9 +10,13 @@ import pytest
 
 import edutorch
 from edutorch import nn, viz
+from edutorch.events import OpApplied
+from edutorch.modes import listening
 from edutorch.nn import functional as F
+from edutorch.viz.names import Names
 from edutorch.viz.trouble import NotCheckableError, Trouble
 from edutorch.viz.trouble_failure import Last
+from edutorch.viz.trouble_saved import bad_gradients, bad_numbers
 from edutorch.viz.trouble_words import WORDS, finding
 
 
@@ -23,6 +27,21 @@ def leaf(*numbers):
 def only(report):
     assert len(report.findings) == 1, str(report)
     return report.findings[0]
+
+
+@pytest.mark.parametrize("loss", [
+    lambda w: (w * math.nan).mean(),  # the data is bad
+    lambda w: w.mean() + (w.detach() - 9).log().mean(),  # nothing was kept that says why
+    lambda w: (w - 1).sqrt().sum(),  # only the gradient is bad
+    lambda w: (w - 2).log().sum(),
+])  # fmt: skip
+def test_a_diagnosis_applies_no_op_that_a_recorder_hears(loss):
+    loss = loss(leaf(1.0, 3.0))
+    loss.backward()
+    heard = []
+    with listening(heard.append):
+        assert bad_numbers(loss, Names((), None)) or bad_gradients(loss, Names((), None))
+    assert [event.op.name for event in heard if isinstance(event, OpApplied)] == []
 
 
 # The table of messages ------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """Each sentence of the diagnostics: found in a script and in a kernel, with its line and a name."""
 
 import re
+import sys
 import warnings
 
 import pytest
 
 from edutorch import viz
 from edutorch.viz.gauge_words import FINE, GAUGE_WORDS
+from edutorch.viz.step_graph import StepGraph
 from edutorch.viz.trouble_words import WORDS
 from tests.viz import correct_networks, trouble_cases_of_loops
 from tests.viz.correct_loops import LOOPS
@@ -15,6 +17,36 @@ from tests.viz.trouble_cases import CASES
 from tests.viz.viewers import PLACES
 
 assert correct_networks and trouble_cases_of_loops  # which have added theirs to the lists
+
+
+def is_op_of_pictures(frame):
+    """Whether the op that is being recorded was called from `edutorch.viz` itself."""
+    through_op = False
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("edutorch"):
+            return False
+        in_pictures = module.startswith("edutorch.viz")
+        if in_pictures and through_op:
+            return True
+        through_op |= not in_pictures
+        frame = frame.f_back
+    return False
+
+
+@pytest.fixture(autouse=True)
+def ops_of_pictures(monkeypatch):
+    """See that a diagnosis computes on arrays: an op on a tensor would be drawn as the user's."""
+    record, wrong = StepGraph.record, []
+
+    def watched(self, op, *arguments, **settings):
+        if is_op_of_pictures(sys._getframe(1)):
+            wrong.append(op.name)
+        return record(self, op, *arguments, **settings)
+
+    monkeypatch.setattr(StepGraph, "record", watched)
+    yield
+    assert wrong == []
 
 
 @pytest.mark.parametrize("kind", WORDS)

@@ -107,6 +107,13 @@ it("marks what has run, where it stands and what waits, and takes the marks away
   expect(op.querySelectorAll(".walk-badge").length).toBe(1);
   expect(leaf.querySelector(".walk-badge")).toBeNull();
   expect(leaf.getAttribute("aria-label")).not.toContain("waits");
+  markNodes(graph, data());
+  op.setAttribute("aria-description", "a closed group");
+  delete op.dataset.said;
+  op.removeAttribute("aria-label");
+  markNodes(graph, data({ marks: { n1: "done" }, to: [] }));
+  expect(op.getAttribute("aria-description")).toMatch(/^a closed group, /);
+  expect(op.hasAttribute("aria-label")).toBe(false);
   expect(graph.edges.get("e0").group.classList.contains("walk-flow")).toBe(false);
 });
 
