@@ -1,6 +1,7 @@
 """Plants faults one at a time, runs the tests that run the line, and prints the score by area.
 
     python -m tests.mutants --measure            which test runs which line: once, some 20 minutes
+    python -m tests.mutants --update             the same for the test files that have changed since
     python -m tests.mutants --count 400 --seed 0
     python -m tests.mutants --areas optim amp --count 40
 
@@ -21,6 +22,7 @@ from .coverage_map import CoverageMap, measure
 from .draw import draw, named
 from .operators import Mutant
 from .running import Copy, Verdict
+from .update import keep_sources, update
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 GOAL = 0.92
@@ -77,13 +79,18 @@ def table(by_area: dict[str, list[Verdict]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="measure which test runs which line")
+    parser.add_argument("--update", action="store_true", help="measure the changed test files")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    if options.measure:
-        measure()
+    if options.measure or options.update:
+        if options.update:
+            update()
+        else:
+            measure()
+            keep_sources()
         return 0
     areas = [area for area in options.areas if area != "widgets" or shutil.which("npx")]
     drawn = draw(options.count, options.seed, areas)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 
 from .areas import ROOT
@@ -20,23 +21,30 @@ LEFT_OUT = ("tests/test_house_rules.py", "tests/test_docs.py", "tests/test_docs_
 """These read the source itself, or run whole notebooks."""
 
 
-def measure(processes: str = "auto") -> None:
-    """Run the tests once, and keep for each line the tests that ran it, and how long each took."""
+def measure(paths: Sequence[str] = (), processes: str = "auto") -> None:
+    """Run the tests once, and keep for each line the tests that ran it, and how long each took.
+
+    Args:
+        paths: run these test files only, and add what they run to what is known.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
     report = FOLDER / "junit.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal",
                "-m", "not slow and not notebooks and not programs and not browser",
                "--cov=edutorch",
                "--cov-context=test", "--cov-report=", f"--junitxml={report}",
-               *(f"--ignore={path}" for path in LEFT_OUT)]  # fmt: skip
+               *(f"--ignore={path}" for path in LEFT_OUT),
+               *(["--cov-append"] if paths else []), *paths]  # fmt: skip
     subprocess.run(command, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(DATA)}, check=False)
     TIMES.write_text(json.dumps(times_of(report)))
 
 
 def times_of(report: Path) -> dict[str, float]:
-    """Return the seconds of each test, by its file and name as in a coverage context."""
+    """Return the seconds of each test that passed, by its file and name as in a context."""
     times = {}
     for case in ElementTree.parse(report).iter("testcase"):
+        if any(part.tag in ("skipped", "failure", "error") for part in case):
+            continue
         module = case.get("classname", "").split(".")
         times[f"{'/'.join(module)}.py::{case.get('name')}"] = float(case.get("time", "0"))
     return times
@@ -55,7 +63,7 @@ class CoverageMap:
         """Return the tests that ran a line; of those that ran its file, where none did."""
         contexts = self.contexts(path)
         direct = [test for test, lines in contexts.items() if line in lines]
-        return sorted(direct or contexts, key=lambda test: self.times.get(test, 1.0))
+        return sorted(direct or contexts, key=self.times.__getitem__)
 
     def contexts(self, path: Path) -> dict[str, set[int]]:
         from coverage.numbits import numbits_to_nums
@@ -66,8 +74,9 @@ class CoverageMap:
             "join context on context.id = line_bits.context_id where file.path = ?",
             (str(path),),
         )
-        return {
-            context.partition("|")[0]: set(numbits_to_nums(bits))
-            for context, bits in rows
-            if context
-        }
+        lines: dict[str, set[int]] = {}
+        for context, bits in rows:
+            test = context.rpartition("|")[0]  # behind it: setup, run or teardown
+            if test in self.times:
+                lines.setdefault(test, set()).update(numbits_to_nums(bits))
+        return lines

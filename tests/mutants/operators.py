@@ -169,9 +169,15 @@ class Finder(ast.NodeVisitor):
             self.replace("off by one", last, f"({self.text(last)}) - 1")
         self.generic_visit(node)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg != "strict":
+            self.visit(node.value)
+
     def settings(self, node: ast.Call) -> None:
         """Drop a keyword, or let it name another axis."""
         for keyword in node.keywords:
+            if keyword.arg == "strict":  # of zip: it is there for the reader, and never fails
+                continue
             if keyword.arg in ("axis", "dim"):
                 value = self.text(keyword.value)
                 if value.lstrip("-").isdigit():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +16,11 @@ from .areas import ROOT
 from .coverage_map import LEFT_OUT, CoverageMap
 from .operators import Mutant
 
-MOST_TESTS = 40
-"""The quickest of the tests that run a line."""
+SECONDS = 20.0
+"""So long may the tests of one fault take, by what they took when they were measured."""
+
+MOST_TESTS = 200
+"""Of the tests that run a line, so many are tried at most."""
 
 LIMIT = 240
 """Seconds after which a run counts as noticed: the fault has made it hang."""
@@ -62,7 +67,7 @@ class Copy:
                     mutant, self.javascript_command(target), self.folder / "widgets"
                 )
             assert tests is not None
-            chosen = choose(tests.tests_of(mutant.path, mutant.line))
+            chosen = choose(tests.tests_of(mutant.path, mutant.line), tests.times)
             if not chosen:
                 return Verdict(mutant, False, "no test runs its file")
             return self.verdict(mutant, self.python_command(chosen), self.folder)
@@ -88,16 +93,29 @@ class Copy:
             return Verdict(mutant, True, "it hung")
         if done.returncode == 0:
             return Verdict(mutant, False, "")
+        if "ERROR: not found:" in done.stderr + done.stdout:
+            raise SystemExit("the map names tests that are gone: python -m tests.mutants --update")
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return Verdict(mutant, True, failed[0][:120] if failed else f"exit {done.returncode}")
 
 
-def choose(tests: list[str]) -> list[str]:
-    """Return the tests to run: the quickest, but some of every file that has any."""
+def choose(tests: list[str], times: Mapping[str, float]) -> list[str]:
+    """Return the tests to run: some of every file that has any, then the quickest.
+
+    Those beside the code come with the quickest of their file, and go on with the next quickest
+    until the time is used up.
+    """
     tests = [test for test in tests if not test.startswith(LEFT_OUT)]
     first: dict[str, str] = {}
     for test in tests:
         first.setdefault(test.partition("::")[0], test)
-    spread = list(first.values())[: MOST_TESTS // 2]
-    rest = [test for test in tests if test not in spread][: MOST_TESTS - len(spread)]
-    return spread + rest
+    chosen: dict[str, None] = {}
+    spent = 0.0
+    for test in itertools.chain(first.values(), tests):
+        if test in chosen or (chosen and spent + times[test] > SECONDS):
+            continue
+        chosen[test] = None
+        spent += times[test]
+        if len(chosen) == MOST_TESTS:
+            break
+    return list(chosen)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import __main__ as command
-from tests.mutants import areas, draw, javascript, operators, running
+from tests.mutants import areas, draw, javascript, operators, running, update
 
 SOURCE = '''
 def scaled(numbers, eps=1e-6):
@@ -67,7 +67,7 @@ class Always:
     """A map of coverage that names one test for each line."""
 
     def __init__(self, test: str) -> None:
-        self.test = test
+        self.test, self.times = test, {test: 0.1}
 
     def tests_of(self, path: Path, line: int) -> list[str]:
         return [self.test]
@@ -97,6 +97,24 @@ def test_a_fault_is_killed_or_lives(tmp_path, monkeypatch):
         copy.close()
     assert verdicts == {"+": True, "-": False}
     assert "x + 1" in source.read_text()
+
+
+def test_tests_are_chosen_from_every_file_and_then_by_their_time():
+    times = {f"{name}::{number}": time for name, time in (("a.py", 0.1), ("b.py", 3.0))
+             for number in range(9)}  # fmt: skip
+    chosen = running.choose(sorted(times, key=times.__getitem__), times)
+    assert chosen[:2] == ["a.py::0", "b.py::0"]
+    assert sum(test.startswith("a.py") for test in chosen) == 9
+    assert sum(times[test] for test in chosen) <= running.SECONDS
+
+
+def test_a_map_follows_lines_that_have_moved(tmp_path):
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text("one\ntwo\nthree\nfour\n")
+    new.write_text("zero\none\ntwo, too\nfour\n")
+    assert update.new_numbers(old, new) == {1: 2, 2: 3, 3: 3, 4: 4}
+    assert update.new_numbers(old, old) is None
+    assert update.new_numbers(old, tmp_path / "gone.py") == {}
 
 
 def test_those_that_change_nothing_are_named_with_the_reason():
