@@ -1,0 +1,279 @@
+"""What `edutorch.compile` writes for some programs: `python -m tests.golden_code` keeps it.
+
+The graph, what is fused and why not, the memory, the code and its kernels. Results cannot tell
+whether two steps are one kernel, or whether an array is written over: the text can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import edutorch as torch
+from edutorch import nn
+from edutorch.backends import blas
+from edutorch.compiling import workshop
+from edutorch.compiling.lower import lower
+from edutorch.nn import functional as F
+from edutorch.nn.functional.nll import nll_loss, nll_spread
+from edutorch.ops.conversion import as_type
+from edutorch.ops.indexing import getitem
+from edutorch.ops.movement import expand, reshape, unsqueeze
+from edutorch.ops.reduction import logsumexp
+from tests.compiling.graphs import graph_of
+
+FOLDER = Path(__file__).parent / "golden" / "code"
+
+
+@contextlib.contextmanager
+def written_only() -> Iterator[None]:
+    """Write kernels and compile none of them."""
+    with (
+        mock.patch.object(workshop.compiler, "do"),
+        mock.patch.object(workshop, "_kernels", {}),
+        mock.patch.object(blas, "hold"),
+        mock.patch.dict(os.environ, {"EDUTORCH_KERNELS": "beside"}),
+    ):
+        yield
+
+
+# Graphs by hand -----------------------------------------------------------------------------------
+
+SPECS = [((4, 130), "float32"), ((130,), "float32")]
+
+
+def rows(call: Any, x: Any, y: Any) -> list[Any]:
+    z = call(torch.maximum, call(torch.mul, x, y), call(torch.exp, x))
+    softmax = call(torch.softmax, z, dim=1)
+    return [z, softmax, call(torch.sum, softmax, dim=(0,)), call(logsumexp, z, dim=(1,))]
+
+
+def reductions(call: Any, x: Any, y: Any) -> list[Any]:
+    z = call(torch.sub, call(torch.mul, x, 2.0), y)
+    return [
+        call(torch.sum, z, dim=(0, 1)), call(torch.mean, z, dim=(0,)),
+        call(torch.amax, z, dim=(1,), keepdim=True), call(torch.amin, z, dim=(0, 1)),
+        call(torch.sum, call(torch.exp, x), dim=(0, 1)), call(torch.mean, y, dim=(0,)),
+    ]  # fmt: skip
+
+
+def merged(call: Any, x: Any, y: Any) -> list[Any]:
+    """Two kernels along one domain become one when a third reads from both."""
+    first = call(torch.exp, call(torch.sub, x, call(torch.amax, x, dim=(1,), keepdim=True)))
+    second = call(torch.tanh, y)
+    return [call(torch.add, call(torch.mul, first, 2.0), second), first]
+
+
+def parts(call: Any, x: Any, y: Any) -> list[Any]:
+    """Views, and arrays that are stretched, inside and outside of kernels."""
+    turned = call(torch.transpose, x, dim0=0, dim1=1)
+    column = call(unsqueeze, y, dim=1)
+    wide = call(expand, column, size=(130, 4))
+    half = call(getitem, x, index=(slice(1, 3),))
+    return [
+        call(torch.add, call(torch.exp, turned), wide),
+        call(torch.relu, call(torch.mul, half, 3.0)),
+        call(torch.exp, call(reshape, call(torch.neg, x), shape=(130, 4))),
+        call(torch.sum, call(torch.mul, turned, column), dim=(1,)),
+    ]
+
+
+def types(call: Any, x: Any, n: Any) -> list[Any]:
+    odd = call(torch.eq, n, 3)
+    number = call(as_type, n, dtype=torch.float64)
+    chosen = call(torch.where, odd, x, 0.0)
+    return [
+        call(torch.mul, chosen, number), call(torch.logical_and, odd, call(torch.gt, x, 0.1)),
+        call(torch.add, n, n), call(torch.sum, call(torch.mul, n, n), dim=(0,)),
+        call(as_type, call(torch.exp, x), dtype=torch.float32),
+    ]  # fmt: skip
+
+
+def functions(call: Any, x: Any) -> list[Any]:
+    names = ("sqrt abs square reciprocal sign floor log tanh erf exp2 expm1 log1p sin cos atan "
+             "isnan isinf isfinite")  # fmt: skip
+    found = [call(getattr(torch, name), call(torch.add, x, 1.0)) for name in names.split()]
+    powers = [call(torch.pow, x, power) for power in (1.0, 2.0, 3.0, 0.5, -1.0, 1.7)]
+    return [*found, *powers]
+
+
+def losses(call: Any, x: Any, target: Any) -> list[Any]:
+    loss = call(nll_loss, x, target, None, reduction="mean", ignore_index=2)
+    spread = call(nll_spread, loss, target=target, weight=None, shape=(6, 4), reduction="mean",
+                  ignore_index=2)  # fmt: skip
+    apart = call(nll_loss, x, target, None, reduction="none")
+    return [loss, spread, apart, call(nll_loss, x, target, None, reduction="sum")]
+
+
+def chain(call: Any, x: Any, weight: Any) -> list[Any]:
+    for _ in range(4):
+        x = call(torch.relu, call(torch.mm, x, weight))
+    return [x, call(torch.cat, [x, x], dim=0)]
+
+
+SQUARE = [((64, 64), "float32")] * 2
+GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "rows": (rows, SPECS),
+    "rows of float64": (rows, [(shape, "float64") for shape, _ in SPECS]),
+    "reductions": (reductions, SPECS),
+    "a long row": (reductions, [((2, 9000), "float32"), ((9000,), "float32")]),
+    "one axis": (lambda call, x: [call(torch.sum, call(torch.exp, x), dim=(0,)), call(
+        torch.amax, x, dim=(0,)), call(torch.neg, x)], [((9000,), "float32")]),
+    "one element": (functions, [((), "float64")]),
+    "few elements": (functions, [((5,), "float32")]),
+    "many elements": (functions, [((500,), "float32")]),
+    "merged": (merged, [((4, 130), "float32")] * 2),
+    "parts": (parts, [((4, 130), "float32"), ((130,), "float32")]),
+    "types": (types, [((6,), "float64"), ((6,), "int64")]),
+    "losses": (losses, [((6, 4), "float32"), ((6,), "int64")]),
+    "products": (chain, SQUARE),
+    "three axes": (lambda call, x, y: [
+        call(torch.softmax, call(torch.mul, x, y), dim=2),
+        call(torch.sum, call(torch.exp, call(torch.mul, x, 2.0)), dim=(0, 1)),
+        call(torch.mean, call(torch.tanh, x), dim=(1, 2))],
+        [((2, 3, 40), "float32"), ((3, 1), "float32")]),
+}  # fmt: skip
+
+
+def of_graph(name: str) -> str:
+    """Return the text of a graph by hand, with and without kernels."""
+    build, specs = GRAPHS[name]
+    graph = graph_of(build, specs)
+    with written_only():
+        lowered = lower(graph, wait=False, fuse=True)
+        by_numpy = lower(graph, wait=False, fuse=False)
+    return "\n\n".join([described(lowered), "# by NumPy", described(by_numpy)])
+
+
+def described(lowered: Any) -> str:
+    """Return the code of a lowered graph, what is said of it, and how much work its kernels do."""
+    works = [f"{each.name}: {each.text.count} x {each.text.work}" for each in lowered.fused]
+    return "\n\n".join([lowered.code.strip(), str(lowered.explain()), "\n".join(works)])
+
+
+# Functions that are captured ----------------------------------------------------------------------
+
+
+def training(model: nn.Module, optimizer: Any, *inputs: Any) -> Any:
+    def step(*inputs: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(*inputs[:-1]), inputs[-1])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    return step, inputs
+
+
+def classifier() -> Any:
+    model = nn.Sequential(nn.Linear(12, 8, bias=False), nn.LayerNorm(8), nn.GELU(),
+                          nn.Linear(8, 3, bias=False))  # fmt: skip
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    return training(model, optimizer, torch.randn(16, 12), torch.arange(16) % 3)
+
+
+def loop() -> Any:
+    from tests.compiling.test_stacking import Recurrent
+
+    model = Recurrent()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return training(model, optimizer, torch.randn(3, 4, 5), torch.arange(3))
+
+
+def attention() -> Any:
+    from tests.compiling.test_stacking import Attention
+
+    model = Attention()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, (torch.randn(2, 6, 16),)
+
+
+def convolution() -> Any:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Flatten(), nn.Linear(18, 3))  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01)
+    return training(model, optimizer, torch.randn(4, 1, 8, 8), torch.arange(4) % 3)
+
+
+def differentiable() -> Any:
+    def part(a: Any, b: Any) -> Any:
+        return (a * b).sin(), (a @ b.t()).sum(), b.detach() * 2
+
+    return part, (torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True))
+
+
+def written() -> Any:
+    state = torch.zeros(4, 2)
+
+    def function(x: Any, at: Any) -> Any:
+        state[at] = x
+        state[:, 1].mul_(2)
+        return state.sum(0), x.clamp(min=0), x.flip(0).cumsum(0)
+
+    return function, (torch.ones(2), torch.tensor(1))
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "classifier": classifier, "loop": loop, "attention": attention, "convolution": convolution,
+    "differentiable": differentiable, "written": written,
+}  # fmt: skip
+
+
+def of_program(name: str) -> str:
+    """Return the graphs of a function that was captured, their code, and what is said of it."""
+    torch.manual_seed(0)
+    with written_only():
+        function, inputs = PROGRAMS[name]()
+        compiled = torch.compile(function, fullgraph=True)
+        for _ in range(3):
+            compiled(*inputs)
+        (entry,) = compiled.entries
+        captured = entry.captured
+        graphs = [captured.graph, *([captured.backward.graph] if captured.backward else [])]
+        texts = ["\n".join(map(noted, graph.nodes)) for graph in graphs]
+        return "\n\n".join([*texts, compiled.code, compiled.explain()])
+
+
+def noted(node: Any) -> str:
+    """Return a node with what is known of its result."""
+    known = {
+        name: node.meta[name]
+        for name in ("shape", "dtype", "phase", "number", "tuple", "random")
+        if name in node.meta
+    }
+    facts = " ".join(f"{name}={value}" for name, value in known.items())
+    target = getattr(node.target, "__name__", node.target)
+    return f"{node.name} = {node.op} {target} {node.args} {node.kwargs} {facts}"
+
+
+def text_of(name: str) -> str:
+    """Return what a file holds."""
+    text = of_graph(name) if name in GRAPHS else of_program(name)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def path_of(name: str) -> Path:
+    return FOLDER / f"{name.replace(' ', '_')}.txt"
+
+
+def main() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in (*GRAPHS, *PROGRAMS):
+        path_of(name).write_text(text_of(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
