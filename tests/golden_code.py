@@ -65,7 +65,10 @@ def merged(call: Any, x: Any, y: Any) -> list[Any]:
     """Two kernels along one domain become one when a third reads from both."""
     first = call(torch.exp, call(torch.sub, x, call(torch.amax, x, dim=(1,), keepdim=True)))
     second = call(torch.tanh, y)
-    return [call(torch.add, call(torch.mul, first, 2.0), second), first]
+    largest = call(torch.amax, y, dim=(1,), keepdim=True)
+    third = call(torch.erf, x)
+    by_row = call(torch.mul, third, largest)
+    return [call(torch.add, call(torch.mul, first, 2.0), second), first, by_row]
 
 
 def parts(call: Any, x: Any, y: Any) -> list[Any]:
@@ -90,6 +93,9 @@ def types(call: Any, x: Any, n: Any) -> list[Any]:
         call(torch.mul, chosen, number), call(torch.logical_and, odd, call(torch.gt, x, 0.1)),
         call(torch.add, n, n), call(torch.sum, call(torch.mul, n, n), dim=(0,)),
         call(as_type, call(torch.exp, x), dtype=torch.float32),
+        # what kernels have no function for, of these types
+        call(torch.bitwise_and, n, n), call(torch.maximum, odd, odd), call(torch.add, odd, odd),
+        call(torch.pow, n, n), call(torch.exp, n), call(torch.floor, n),
     ]  # fmt: skip
 
 
@@ -112,7 +118,8 @@ def losses(call: Any, x: Any, target: Any) -> list[Any]:
 def chain(call: Any, x: Any, weight: Any) -> list[Any]:
     for _ in range(4):
         x = call(torch.relu, call(torch.mm, x, weight))
-    return [x, call(torch.cat, [x, x], dim=0)]
+    parts = [call(torch.mul, x, 2.0), call(torch.exp, weight)]
+    return [x, call(torch.cat, parts, dim=0), call(torch.cat, [x, x], dim=1)]
 
 
 SQUARE = [((64, 64), "float32")] * 2
