@@ -271,6 +271,11 @@ describe("the window", () => {
     next.viewport.showSomething();
     expect(next.centred()).not.toEqual([86, -49]);
   });
+  it.each([[0, 100], [100, 0]])("holds nothing where it is %d wide and %d high", (width, height) => {
+    const { viewport, graph } = open(width, height);
+    viewport.show(graph);
+    expect(viewport.inWindow()).toBeNull();
+  });
   it("says that it has moved", () => {
     const { viewport, graph, moved, scroller } = open(124);
     viewport.show(graph);
