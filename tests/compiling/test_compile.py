@@ -507,3 +507,36 @@ def test_integers_and_bools_for_which_kernels_have_no_function(backend):
         for found, expected in zip(compiled(n, n % 2 == 1), function(n, n % 2 == 1), strict=True):
             torch.testing.assert_close(found, expected)
     assert not compiled.broken
+
+
+def test_what_backward_needs_is_apart_from_the_gradients(backend):
+    a, w = (torch.ones(3, requires_grad=True) for _ in "aw")
+    doubled = torch.full((3,), 2.0)
+
+    def function(x):
+        a.grad = None
+        h = x.exp()
+        (a * h).backward(doubled)
+        return w * (doubled * h)
+
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(3):
+        w.grad = None
+        y = compiled(torch.zeros(3))
+        a.grad.zero_()
+        y.sum().backward()
+        assert w.grad.tolist() == [2.0, 2.0, 2.0]
+    assert not compiled.broken
+
+
+def test_results_without_axes_are_arrays_of_their_own(backend):
+    def function(x):
+        y = x * 2
+        return y, y.sum(), y.mean(), y.amax(), y.reshape(()), y.clone()
+
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(3):
+        found, expected = compiled(torch.tensor(3.0)), function(torch.tensor(3.0))
+        for results in (found, expected):
+            results[0].add_(1)
+        assert [y.item() for y in found] == [y.item() for y in expected]

@@ -16,7 +16,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import fx
-from edutorch.compiling.xla import Cell, XlaError, lower_jax, opened, packed
+from edutorch.compiling.xla import Cell, Function, Functions, XlaError, lower_jax, opened, packed
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compiling.graphs import Random, graph_of
@@ -246,6 +246,19 @@ def test_arrays_are_put_in_and_taken_out_at_any_depth():
     assert packed(closed[0][0]) is closed[0][0]
     assert opened({"a": closed, "b": (Cell(array),)})["b"][0] is array
     assert opened(closed)[0][0] is array
+
+
+def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
+    xp = Functions(np)
+    assert xp.pi == math.pi and xp.newaxis is None and xp.float32 is np.float32
+    assert type(xp.linalg) is Functions
+    array = immutable(ROW.reshape(2, 2))
+    assert type(xp.add) is Function and type(xp.linalg.det(Cell(array))) is Cell
+    np.testing.assert_array_equal(xp.add.reduce(Cell(array), axis=1).array, array.sum(1))
+    pair = xp.linalg.slogdet(Cell(array))
+    assert type(pair) is type(np.linalg.slogdet(np.eye(2)))
+    assert opened(pair) == np.linalg.slogdet(np.asarray(array))
+    assert pair[0].array == -1 and pair[1].array == pytest.approx(math.log(2))
 
 
 # What is refused ----------------------------------------------------------------------------------
