@@ -129,6 +129,19 @@ describe("the live view", () => {
   });
 });
 
+it("has a name for all that can be pressed, written in or looked at", () => {
+  const history = { at: 5, first: 1, last: 9, count: 9, loss: 0.5, compare: null };
+  const touch = { fields: [{ name: "w", shape: [2], whole: false, values: [1, 2], gradients: [], range: [-1, 1] }], undo: 1, redo: 1, result: "", error: "", note: "", serial: 0, still: false };
+  const toy = { kind: "line", points: [[0, 0]], names: ["w", "b"], at: [0, 0], next: [1, 1], path: [], box: [-1, 1, -1, 1], bands: [], loss: 1, steps: 0, undo: 0, redo: 0, error: "" };
+  const gauges = { layers: [["w", 1, 1, 1, 1]], activations: [], rates: [], words: [] };
+  const { el } = open({ picture: { ...samplePicture(), tabs: ["a", "b"] }, patch: samplePatch({ parts: { history, touch, toy, gauges } }), numbers: NUMBERS });
+  const active = [...el.querySelectorAll("button, input, select, [role=button], [role=group], [role=search] input, [tabindex]")];
+  expect(active.length).toBeGreaterThan(25);
+  const nameless = active.filter((each) => !each.getAttribute("aria-label") && !each.textContent?.trim() && !each.closest("label"));
+  expect(nameless.map((each) => each.outerHTML)).toEqual([]);
+  expect([...el.querySelectorAll("input")].filter((field) => !field.getAttribute("aria-label")).map((field) => field.outerHTML)).toEqual([]);
+});
+
 it("hears nothing more when it is closed", () => {
   const disconnect = vi.fn();
   vi.stubGlobal("ResizeObserver", class {
