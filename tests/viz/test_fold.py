@@ -423,9 +423,10 @@ def test_an_arrow_for_several_gradients_has_none_and_one_for_a_whole_gradient_ha
             assert flow == whole.flows[number]
         else:
             assert flow == whole.grads[result_of(number)] is not None
-    only = recorded(model.split, lambda: sum(model.split(x * 2)).sum())
-    plan = plan_of(only.graph, Choice().close("split").close(""))
+    alone = recorded(model, lambda: sum(model.split(x * 2)).sum())
+    plan = plan_of(alone.graph, Choice().close("split"))
     result = next(number for number in plan.edges if number < SEVERAL)
-    assert plan.pick(only).flows[plan.edges.index(result)] == only.grads[result_of(result)]
+    assert plan.pick(alone).flows[plan.edges.index(result)] == alone.grads[result_of(result)]
+    assert alone.graph.nodes[result_of(result)].label == "mul"
     assert [result_of(of_result(node)) for node in range(3)] == [0, 1, 2]
     assert SEVERAL not in [of_result(node) for node in range(3)]
