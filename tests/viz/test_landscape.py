@@ -178,3 +178,25 @@ def test_a_straight_path_has_no_second_direction():
 ])  # fmt: skip
 def test_there_is_room_around_a_path(values, span, wanted):
     assert around(np.array(values), span) == pytest.approx(wanted)
+
+
+class Counting(nn.Module):
+    """Writes into a buffer each time it is called, also where it is evaluated."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.register_buffer("calls", edutorch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+def test_buffers_are_put_back_also_those_that_an_evaluation_writes():
+    model = Counting()
+    model.layer.eval()
+    buffer = model.calls._array
+    viz.landscape(model, F.mse_loss, (X, Y), steps=3)
+    assert model.calls._array is buffer and model.calls.item() == 0
+    assert [module.training for module in model.modules()] == [True, False]
