@@ -540,3 +540,22 @@ def test_results_without_axes_are_arrays_of_their_own(backend):
         for results in (found, expected):
             results[0].add_(1)
         assert [y.item() for y in found] == [y.item() for y in expected]
+
+
+def test_a_gradient_that_is_one_number_everywhere_can_be_written(backend):
+    w = torch.ones(3, requires_grad=True)
+    square = torch.ones(2, 2, requires_grad=True)
+
+    def function(x):
+        w.grad = square.grad = None
+        (w.sum() + (square.t() * x).sum()).backward()
+
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(3):
+        x = torch.arange(4.0).reshape(2, 2)
+        compiled(x)
+        w.grad[0] = 5.0
+        square.grad[0, 1] = 7.0
+        assert w.grad.tolist() == [5.0, 1.0, 1.0]
+        assert square.grad.tolist() == [[0.0, 7.0], [1.0, 3.0]]
+        assert x.tolist() == [[0.0, 1.0], [2.0, 3.0]]
