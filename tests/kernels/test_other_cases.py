@@ -12,6 +12,7 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 import edutorch
 from edutorch import nn
 from edutorch.backends.stand_in import slots
+from edutorch.kernels.cpu.blas import address
 from edutorch.nn import functional as F
 from tests.kernels.test_parts import LAYERS, sequence
 
@@ -71,6 +72,43 @@ VARIANTS = {
     "of another type": lambda x: x.astype(np.float64),
     "of half the digits": lambda x: x.astype(np.float16),
 }
+
+
+USED = {
+    "max_pool": "pooling.max_pool pooling.max_pool_input",
+    "avg_pool": "averages.avg_pool averages.avg_spread",
+    **{name: f"activations.{kernel} activations.{kernel}_input" for name, kernel in {
+        "relu": "relu", "tanh": "tanh", "exp": "exp", "sigmoid": "sigmoid", "silu": "silu_of",
+        "gelu": "gelu", "elu": "exponential_linear", "leaky_relu": "leaky",
+        "softplus": "softplus", "hardtanh": "between"}.items()},
+    "erf": "activations.erf activations.exp", "log": "activations.log",
+    **{name: f"norms.{kernel} norms.{kernel}_together" for name, kernel in {
+        "rms_norm": "fused_rms_norm", "rms_norm with a weight": "fused_rms_norm",
+        "layer_norm": "native_layer_norm", "layer_norm with weights": "native_layer_norm",
+        "batch_norm": "native_batch_norm", "batch_norm with weights": "native_batch_norm",
+        "group_norm": "native_group_norm", "group_norm with weights": "native_group_norm"}.items()},
+    **{name: f"softmax.{kernel} softmax.{kernel}_input" for name, kernel in {
+        "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
+    "var": "reductions.var", "embedding": "reductions.sum scatter.add_at",
+    "rnn in a loop": "arithmetic.add recurrent.lstm_gates recurrent.lstm_gates_together",
+    "gru in a loop": "reductions.sum recurrent.gru_gates recurrent.gru_gates_together",
+}  # fmt: skip
+"""The kernels of a function, but for those that depend on the processor and on NumPy's BLAS."""
+WITH_BLAS = {
+    "rnn": "sequences.rnn_sequence sequences.rnn_sequence_together",
+    "lstm": "sequences.lstm_sequence sequences.lstm_sequence_together",
+    "gru": "sequences.gru_sequence sequences.gru_sequence_together",
+    "attention": "attention.attend attention.attend_together",
+}
+
+
+@pytest.mark.parametrize("name", [*USED, *WITH_BLAS])
+def test_a_kernel_takes_what_is_its_own(name, monkeypatch):
+    if name in WITH_BLAS and address(np.dtype("float32")) is None:
+        pytest.skip("NumPy's BLAS is one that cannot be called")
+    monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
+    used = calls_of({**LAYERS, **MORE}[name], monkeypatch)
+    assert set({**USED, **WITH_BLAS}[name].split()) <= set(used)
 
 
 @pytest.mark.parametrize("name", [*LAYERS, *MORE])
