@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
 from ..core.follow import same_past
 from ..core.methods import as_method, overwrite, refuse_leaf
 from ..core.out import takes_out
@@ -20,6 +19,7 @@ from .along import index_put, positions
 from .along import scatter as _scatter
 from .conversion import clone
 from .movement import expand, reshape
+from .nested import number_in
 from .scatter_reduce import scatter_reduce
 
 
@@ -175,8 +175,7 @@ def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduc
     if number is None:
         raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
     if not isinstance(number, Tensor):
-        backend = backends.of(input._array)
-        number = expand(wrap(backend.asarray(number, input._array.dtype)), index.shape)
+        number = expand(wrap(number_in("scatter", number, input._array)), index.shape)
     return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
 
 

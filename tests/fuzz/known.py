@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from .known_layers import CONDITIONS, DIFFERENT_WHERE, IN_LAYERS
+from .known_conditions import CONDITIONS, DIFFERENT_WHERE
+from .known_layers import IN_LAYERS
 
 UNTRIED: tuple[tuple[str, str], ...] = (
     (r"(set|get|is|use|are)_(?!same_size|nonzero|signed|complex|floating|tensor|conj|neg).*",

@@ -1,4 +1,4 @@
-"""What seed 2001 found: arguments that do not fit, types that differ, numbers at the edges."""
+"""What seeds 2001 and 2002 found: arguments that do not fit, types that differ, edges of ranges."""
 
 from __future__ import annotations
 
@@ -312,3 +312,29 @@ def test_addr_has_the_dtype_of_all_three(torch, autocast):
                         else:
                             answers.append((str(y.dtype), y.item()))
                 assert answers[0] == answers[1], (kind, other, shape, alpha)
+
+
+PUT = {
+    "scatter": lambda x, v: x.scatter(0, edutorch.tensor([0]), v),
+    "scatter value": lambda x, v: x.scatter(0, edutorch.tensor([0]), value=v),
+    "scatter_": lambda x, v: x.scatter_(0, edutorch.tensor([0]), v),
+    "an element": lambda x, v: x.__setitem__(0, v) or x,
+    "a mask": lambda x, v: x.__setitem__(x == 1, v) or x,
+}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_numbers_are_put_among_bytes_as_in_pytorch(name):
+    """-1 raised NumPy's OverflowError, without a word of the op."""
+    x = edutorch.tensor([1, 2], dtype=edutorch.uint8)
+    assert PUT[name](x.clone(), -1).tolist() == [255, 2]
+    for value in (300, -300, 2**70, math.inf):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            PUT[name](x.clone(), value)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "floor_divide", "bitwise_xor", "clamp"])
+def test_a_number_that_no_integer_holds_is_named(name):
+    for dtype in (edutorch.uint8, edutorch.int64):
+        with pytest.raises(RuntimeError, match=f"{name}: value cannot be converted"):
+            getattr(edutorch, name)(edutorch.tensor([1, 2], dtype=dtype), 2**70)
