@@ -56,6 +56,18 @@ def test_hits_come_in_the_order_of_computation(resnet):
     assert len(hits) > 40
 
 
+def test_a_group_comes_before_what_it_begins_with():
+    class Sin(nn.Module):
+        def forward(self, x):
+            return x.sin().cos()
+
+    x = edutorch.ones(2, requires_grad=True)
+    whole = draw(nn.Sequential(Sin(), nn.Tanh()), x).whole
+    hits = search(whole.graph, "sin", Choice())
+    assert [hit.name for hit in hits] == ["0 · Sin", "0.sin"]
+    assert hits[0].number == hits[1].number and [bool(hit.key) for hit in hits] == [True, False]
+
+
 def test_what_is_hidden_has_a_group_that_shows_it(resnet):
     whole, choice = resnet, Choice()
     seen = 0
