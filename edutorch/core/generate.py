@@ -409,7 +409,7 @@ def _record(op: Op) -> str:
     numbers = _numbers(op) if op.numbers.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
-            "node = NODE()",
+            f"node = {_new_node(op)}",
             "node._order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
@@ -420,6 +420,14 @@ def _record(op: Op) -> str:
             "output._node = node",
         ]
     )
+
+
+def _new_node(op: Op) -> str:
+    """Make a node of the type that PyTorch's name for the call says."""
+    if not isinstance(op.node, str):
+        settings = ", ".join(inspect.signature(op.node).parameters)
+        return f"OP.node_named(OP.node({settings}))()"
+    return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 
 def _numbers(op: Op) -> list[str]:

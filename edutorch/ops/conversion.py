@@ -40,7 +40,7 @@ def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) 
 clone.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, method=False, public="to")
+@op(linear=True, method=False, public="to", node="ToCopyBackward0")
 def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The numbers converted to another type (`x.to(dtype)`); not to another device.
 
@@ -54,7 +54,7 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 as_type.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, fast=False, method=False, public="to")
+@op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")
 def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
@@ -78,6 +79,7 @@ qr_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgQrBackward0")
 def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """A = Q R: Q has orthonormal columns, R is an upper triangle.
 
@@ -128,6 +130,7 @@ eigh_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgEighBackward0")
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """A = V diag(w) Vᴴ for a symmetric (complex: Hermitian) A, eigenvalues w ascending.
 
@@ -146,6 +149,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 
 
 @takes_out
+@recorded_as("LinalgEighBackward0")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric (complex: Hermitian) matrices, ascending.
 
@@ -215,6 +219,7 @@ svd_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgSvdBackward0")
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
 ) -> return_types.linalg_svd:
@@ -239,6 +244,7 @@ def svd(
 
 
 @takes_out
+@recorded_as("LinalgSvdBackward0")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of matrices, descending.
 

@@ -121,7 +121,28 @@ def without_idle_dots(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return tuple(part for part in index if part is not Ellipsis)
 
 
-@movement(method=False, public="index")
+def index_node(index: Index) -> str:
+    """Return PyTorch's name for the last step of an index, which PyTorch takes part by part."""
+    if index.__class__ is int:
+        return "SelectBackward0"
+    parts = index if index.__class__ is tuple else (index,)
+    name = "SliceBackward0" if len(parts) == 1 and parts[0] is not ... else "AliasBackward0"
+    for part in parts:
+        if part.__class__ is int:
+            name = "SelectBackward0"
+        elif part.__class__ is slice:
+            name = name if part == ALL else "SliceBackward0"
+        elif part is None:
+            name = "UnsqueezeBackward0"
+        elif part is not ...:  # a mask or an array: one step for the whole index
+            return "IndexBackward0"
+    return name
+
+
+ALL = slice(None)
+
+
+@movement(method=False, public="index", node=index_node)
 def getitem(xp: Any, input: Array, index: Index) -> Array:
     """The numbers at `index`: ints, slices, None, ..., bool masks and integer tensors.
 

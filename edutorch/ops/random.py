@@ -18,6 +18,7 @@ from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.batched_random import drawn_inside
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.out import into, takes_out
 from ..core.room import check_room
 from ..core.shapes import broadcast_shapes
@@ -342,6 +343,7 @@ def normal(
 
 @as_method
 @takes_out
+@recorded_as("BernoulliBackward0")
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:

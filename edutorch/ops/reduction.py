@@ -47,7 +47,7 @@ def sum_type(input: Array, dtype: Any) -> Any:
     return dtypes.int64.numpy if input.dtype.kind in "iub" else input.dtype
 
 
-@reduction
+@reduction(node="SumBackward0 if dim is None else SumBackward1")
 def sum(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
@@ -77,7 +77,7 @@ def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
 sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to each}")
 
 
-@reduction
+@reduction(node="MeanBackward0 if dim is None else MeanBackward1")
 def mean(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
@@ -104,7 +104,7 @@ mean.vjp(
 )
 
 
-@reduction
+@reduction(node="ProdBackward0 if dim is None else ProdBackward1")
 def prod(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:

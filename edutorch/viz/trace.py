@@ -128,6 +128,7 @@ def op_vertex(node: Node) -> Vertex:
         formulas=node.op.formulas,
         line=line_of(node),
         saved=saved_bytes(node),
+        grad_fn=node.name(),
     )
 
 

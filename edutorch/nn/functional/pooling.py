@@ -27,6 +27,8 @@ __all__ = [
     takes="if",
     public="max_pool2d max_pool1d max_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d",
+    node="MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else "
+    "MaxPool3DWithIndicesBackward0 if len(kernel_size) == 3 else MaxPool1DBackward0",
 )
 def max_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
@@ -304,6 +306,8 @@ def divisors(
     accumulates=True,
     public="avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
+    node="AvgPool2DBackward0 if len(kernel_size) == 2 else "
+    "AvgPool3DBackward0 if len(kernel_size) == 3 else AvgPool1DBackward0",
 )
 def avg_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
