@@ -65,7 +65,10 @@ def merged(call: Any, x: Any, y: Any) -> list[Any]:
     """Two kernels along one domain become one when a third reads from both."""
     first = call(torch.exp, call(torch.sub, x, call(torch.amax, x, dim=(1,), keepdim=True)))
     second = call(torch.tanh, y)
-    return [call(torch.add, call(torch.mul, first, 2.0), second), first]
+    largest = call(torch.amax, y, dim=(1,), keepdim=True)
+    third = call(torch.erf, x)
+    by_row = call(torch.mul, third, largest)
+    return [call(torch.add, call(torch.mul, first, 2.0), second), first, by_row]
 
 
 def parts(call: Any, x: Any, y: Any) -> list[Any]:
@@ -79,6 +82,7 @@ def parts(call: Any, x: Any, y: Any) -> list[Any]:
         call(torch.relu, call(torch.mul, half, 3.0)),
         call(torch.exp, call(reshape, call(torch.neg, x), shape=(130, 4))),
         call(torch.sum, call(torch.mul, turned, column), dim=(1,)),
+        call(torch.relu, call(getitem, x, index=(slice(2, 2),))),
     ]
 
 
@@ -90,6 +94,9 @@ def types(call: Any, x: Any, n: Any) -> list[Any]:
         call(torch.mul, chosen, number), call(torch.logical_and, odd, call(torch.gt, x, 0.1)),
         call(torch.add, n, n), call(torch.sum, call(torch.mul, n, n), dim=(0,)),
         call(as_type, call(torch.exp, x), dtype=torch.float32),
+        # what kernels have no function for, of these types
+        call(torch.bitwise_and, n, n), call(torch.maximum, odd, odd), call(torch.add, odd, odd),
+        call(torch.pow, n, n), call(torch.exp, n), call(torch.floor, n),
     ]  # fmt: skip
 
 
@@ -112,7 +119,8 @@ def losses(call: Any, x: Any, target: Any) -> list[Any]:
 def chain(call: Any, x: Any, weight: Any) -> list[Any]:
     for _ in range(4):
         x = call(torch.relu, call(torch.mm, x, weight))
-    return [x, call(torch.cat, [x, x], dim=0)]
+    parts = [call(torch.mul, x, 2.0), call(torch.exp, weight)]
+    return [x, call(torch.cat, parts, dim=0), call(torch.cat, [x, x], dim=1)]
 
 
 SQUARE = [((64, 64), "float32")] * 2
@@ -170,8 +178,36 @@ def training(model: nn.Module, optimizer: Any, *inputs: Any) -> Any:
     return step, inputs
 
 
+class Normalized(nn.Module):
+    """A layer norm, written from ops: what is looked at is how they are fused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+
+    def forward(self, x: Any) -> Any:
+        centered = x - x.mean(1, keepdim=True)
+        variance = (centered * centered).mean(1, keepdim=True)
+        return centered / (variance + 1e-5).sqrt() * self.weight + self.bias
+
+
+class Running(nn.Module):
+    """Divides by a running maximum: a buffer that each call writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("largest", torch.ones(2, 1, 1))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x: Any) -> Any:
+        with torch.no_grad():
+            self.largest.mul_(0.9).add_(x.abs().amax((0, 2, 3)).reshape(2, 1, 1), alpha=0.1)
+            self.count += 1
+        return x / self.largest
+
+
 def classifier() -> Any:
-    model = nn.Sequential(nn.Linear(12, 8, bias=False), nn.LayerNorm(8), nn.GELU(),
+    model = nn.Sequential(nn.Linear(12, 8, bias=False), Normalized(), nn.GELU(),
                           nn.Linear(8, 3, bias=False))  # fmt: skip
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     return training(model, optimizer, torch.randn(16, 12), torch.arange(16) % 3)
@@ -202,7 +238,7 @@ def attention() -> Any:
 
 
 def convolution() -> Any:
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2),
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), Running(), nn.ReLU(), nn.MaxPool2d(2),
                           nn.Flatten(), nn.Linear(18, 3))  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01)
     return training(model, optimizer, torch.randn(4, 1, 8, 8), torch.arange(4) % 3)

@@ -99,16 +99,21 @@ def opened(x: Any) -> Any:
     if isinstance(x, Cell):
         return x.array
     if isinstance(x, tuple | list):
-        return type(x)(map(opened, x))
+        return rebuilt(x, map(opened, x))
     if isinstance(x, dict):
         return {name: opened(each) for name, each in x.items()}
     return x
 
 
+def rebuilt(like: Any, parts: Any) -> Any:
+    """Return parts as a list, a tuple, or a named tuple like SVDResult."""
+    return like._make(parts) if hasattr(like, "_make") else type(like)(parts)
+
+
 def packed(x: Any) -> Any:
     """Put arrays into cells."""
     if isinstance(x, tuple | list):
-        return type(x)(map(packed, x))
+        return rebuilt(x, map(packed, x))
     if isinstance(x, Cell):
         return x
     return Cell(x) if hasattr(x, "dtype") and hasattr(x, "shape") else x

@@ -6,6 +6,8 @@ from typing import Any
 
 from .. import backends
 from ..memory_format import contiguous_format, memory_format, preserve_format, strided
+from .complaints import no_tensor
+from .shapes import missing_dim
 from .storage import TypedStorage, UntypedStorage
 
 
@@ -27,7 +29,12 @@ class MemoryMembers:
                 if array.shape[axis] == 1 and not steps[axis]:
                     last = axis == array.ndim - 1
                     steps[axis] = 1 if last else steps[axis + 1] * array.shape[axis + 1]
-        return tuple(steps) if dim is None else steps[dim]
+        if dim is None:
+            return tuple(steps)
+        try:
+            return steps[dim]
+        except (IndexError, TypeError):
+            raise missing_dim("stride", dim, array.ndim) from None
 
     def storage_offset(self) -> int:
         """Return how many elements after the start of the storage the first one lies."""
@@ -71,6 +78,8 @@ class MemoryMembers:
 
     def is_set_to(self, tensor: Any) -> bool:
         """Say whether another tensor shows the same memory in the same way."""
+        if not hasattr(tensor, "_array"):
+            raise no_tensor("is_set_to", "tensor", tensor)
         return (
             self.untyped_storage() == tensor.untyped_storage()
             and self.storage_offset() == tensor.storage_offset()
@@ -80,7 +89,10 @@ class MemoryMembers:
 
     def is_same_size(self, other: Any) -> bool:
         """Say whether another tensor has the same shape."""
-        return self._array.shape == other._array.shape
+        try:
+            return self._array.shape == other._array.shape
+        except AttributeError:
+            raise no_tensor("is_same_size", "other", other) from None
 
     def nelement(self) -> int:
         """Return how many numbers there are."""

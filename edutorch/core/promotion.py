@@ -21,7 +21,8 @@ EXTENSION_TYPES = {dtypes.bfloat16.numpy}
 
 
 NEGATIVE_NUMBERS = {"pow"}
-"""Ops for which a negative int is not what a tensor of it is: x ** -1 is refused for integers."""
+"""Ops whose last operand may be a negative int that is not what a tensor of it is: x ** -1 is
+refused for integers."""
 
 NO_BOOLS = {"sub"}
 """Ops that refuse a bool as any of their operands, as in PyTorch, whatever the common type."""
@@ -75,7 +76,7 @@ def promote(
         # Python numbers follow the arrays, except where they decide the type themselves
         # and NumPy would decide otherwise.
         follows = each is None or (arrays and kind.numpy in following and not wraps)
-        if op.name in NEGATIVE_NUMBERS and each.__class__ is int and each < 0:
+        if op.name in NEGATIVE_NUMBERS and each is operands[-1] and type(each) is int and each < 0:
             return each
         return each if follows else backend.asarray(each).astype(kind.numpy)
 

@@ -192,6 +192,17 @@ def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
     return counted
 
 
+def missing_dim(op: str, dim: Any, ndim: int) -> DimError:
+    """Make the error for a dim whose size or step is asked for: a 0-d tensor has none.
+
+    Raises: ArgumentError: it is no integer.
+    """
+    dim = whole(op, dim)
+    if ndim:
+        return no_such_dim(op, dim, ndim)
+    return DimError(op, f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 class NamedTwiceError(DimError, RuntimeError):
     """A dim is named twice. (PyTorch raises a RuntimeError here.)"""
 

@@ -19,7 +19,7 @@ from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
 from .memory_members import MemoryMembers
 from .numbers_out import NumbersOut
 from .room import check_room
-from .shapes import Size
+from .shapes import Size, missing_dim
 
 PLAIN_TENSORS: set[type] = set()
 """The classes whose ops need no special care: Tensor and Parameter."""
@@ -110,7 +110,12 @@ class Tensor(NumbersOut, MemoryMembers):
 
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""
-        return self.shape if dim is None else self._array.shape[dim]
+        if dim is None:
+            return self.shape
+        try:
+            return self._array.shape[dim]
+        except (IndexError, TypeError):
+            raise missing_dim("size", dim, self._array.ndim) from None
 
     def dim(self) -> int:
         """Return how many dimensions there are."""

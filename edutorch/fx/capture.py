@@ -36,6 +36,7 @@ from .node import Node
 from .reach import Reach
 from .traced import TracedArray, TracedNumber
 from .tracing import Tracer
+from .values import flat
 from .watching import GRAD, watched
 
 __all__ = ["Capturing", "capture"]
@@ -289,6 +290,9 @@ class Capturing:
             output = [each for each in self.captured.outputs if each.kind == "result"][position]
             for number, (_, traced) in enumerate(self.tracer.inputs):
                 if traced is not None and traced.memory is array.memory:
+                    # An input's result is shown where it lay in this call.
+                    if array.memory.moving and is_chosen_by_tensor(array.node):
+                        self.tracer.poison("it returns a part like x[i], where i is a tensor")
                     held = array.held
                     offset = held.ctypes.data - traced.held.ctypes.data
                     output.shares = number
@@ -382,6 +386,15 @@ class Capturing:
                 gc.collect()
         text = f"a tensor of shape {tuple(kept[0].shape)} made inside is kept somewhere"
         captured.reasons.append((text, "?"))
+
+
+def is_chosen_by_tensor(node: Any) -> bool:
+    """Whether a view, or what it is a view of, is a part like x[i] with a tensor for i."""
+    while isinstance(node, Node) and node.op == "call_function" and node.args:
+        if any(isinstance(part, Node) for part in flat(node.kwargs)):
+            return True
+        node = node.args[0]
+    return False
 
 
 def capture_run(function: Any, args: Any, kwargs: Any) -> Any:

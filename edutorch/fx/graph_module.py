@@ -159,6 +159,6 @@ def place(root: Module, path: str, value: Any) -> None:
     elif isinstance(value, Parameter):
         root.register_parameter(name, value)
     elif isinstance(value, Tensor):
-        root.register_buffer(name, value)
+        root.register_buffer(name, value, persistent=getattr(value, "persistent", True))
     else:
         setattr(root, name, value)

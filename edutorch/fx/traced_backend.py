@@ -91,6 +91,7 @@ class TracedBackend(Backend):
         fixed = {name: bare(each) for name, each in settings.items()}
         if tracer.running():
             self.sizes_depend(forward.__name__, inputs, fixed)
+            self.note_chosen_part(forward.__name__, inputs, settings)
         drawn, tracer.inside = tracer.drawn, tracer.inside + 1
         try:
             result = forward(np, **held, **fixed)
@@ -137,8 +138,17 @@ class TracedBackend(Backend):
         for position, each in enumerate(parts):
             if getattr(each, "ndim", None) == 0 and each.dtype.kind in "iu":
                 parts[position] = int(each)  # a view, whose place depends on a number
-                inputs["input"].memory.moving = True
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
+
+    def note_chosen_part(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
+        """Note that a view shows a part that a tensor chooses: x[i], x.narrow(0, i, 1)."""
+        op = REGISTRY.get(name)
+        if op is None or op.family != "movement":
+            return
+        chosen = [each for each in flat(settings) if isinstance(each, TracedArray | TracedNumber)]
+        if any(getattr(each, "ndim", 0) == 0 for each in chosen):  # with more axes it is a copy
+            for array in inputs.values():
+                array.memory.moving = True
 
     def known(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
         """Enter what was computed as the op of that name."""

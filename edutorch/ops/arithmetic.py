@@ -360,7 +360,7 @@ def fmod(xp: Any, input: Array, other: Array) -> Array:
 
 fmod.vjp(
     input=lambda g: g,
-    other=lambda g, input, other: -g * trunc(input / other),
+    other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
     latex={"input": r"g", "other": r"-g\,\mathrm{trunc}(a/b)"},
 )
 
@@ -391,4 +391,3 @@ hypot.vjp(
 from .comparison import where  # noqa: E402
 from .lengths import with_curvature  # noqa: E402
 from .like import zeros_like  # noqa: E402
-from .rounding import trunc  # noqa: E402

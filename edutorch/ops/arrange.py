@@ -265,7 +265,7 @@ def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int
     tensor([[1, 0],
             [0, 2]])
     """
-    dim1, dim2 = (normal_dim("diag_embed", dim, input.ndim + 1) for dim in (dim1, dim2))
+    dim1, dim2 = distinct_dims("diag_embed", (dim1, dim2), input.ndim + 1)
     size = input.shape[-1] + abs(offset)
     shape = list(input.shape[:-1])
     for axis in sorted((dim1, dim2)):

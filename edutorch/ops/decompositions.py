@@ -68,8 +68,15 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
     both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(both, -1)
     mirrored = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(both, 0, -2, -1)))
-    g_a = adjoint_of(solve_matrices(r, adjoint_of(g_q + matmul(q, mirrored))))
+    g_a = adjoint_of(solve_by_factor(r, adjoint_of(g_q + matmul(q, mirrored))))
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
+
+
+def solve_by_factor(r: Any, other: Any) -> Any:
+    """R⁻¹ B; of a singular matrix NaN or infinite, as the derivatives of Q and R are there."""
+    if bool((diagonal(r, 0, -2, -1) == 0).any()):
+        return solve_rows(r, other, True, False)
+    return solve_matrices(r, other)
 
 
 qr_joined.vjp(
@@ -260,3 +267,4 @@ from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .movement import diagonal, unsqueeze  # noqa: E402
 from .solving import solve_matrices  # noqa: E402
+from .triangular import solve_rows  # noqa: E402

@@ -11,7 +11,7 @@ from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor, array_of, wrap
-from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError
+from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError, ValueRangeError
 from .matrices import adjoint_of, need_matrix, turned
 
 
@@ -172,6 +172,8 @@ def lu_unpack(
             [1., 0.]])
     """
     need_pivots("lu_unpack", LU_pivots)
+    if unpack_pivots:
+        need_rows("lu_unpack", LU_data, LU_pivots)
     P = L = U = LU_data.new_empty(0)
     m, n = LU_data.shape[-2:]
     if unpack_pivots:
@@ -193,6 +195,20 @@ def need_pivots(name: str, pivots: Tensor) -> None:
         )  # fmt: skip
 
 
+def need_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
+    """Raises: ShapeError, ValueRangeError: the pivots are not those of this matrix."""
+    if LU.ndim < 2:
+        raise ShapeError(name, "expected a matrix", {"LU": tuple(LU.shape)})
+    rows, columns = LU.shape[-2:]
+    expected = (*LU.shape[:-2], min(rows, columns))
+    shapes = {"LU": tuple(LU.shape), "pivots": tuple(pivots.shape)}
+    hint = "take both from linalg.lu_factor"
+    if tuple(pivots.shape) != expected:
+        raise ShapeError(name, f"the pivots must be of shape {expected}", shapes, hint)
+    if bool(((pivots < 1) | (pivots > rows)).any()):
+        raise ValueRangeError(name, f"the pivots must be between 1 and {rows}", shapes, hint)
+
+
 @takes_out
 @recorded_as("LinalgLuSolveBackward0")
 def lu_solve(
@@ -212,6 +228,7 @@ def lu_solve(
     need_matrix("linalg.lu_solve", LU, square=True)
     need_matrix("linalg.lu_solve", B)
     need_pivots("linalg.lu_solve", pivots)
+    need_rows("linalg.lu_solve", LU, pivots)
     if B.shape[-2 if left else -1] != LU.shape[-1]:
         raise ShapeError(
             "linalg.lu_solve", f"axis {-2 if left else -1} of `B` must have A's size",

@@ -16,6 +16,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..backends.shared import Shared
+from ..core.complaints import no_tensor
 from ..core.follow import notify_write, same_past
 from ..core.forward import with_tangents
 from ..core.methods import as_method, refuse_leaf, spread
@@ -153,6 +154,8 @@ def _set_(
     if source is None:
         source = wrap(backends.of(input._array).xp.empty((0,), input._array.dtype))
     shown = source
+    if not isinstance(source, Tensor | UntypedStorage):
+        raise no_tensor("set_", "source", source, "a Tensor or a storage")
     if isinstance(source, UntypedStorage):
         typed = isinstance(source, TypedStorage) and source.elements()
         array = typed if typed is not False else source.elements()

@@ -31,13 +31,13 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
         return simple(input)
     try:
         y = input**exponent
-    except ValueError as error:
-        if "negative integer powers" not in str(error):
-            raise
-        if not hasattr(exponent, "shape"):
+    except (ValueError, OverflowError) as error:  # bytes: -1 is out of their bounds
+        if not hasattr(exponent, "shape") and exponent < 0:
             raise DTypeError(
                 "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
             ) from None
+        if "negative integer powers" not in str(error):
+            raise
         y = cut_off_power(xp, input, exponent)
     bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
     return y.astype(bool) if bools else y

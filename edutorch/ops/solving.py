@@ -245,7 +245,7 @@ def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
     slopes = turned(inv(where(singular, diag_embed(ones), input)))
     regular = diag_embed(cumsum(ones, -1))  # harmless for `cofactors`, all different
     slopes = where(singular, cofactors(where(singular, input, regular)) * math.inf, slopes)
-    return scale_gradient(slopes, column)
+    return where(logical_and(singular, column == 0), 0.0, slopes * column)
 
 
 log_det.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}")
@@ -281,7 +281,7 @@ from .elementwise import abs  # noqa: E402
 from .elimination import lu_factor_ex  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .masks import scale_gradient, where  # noqa: E402
+from .masks import where  # noqa: E402
 from .movement import diagonal, expand, reshape, unsqueeze  # noqa: E402
 from .reduction import prod, sum  # noqa: E402
 from .running import cumsum  # noqa: E402

@@ -109,6 +109,7 @@ class FitLoop:
         if resumed is None:
             return self.replay.batches(self.epoch)
         if self.batches == self.length or self.stage == "epoch_end":
+            self.replay.start = resumed[0]  # for checkpoints from the end of this epoch
             resumed[1].restore(self.replay.loader, self.trainer.device_type)
             return iter(())
         return self.replay.batches_after(self.batches, self.epoch, *resumed)

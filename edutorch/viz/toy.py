@@ -38,6 +38,8 @@ Optimizers = Callable[[list[Tensor]], Optimizer]
 
 GRID = 41
 BANDS = 10
+FLAT = 1e-9
+"""A surface that rises by less, beside its height, is drawn as if it rose by so much."""
 MOST_POINTS = 200
 LONGEST_PATH = 500
 MOST_UNDO = 500
@@ -349,6 +351,13 @@ def axes(box: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     return np.linspace(box[0], box[1], GRID), np.linspace(box[2], box[3], GRID)
 
 
+def levels_of(low: float, high: float) -> np.ndarray:
+    """Return the heights between the bands, nearer to each other where the loss is low."""
+    # Contours need levels that rise, also where the surface is flat.
+    rise = max(high - low, FLAT * max(1.0, abs(low)))
+    return low + rise * np.linspace(0, 1, BANDS + 1) ** 2.5
+
+
 def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[list[list[float]]]:
     """Return, for each band of the loss from low to high, the rings around it as x, y, x, y, …"""
     try:
@@ -356,14 +365,13 @@ def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[l
     except ImportError as error:
         raise missing_extra("lab", "viz.toy", f"{error.name} is not installed") from error
     heights = np.nan_to_num(heights.astype(float), nan=1e30, posinf=1e30)
-    low, high = float(heights.min()), float(heights.max())
-    levels = low + (high - low) * np.linspace(0, 1, BANDS + 1) ** 2.5
+    levels = levels_of(float(heights.min()), float(heights.max()))
     xs, ys = axes(box)
     generator = contour_generator(xs, ys, heights, fill_type=FillType.OuterOffset)
     found = []
     for below, above in itertools.pairwise(levels):
         rings = []
-        for points, offsets in zip(*generator.filled(below, max(above, below + 1e-9)), strict=True):
+        for points, offsets in zip(*generator.filled(below, above), strict=True):
             for start, end in itertools.pairwise(offsets):
                 rings.append(np.round(points[start:end], 3).ravel().tolist())
         found.append(rings)
@@ -388,9 +396,10 @@ def figure_of(toy: Toy) -> Any:
         plane.legend(loc="upper right", fontsize=8)
     plane.set(xlim=across, ylim=across, xlabel="x", ylabel="y")
     box, heights = toy.surface()
+    finite = heights[np.isfinite(heights)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    levels = levels_of(float(low), float(high))
     heights = np.where(np.isfinite(heights), heights, np.nan)
-    low, high = float(np.nanmin(heights)), float(np.nanmax(heights))
-    levels = low + max(high - low, 1e-9) * np.linspace(0, 1, BANDS + 1) ** 2.5
     drawn = hills.contourf(*axes(box), heights, levels, cmap=RISING)
     figure.colorbar(drawn, label="loss", format="%.3g")
     hills.plot(*np.array(toy.path).T, ".-", color="black", markerfacecolor="white", linewidth=1.4)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -20,7 +20,7 @@ from .graph import Key, Scope, Snapshot, Vertex, arrange
 from .names import Names, variables
 from .recorder import Recorder
 from .summaries import Stats, summarize
-from .trace import add_leaf, leaf_vertex, line_text, op_vertex, sources_of
+from .trace import add_leaf, label_of, leaf_vertex, line_text, op_vertex, sources_of
 from .trouble_words import Finding, finding
 
 FAILED: Key = ("failed",)
@@ -68,7 +68,7 @@ class Failing:
         if started.kind == "node":
             self.op, self.node = subject.op.name, subject._order
             return
-        self.op = getattr(subject, "name", type(subject).__name__)
+        self.op = name_of(subject, started.inputs)
         names = list(getattr(subject, "inputs", ()))
         if getattr(subject, "variadic", False) or len(names) != len(started.inputs):
             names = [f"[{number}]" for number in range(len(started.inputs))]
@@ -77,6 +77,13 @@ class Failing:
             for name, given in zip(names, started.inputs, strict=True)
             if given is not None
         ]
+
+
+def name_of(subject: Any, inputs: Iterable[Any]) -> str:
+    """Return the name by which users know an op: of an autograd.Function, that of its class."""
+    if not hasattr(subject, "public"):
+        return (subject if isinstance(subject, type) else type(subject)).__name__
+    return label_of(subject, next((each.ndim for each in inputs if isinstance(each, Tensor)), 0))
 
 
 def operand(name: str, given: Any, names: Names) -> Operand:
@@ -208,8 +215,12 @@ def failure_of(
 ) -> Failure:
     """Draw the graph as far as it got (or these `vertices`), and the op that failed."""
     said = explained(error, failing.op)
-    if vertices is None and not recorder.graph.vertices and said.kind == "error":
-        return from_traceback(error, recorder.names, others)  # nobody has listened to this step
+    # Of a step that nobody has listened to, the traceback tells; of one whose first op has failed,
+    # the operands are known, but not what they were computed from.
+    is_unheard = not failing.operands or any(isinstance(each.key, int) for each in failing.operands)
+    is_empty = vertices is None and not recorder.graph.vertices
+    if is_empty and is_unheard and said.kind == "error":
+        return from_traceback(error, recorder.names, others)
     vertices = recorder.graph.by_identity() if vertices is None else vertices
     made = failing.op and not failing.node
     if failing.node in vertices:

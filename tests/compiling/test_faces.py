@@ -149,3 +149,19 @@ def test_memory_and_graphs_are_let_go():
     del x, y
     gc.collect()
     assert [each() for each in references] == [None, None]
+
+
+def test_a_replayed_call_lets_its_arguments_go(backend):
+    import gc
+    import weakref
+
+    weight = torch.ones(3, requires_grad=True)
+    step = torch.compile(lambda x: (x * weight).sum(), backend=backend)
+    step(torch.ones(3))
+    x = torch.ones(3)
+    loss = step(x)
+    loss.backward()
+    references = [weakref.ref(x), weakref.ref(loss)]
+    del x, loss
+    gc.collect()
+    assert [each() for each in references] == [None, None]

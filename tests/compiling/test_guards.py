@@ -175,6 +175,25 @@ def test_containers_as_arguments_and_results():
     assert other.retraces == []
 
 
+def test_the_same_tensors_put_together_in_another_way():
+    def function(*args, **kwargs):
+        first = args[0] if args else kwargs
+        if isinstance(first, dict):
+            return first["a"] - first["b"]
+        return first[0] * 5 + first[1] if isinstance(first, list | tuple) else first + args[1]
+
+    calls = [
+        lambda x, y: ((x, y), {}), lambda x, y: (([x, y],), {}), lambda x, y: (((x, y),), {}),
+        lambda x, y: (({"a": x, "b": y},), {}), lambda x, y: ((), {"a": x, "b": y}),
+    ]  # fmt: skip
+    other = compiled(function)
+    for _ in range(2):
+        for call in calls:
+            args, kwargs = call(torch.ones(1), torch.full((1,), 2.0))
+            assert other(*args, **kwargs).item() == function(*args, **kwargs).item()
+    assert other.retraces == ["the arguments are put together in another way"] * 4
+
+
 def test_errors_are_those_of_the_function():
     layer = nn.Embedding(4, 2)
     other = compiled(layer)

@@ -54,3 +54,18 @@ def test_a_mistake_of_the_caller_is_no_such_case():
         compiled(edutorch.ones(2, 3), edutorch.ones(3, 2))
         with pytest.raises(RuntimeError, match="matmul"):
             compiled(edutorch.ones(2, 3), edutorch.ones(2, 3))
+
+
+def test_one_way_that_cannot_be_compiled_leaves_the_others():
+    def function(x, whole):
+        return x * x.sum().item() if whole else x * 2
+
+    compiled = edutorch.compile(function)
+    x = edutorch.ones(3)
+    with pytest.warns(UserWarning, match=r"with \.item\(\)"):
+        assert compiled(x, True).tolist() == [3.0] * 3
+    for _ in range(2):
+        assert compiled(x, False).tolist() == [2.0] * 3
+        assert compiled(x * 2, True).tolist() == [12.0] * 3
+    assert not compiled.given_up and len(compiled.entries) == 2
+    assert sorted(bool(entry.reasons) for entry in compiled.entries) == [False, True]

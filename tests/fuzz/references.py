@@ -195,7 +195,7 @@ def ldexp(call: Call, torch: Any) -> Any:
 
 def ldexp_in_place(call: Call, torch: Any) -> Any:
     scaled = ldexp(call, torch)
-    return lambda input, other: input.copy_(scaled(input, other))
+    return lambda input, other: input.copy_(scaled(input.clone(), other))
 
 
 def sinc(call: Call, torch: Any) -> Any:
@@ -211,6 +211,11 @@ def sinc(call: Call, torch: Any) -> Any:
         return torch.mul(torch.where(near, y, far.sin() / far), 1, **settings)
 
     return series
+
+
+def sinc_in_place(call: Call, torch: Any) -> Any:
+    series = sinc(call, torch)
+    return lambda input: input.copy_(series(input.clone()))
 
 
 def product_of(factor: Any, upper: bool, torch: Any) -> Any:
@@ -244,7 +249,10 @@ def triangular_solve(call: Call, torch: Any) -> Any:
     del call
 
     def solve(input: Any, A: Any, upper: bool = True, **settings: Any) -> Any:
-        triangle = torch.triu(A) if upper else torch.tril(A)
+        part, inside = (torch.triu, 1) if upper else (torch.tril, -1)
+        triangle = part(A)
+        if settings.get("unitriangular"):  # what stands on the diagonal is not read
+            triangle = part(A, inside) + torch.eye(A.shape[-1], dtype=A.dtype)
         solution, shown = torch.triangular_solve(input, triangle, upper=upper, **settings)
         return solution, A.expand(shown.shape).clone()
 
@@ -324,7 +332,8 @@ REFERENCES: dict[str, Callable[[Call, Any], Any]] = {
     "cosine_similarity": cosine_similarity,
     "nn.CosineSimilarity": cosine_module,
     "nn.functional.ctc_loss": ctc_loss, "ctc_loss": ctc_loss, "nn.CTCLoss": ctc_module,
-    "sinc": sinc, "special.sinc": sinc, "ldexp": ldexp, "ldexp_": ldexp_in_place,
+    "sinc": sinc, "special.sinc": sinc, "sinc_": sinc_in_place,
+    "ldexp": ldexp, "ldexp_": ldexp_in_place,
     "cholesky_inverse": cholesky_inverse,
     "cholesky_solve": cholesky_solve, "triangular_solve": triangular_solve,
 }  # fmt: skip

@@ -141,3 +141,66 @@ def test_graphs_can_be_pickled():
     assert again.code == traced.code
     graph = fx.capture(lambda x: (x[1:] + torch.ones(2)).relu(), torch.ones(3)).graph
     assert str(pickle.loads(pickle.dumps(graph))) == str(graph)
+
+
+def test_the_text_of_a_graph_is_that_of_torch_fx(torch):
+    """But for the % before what is returned."""
+    import torch.fx as theirs
+
+    import edutorch
+
+    def make(library):
+        class Model(library.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = library.nn.Linear(3, 4)
+                self.scale = library.nn.Parameter(library.ones(4))
+
+            def forward(self, x, k=2):
+                y = library.relu(self.first(x)) + self.scale * k
+                return library.cat([y, y], dim=1)
+
+        return Model()
+
+    ours = str(fx.symbolic_trace(make(edutorch)).graph)
+    assert ours.replace("return %", "return ") == str(theirs.symbolic_trace(make(torch)).graph)
+
+
+@pytest.mark.parametrize("times", range(1, 7))
+def test_occurrences_of_a_pattern_do_not_overlap(times, torch):
+    import torch.fx as theirs
+
+    import edutorch
+
+    def replaced(library, tools):
+        def function(x):
+            for _ in range(times):
+                x = library.relu(x)
+            return x
+
+        traced = tools.symbolic_trace(function)
+        found = tools.replace_pattern(
+            traced, lambda a: library.relu(library.relu(a)), lambda a: library.tanh(a)
+        )
+        return len(found), traced.code.split()
+
+    assert replaced(edutorch, fx) == replaced(torch, theirs)
+
+
+def test_constants_of_a_graph_are_in_no_checkpoint():
+    import pickle
+
+    graph = fx.capture(lambda x: x + torch.arange(2.0), torch.ones(2)).graph
+    module = fx.GraphModule(nn.Module(), graph)
+    for each in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert list(each.state_dict()) == []
+        assert [name for name, _ in each.named_buffers()] == ["constant"]
+        assert each(torch.ones(2))[0].tolist() == [1.0, 2.0]
+    norm = fx.symbolic_trace(nn.Sequential(nn.BatchNorm1d(2)))
+    assert "0.running_mean" in norm.state_dict()
+
+
+def test_packed_arguments_keep_their_names():
+    graph = fx.symbolic_trace(lambda x, *others, k=1, **more: x * k).graph
+    found = [(node.name, node.target) for node in graph.nodes if node.op == "placeholder"]
+    assert found == [("x", "x"), ("others", "*others"), ("k", "k"), ("more", "**more")]

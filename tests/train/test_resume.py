@@ -218,3 +218,39 @@ def test_a_shorter_loader_is_noticed(tmp_path):
     trainer.save_checkpoint(tmp_path / "five.ckpt")
     with pytest.raises(train.TrainError, match=r"after 5 batches .* only 2"):
         quiet(max_steps=9).fit(Net(), data(8), ckpt_path=tmp_path / "five.ckpt")
+
+
+@pytest.mark.parametrize("first", ["batch3", "batch4", "validation4", "epoch0", "batch5"])
+def test_a_training_that_was_resumed_is_saved_and_resumed_again(first, tmp_path):
+    """Four batches in an epoch: the checkpoint of its last one leaves none to fetch."""
+
+    class SaveAll(train.Callback):
+        monitors = True
+
+        def __init__(self, folder):
+            self.folder = folder
+            folder.mkdir()
+
+        def save(self, trainer, name):
+            trainer.save_checkpoint(self.folder / f"{name}.ckpt")
+
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            self.save(trainer, f"batch{trainer.loop.batches_seen}")
+
+        def on_validation_end(self, trainer, pl_module):
+            self.save(trainer, f"validation{trainer.loop.batches_seen}")
+
+        def on_train_epoch_end(self, trainer, pl_module):
+            self.save(trainer, f"epoch{trainer.current_epoch}")
+
+    def run(seed, path=None, *callbacks):
+        torch.manual_seed(seed)
+        trainer = quiet(max_epochs=2, num_sanity_val_steps=0, callbacks=list(callbacks))
+        trainer.fit(Net(), data(16), data(4), ckpt_path=path)
+        return state_of(trainer)
+
+    whole = run(7, None, SaveAll(tmp_path / "whole"))
+    again = SaveAll(tmp_path / "again")
+    assert run(8, tmp_path / "whole" / f"{first}.ckpt", again) == whole
+    for path in again.folder.iterdir():
+        assert run(9, path) == whole, path.name

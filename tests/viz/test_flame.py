@@ -11,6 +11,8 @@ import pytest
 import edutorch
 from edutorch import nn, optim, viz
 from edutorch.profiler import profile, record_function
+from edutorch.profiler.tree import Frame
+from edutorch.viz.flame import LEGEND, LETTER, MARGIN, ROW, TOP, fitting, picture, placed
 from edutorch.viz.static import SVG
 
 NASTY = '<script>alert("x")</script>&\x00"\'\n--></style>'
@@ -132,3 +134,64 @@ def test_a_large_profile_stays_a_small_picture():
     flame = viz.flame(prof)
     assert len(frames(flame.svg)) <= 3000
     assert len(flame.svg) < 2_000_000
+
+
+@pytest.mark.parametrize(("label", "note", "letters", "text"), [
+    ("0 (ReLU)", "2 ms", 14, "0 (ReLU)  2 ms"), ("0 (ReLU)", "2 ms", 13, "0 (ReLU)"),
+    ("0 (ReLU)", "2 ms", 8, "0 (ReLU)"), ("0 (ReLU)", "2 ms", 7, "0"), ("0 (ReLU)", "2 ms", 1, "0"),
+    ("0 (ReLU)", "2 ms", 0, ""), ("attention", "2 ms", 8, "attenti…"),
+    ("attention", "2 ms", 3, "at…"), ("attention", "2 ms", 2, ""),
+])  # fmt: skip
+def test_as_much_of_a_label_as_fits(label, note, letters, text):
+    assert fitting(label, note, 9 + LETTER * (letters + 0.5)) == text
+
+
+def frame_of(name, ns):
+    frame = Frame("op", name)
+    frame.ns = ns
+    return frame
+
+
+def test_what_is_too_narrow_is_not_drawn_but_takes_its_room():
+    top = frame_of("all", 1_000_000)
+    for name, ns in (("wide", 500_000), ("thin", 399), ("just", 400), ("last", 1000)):
+        top.children["op", name] = frame_of(name, ns)
+    drawn = {frame.label: (left, width, depth) for frame, left, width, depth in placed(top)}
+    assert drawn["all"] == (0, 1, 0)
+    assert "thin" not in drawn
+    assert drawn["wide"] == (0, 0.5, 1)
+    assert drawn["just"] == pytest.approx((0.500399, 0.0004, 1))
+    assert drawn["last"] == pytest.approx((0.500799, 0.001, 1))
+
+
+def test_the_picture_says_what_it_is_and_explains_its_colours():
+    top = frame_of("all", 1_000_000)
+    top.children["op", "exp"] = frame_of("exp", 250_000)
+    root = picture(top, "1 ms")
+    assert (
+        root.get("role") == "img" and root.get("viewBox") == f"0 0 960 {TOP + 2 * ROW + MARGIN:g}"
+    )
+    assert (root.get("width"), root.get("height")) == ("960", f"{TOP + 2 * ROW + MARGIN:g}")
+    assert root.find(f"{{{SVG}}}title").text == "Where the time went: 1 ms"
+    texts = {text.text: text for text in root.iter(f"{{{SVG}}}text")}
+    assert texts["Where the time went: 1 ms"].get("class") == "title"
+    for kind, words in LEGEND:
+        assert texts[words].get("class") == "quiet"
+        group = next(each for each in root.iter(f"{{{SVG}}}g") if each.get("class") == kind)
+        sample = group.find(f"{{{SVG}}}rect")
+        assert float(texts[words].get("x")) == pytest.approx(float(sample.get("x")) + 20)
+    lefts = [float(texts[words].get("x")) for _, words in LEGEND]
+    for (_, words), left, after in zip(LEGEND, lefts, lefts[1:], strict=False):
+        assert after - left == pytest.approx(40 + 5.8 * len(words))
+    hint = texts["width: time · below: what is inside"]
+    assert (hint.get("class"), hint.get("text-anchor")) == ("quiet hint", "end")
+    whole, exp = (group for group in root.iter(f"{{{SVG}}}g") if "frame" in group.get("class"))
+    assert (exp.get("class"), exp.get("data-depth")) == ("frame op", "1")
+    assert (exp.get("data-label"), exp.get("data-note")) == ("exp", "250.000us · 25.0 %")
+    assert (exp.get("data-left"), exp.get("data-width")) == ("0.000000", "0.250000")
+    box, text = exp.find(f"{{{SVG}}}rect"), exp.find(f"{{{SVG}}}text")
+    assert [box.get(name) for name in ("x", "y", "width", "height", "rx")] == [
+        "8.00", f"{TOP + ROW:g}", "235.00", f"{ROW - 2:g}", "2",
+    ]  # fmt: skip
+    assert (text.get("x"), text.get("y")) == ("13.00", f"{TOP + ROW + 15:g}")
+    assert whole.get("data-note") == "1.000ms · 100.0 %"

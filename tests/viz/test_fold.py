@@ -10,7 +10,16 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.events import listening
 from edutorch.viz import draw, live
-from edutorch.viz.fold import MOST_NODES, Choice, folded, grouped, plan_of
+from edutorch.viz.fold import (
+    MOST_NODES,
+    SEVERAL,
+    Choice,
+    folded,
+    grouped,
+    of_result,
+    plan_of,
+    result_of,
+)
 from edutorch.viz.graph import Vertex, arrange
 from edutorch.viz.names import Names
 from edutorch.viz.recorder import Recorder
@@ -374,3 +383,50 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
     inner = [at for at, node in enumerate(opened) if node["frame"].startswith("blocks.5")]
     assert len(inner) > 3
     assert np.isfinite(numbers[inner, 0]).all()
+
+
+class Split(nn.Module):
+    def forward(self, x):
+        return x.sin(), x.cos()
+
+
+class Join(nn.Module):
+    def forward(self, one, other):
+        return one.exp() * other.tanh()
+
+
+def test_an_arrow_for_several_gradients_has_none_and_one_for_a_whole_gradient_has_that():
+    """Its norm is not the sum of theirs, so there is nothing true to write at it."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.split, self.join = Split(), Join()
+
+        def forward(self, x):
+            h = x * 2
+            return self.join(*self.split(h)).sum() + h.sum()
+
+    model = Net()
+    x = edutorch.ones(3, requires_grad=True)
+    whole = recorded(model, lambda: model(x))
+    choice = Choice().close("split").close("join")
+    plan = plan_of(whole.graph, choice)
+    visible = plan.pick(whole)
+    assert plan.edges.count(SEVERAL) == 2
+    for number, edge, flow in zip(plan.edges, visible.graph.edges, visible.flows, strict=True):
+        ends = [next(node.label for node in visible.graph.nodes if node.id == end)
+                for end in (edge.source, edge.target)]  # fmt: skip
+        if number == SEVERAL:
+            assert "split · Split" in ends and flow is None
+        elif number >= 0:
+            assert flow == whole.flows[number]
+        else:
+            assert flow == whole.grads[result_of(number)] is not None
+    alone = recorded(model, lambda: sum(model.split(x * 2)).sum())
+    plan = plan_of(alone.graph, Choice().close("split"))
+    result = next(number for number in plan.edges if number < SEVERAL)
+    assert plan.pick(alone).flows[plan.edges.index(result)] == alone.grads[result_of(result)]
+    assert alone.graph.nodes[result_of(result)].label == "mul"
+    assert [result_of(of_result(node)) for node in range(3)] == [0, 1, 2]
+    assert SEVERAL not in [of_result(node) for node in range(3)]

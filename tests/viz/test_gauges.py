@@ -2,14 +2,23 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.viz.gauge_words import FINE, words_of
-from edutorch.viz.gauges import MOST_ROWS, SAMPLE, Gauges, sample_of, units_alive
+from edutorch.viz.gauge_words import FINE, GAUGE_WORDS, words_of
+from edutorch.viz.gauges import (
+    MOST_ROWS,
+    SAMPLE,
+    Activation,
+    Gauges,
+    Row,
+    sample_of,
+    units_alive,
+)
 from edutorch.viz.live import live
 
 
@@ -157,6 +166,96 @@ def test_units():
     assert units_alive(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist() == [False, True]
     assert units_alive(np.zeros((2, 5, 7))).shape == (7,)
     assert units_alive(np.array(1.0)).tolist() == [True]
+
+
+def bar(name="w", norm=1.0, ratio=1e-3, looks=9, weights=True, **medians):
+    """Return a bar of something healthy, but for what is said here."""
+    norm_median = medians.get("norm_median", norm)
+    return Row(name, norm, norm_median, ratio, medians.get("ratio_median", ratio), looks, weights)
+
+
+def kinds(rows, activations=()):
+    """Return which sentences are said, by their names."""
+    patterns = {
+        name: re.sub(r"\\{[^}]*\\}", ".*", re.escape(text)) for name, text in GAUGE_WORDS.items()
+    }
+    return [next(name for name, pattern in patterns.items() if re.fullmatch(pattern, said))
+            for said in words_of(rows, activations)]  # fmt: skip
+
+
+def layers(*norms, **more):
+    return [bar(f"layer {number}", norm, **more) for number, norm in enumerate(norms)]
+
+
+NAN = math.nan
+GAUGE_EDGES = [
+    ([bar()], ["fine"]),
+    ([bar(norm=NAN, ratio=NAN), bar()], ["lost"]),
+    ([bar(norm=NAN), bar()], ["fine"]),  # the weights stay good: a GradScaler left it out
+    ([bar(norm=math.inf, ratio=math.inf)], ["lost"]),
+    ([bar(norm=0.0), bar(norm=0.0)], ["nowhere"]),
+    ([bar(norm=0.0, looks=3)], ["nowhere"]), ([bar(norm=0.0, looks=2)], ["fine"]),
+    ([bar(norm=0.0), bar(norm=0.0, looks=2)], ["fine"]),
+    ([bar(norm=0.0, norm_median=0.0), bar()], ["missing"]),
+    ([bar("bias", norm=0.0, weights=False), bar()], ["fine"]),
+    ([bar(norm=0.5, norm_median=0.0), bar()], ["fine"]),  # now and then there is one
+    (layers(1e-4, 1e-2, 1e-1, 1.0), ["vanishing"]), (layers(1e-4, 1e-2, 1.0), ["fine"]),
+    (layers(1e-3, 1e-2, 1e-1, 0.99), ["fine"]), (layers(1.0, 1e-1, 1e-2, 1e-4), ["exploding"]),
+    (layers(0.99, 1e-1, 1e-2, 1e-3), ["fine"]), (layers(1.0, 1e-4), ["fine"]),
+    (layers(1.0, 1e3), ["fine"]), (layers(1.0, 1001.0), ["exploding"]),
+    # Of many, a third at each end is looked at, in the middle of it.
+    (layers(1e-4, 1e-4, 1.0, 1.0, 1.0, 1.0), ["vanishing"]),
+    (layers(1e-9, 1e-4, 1.0, 1.0, 1.0, 1.0), ["vanishing"]),
+    (layers(1e-9, 1.0, 1.0, 1.0, 1.0, 1.0), ["fine"]),
+    (layers(1e-9, 1.0, 1.0, 1.0, 1.0), ["vanishing"]),
+    ([bar(ratio=0.2)], ["fast"]), ([bar(ratio=0.15)], ["fine"]), ([bar(ratio=0.151)], ["fast"]),
+    ([bar(ratio=0.1, ratio_median=0.2)], ["fine"]),  # it was so only at first
+    ([bar(ratio=0.2, ratio_median=0.1)], ["fine"]), ([bar(ratio=0.2, looks=2)], ["fine"]),
+    ([bar(ratio=9e-6)], ["slow"]), ([bar(ratio=1e-5)], ["fine"]), ([bar(ratio=0.0)], ["fine"]),
+    ([bar(ratio=9e-6, looks=2)], ["fine"]), ([bar(ratio=9e-6), bar(), bar()], ["fine"]),
+    ([bar(ratio=9e-6), bar(ratio=9e-6), bar()], ["slow"]),
+    ([bar(ratio=0.2, norm=0.0, norm_median=0.0), bar()], ["missing"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "said"), GAUGE_EDGES)
+def test_what_is_said_at_the_edges(rows, said):
+    assert kinds(rows) == said
+
+
+def test_the_sentences_name_the_worst():
+    (said,) = words_of(layers(2e-5, 1e-2, 1e-1, 1.0), [])
+    assert "2.0e-05 at layer 0, 1.0e+00 at layer 3." in said
+    (said,) = words_of(layers(1.0, 2e3, 5e3), [])
+    assert "up to 5.0e+03 at layer 2." in said
+    fast = [bar("a", ratio=0.2), bar("b", ratio=0.4), bar("c", ratio=0.3)]
+    assert "by 30% (about 0.1% is usual), most of all b:" in words_of(fast, [])[0]
+    slow = [bar("a", ratio=3e-6), bar("b", ratio=1e-6), bar("c", ratio=2e-6)]
+    assert (
+        "only 2e-06 of their size (about 1e-03 is usual), least of all b:" in words_of(slow, [])[0]
+    )
+    missing = [bar(name, norm=0.0, weights=name == "b") for name in "abcd"]
+    assert words_of([*missing, bar("e")], []) == ["No gradient arrives at a, b and 2 more."]
+    lost = [bar(name, norm=NAN, ratio=NAN) for name in "abc"]
+    assert words_of(lost, [])[0].startswith("The gradient of a, b, c is NaN or infinite")
+
+
+def unit(name, kind, share):
+    seen = Activation(name, kind)
+    seen.shares.append(share)
+    return seen
+
+
+def test_activations_are_told_of_from_half_of_them_on():
+    for kind in ("relu", "tanh", "sigmoid"):
+        half, most, more = unit("a", kind, 0.5), unit("b", kind, 0.9), unit("c", kind, 0.6)
+        assert kinds([bar()], [half]) == ["fine"]
+        (said,) = words_of([bar()], [half, more, most])
+        assert said.startswith("90% of the ") and " of c, b are " in said
+    mixed = [unit("a", "sigmoid", 0.9), unit("b", "relu", 0.9)]
+    assert kinds(layers(1e-4, 1e-2, 1e-1, 1.0, ratio=0.2), mixed) == [
+        "vanishing", "fast", "relu", "sigmoid",
+    ]  # fmt: skip
 
 
 def test_nothing_known_nothing_said():

@@ -64,6 +64,67 @@ def test_nan_is_marked_and_counted():
     assert np.allclose(pixels(plot)[2, 3], (1, 0, 1))
 
 
+def test_a_pixel_is_counted_once_whichever_of_its_colours_are_bad():
+    x = edutorch.zeros(2, 3, 4, 5)
+    x[0, :2, 1, 1], x[1, :, 2, 2], x[1, 0, 3, 4] = math.nan, math.inf, -math.inf
+    assert "✗ 3 pixels are NaN or Inf" in viz.image(x).alt
+
+
+def test_a_bad_pixel_is_marked_whole_and_is_not_transparent():
+    x = edutorch.full((4, 2, 3), 0.25)
+    x[3, 0, 0] = math.nan
+    shown = pixels(viz.image(x))
+    assert shown.shape == (2, 3, 4)
+    assert shown[0, 0].tolist() == [1, 0, 1, 1] and shown[0, 1].tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(("numbers", "shown", "stretched"), [
+    ([0.0, 0.25], [0, 0.25], False), ([0.0, 1.0], [0, 1], False), ([0.0, 2.0], [0, 1], True),
+    ([-0.5, 0.5], [0, 1], True), ([3.0, 3.0], [0, 0], True), ([0, 51], [0, 0.2], False),
+    ([0, 255], [0, 1], False), ([0, 256], [0, 1], True), ([-1, 1], [0, 1], True),
+    ([False, True], [0, 1], False), ([math.nan, math.inf], [1, 1], False),
+])  # fmt: skip
+def test_what_is_black_and_what_is_white(numbers, shown, stretched):
+    plot = viz.image(edutorch.tensor([numbers]))
+    assert np.allclose(pixels(plot)[0, :, 0], shown)
+    assert ("stretched" in plot.alt) == stretched
+
+
+def test_where_each_query_looks_is_said_of_the_first_heads_and_queries():
+    weights = np.eye(9, 5, k=1, dtype="f4")[None].repeat(6, 0)
+    weights[1] = np.eye(9, 5)
+    weights[2, 0] = math.nan
+    alt = viz.attention(edutorch.tensor(weights)).alt
+    first = "head 0: 0 looks at 1, 1 at 2, 2 at 3, 3 at 4, 4 at 0, 5 at 0, 6 at 0, 7 at 0; head 1"
+    assert alt.startswith("attention of 6 heads, 9 queries and 5 keys; " + first)
+    assert "head 1: 0 looks at 0, 1 at 1, " in alt and "head 2: 0 looks at 0, 1 at 2" in alt
+    assert "head 3" in alt and "head 4" not in alt
+    assert viz.attention(edutorch.rand(1, 3)).alt.startswith("attention of 1 head, 1 queries")
+
+
+def test_the_maps_of_attention_are_labelled():
+    plot = viz.attention(edutorch.rand(6, 2, 3), tokens=None)
+    *maps, bar = plot.figure.axes
+    assert [axes.get_title() for axes in maps] == [f"head {head}" for head in range(6)]
+    assert [bool(axes.get_ylabel()) for axes in maps] == [True, False, False, False, True, False]
+    assert [bool(axes.get_xlabel()) for axes in maps] == [False, False, True, True, True, True]
+    assert bar.get_ylabel() == "weight"
+    for axes in maps:
+        (drawn,) = axes.images
+        assert drawn.get_clim() == (0, 1)
+        names = [[text.get_text() for text in labels]
+                 for labels in (axes.get_xticklabels(), axes.get_yticklabels())]  # fmt: skip
+        assert names == [["0", "1", "2"], ["0", "1"]]
+        assert {text.get_rotation() for text in axes.get_xticklabels()} == {90}
+        assert {text.get_fontsize() for text in axes.get_yticklabels()} == {7}
+
+
+def test_titles_stand_above_as_many_images_as_have_one():
+    plot = viz.image(edutorch.rand(3, 1, 4, 4), titles=["$a$", "b"])
+    assert [axes.get_title() for axes in plot.figure.axes] == ["$a$", "b", ""]
+    assert all(not axes.axison for axes in plot.figure.axes)
+
+
 def test_many_images():
     assert "the first 64 are shown" in viz.image(edutorch.rand(70, 1, 4, 4)).alt
     assert (

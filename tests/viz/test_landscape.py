@@ -6,6 +6,7 @@ import pytest
 import edutorch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
+from edutorch.viz.landscape import around, directions, random_like
 from edutorch.viz.plots import NotAPictureError, NotAPictureTypeError
 
 pytest.importorskip("matplotlib")
@@ -112,3 +113,64 @@ def test_wrong_arguments():
         viz.landscape(model, F.mse_loss, (X, Y), trajectory=[nn.Linear(2, 1).state_dict()] * 3)
     with pytest.raises(NotAPictureError, match="never moved"):
         viz.landscape(model, F.mse_loss, (X, Y), trajectory=[model.state_dict()] * 3)
+
+
+def test_random_directions_are_as_long_as_each_filter():
+    """Long steps along short filters would say more of the scale than of the loss."""
+    edutorch.manual_seed(0)
+    parameters = [*nn.Linear(5, 3).parameters(), *nn.Conv2d(2, 4, 3).parameters()]
+    with edutorch.no_grad():
+        for number, parameter in enumerate(parameters):
+            sizes = edutorch.arange(1.0, len(parameter) + 1)
+            parameter.mul_(sizes.reshape(-1, *[1] * (parameter.ndim - 1)))
+            parameter[0] *= number  # the first one's filter is 0
+    made = random_like(parameters, np.random.default_rng(0))
+    other = random_like(parameters, np.random.default_rng(1))
+    for parameter, direction, another in zip(parameters, made, other, strict=True):
+        assert direction.shape == parameter.shape and direction.dtype == np.float32
+        if parameter.ndim < 2:
+            assert not direction.any()  # biases stay where they are
+            continue
+        rows, own = direction.reshape(len(direction), -1), parameter.detach().numpy()
+        lengths = np.linalg.norm(own.reshape(len(own), -1), axis=1)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), lengths, rtol=1e-5)
+        assert lengths.std() > 0.1 * lengths.mean() and (direction != another).any()
+
+
+def test_the_path_of_a_trajectory_is_measured_along_its_main_axes():
+    model = nn.Linear(2, 1)
+    places = [(0.0, 0.0), (3.0, 0.5), (6.0, -0.5), (9.0, 0.0)]
+    states = []
+    for place in places:
+        with edutorch.no_grad():
+            model.weight.copy_(edutorch.tensor([place]))
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    first, second, path, explained = directions(model, list(model.parameters()), states, 0)
+    assert path.shape == (len(places), 2) and explained == pytest.approx(1)
+    moves = np.array(places) - places[-1]
+    axes = np.stack([first[0].ravel(), second[0].ravel()])
+    np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-6)
+    np.testing.assert_allclose(path, moves @ axes.T, atol=1e-5)
+    assert np.ptp(path[:, 0]) > 5 * np.ptp(path[:, 1])
+    assert not first[1].any() and not second[1].any()  # the bias never moved
+    three = directions(model, list(model.parameters()), states[1:], 0)
+    assert three[2].shape == (3, 2)
+
+
+def test_a_straight_path_has_no_second_direction():
+    model = nn.Linear(2, 1)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    states = [{**start, "weight": start["weight"] + 0.5 * step} for step in range(4)]
+    model.load_state_dict(states[-1])
+    _, second, path, explained = directions(model, list(model.parameters()), states, 0)
+    assert explained == pytest.approx(1)
+    np.testing.assert_allclose(path[:, 1], 0, atol=1e-5)
+    assert all(np.isfinite(part).all() for part in second)
+
+
+@pytest.mark.parametrize(("values", "span", "wanted"), [
+    ([2.0, 4.0], 1.0, (-1.0, 5.0)), ([-4.0, 4.0], 0.5, (-5.0, 5.0)), ([-2.0], 1.0, (-2.5, 0.5)),
+    ([0.0, 0.0], 0.5, (-0.5, 0.5)),
+])  # fmt: skip
+def test_there_is_room_around_a_path(values, span, wanted):
+    assert around(np.array(values), span) == pytest.approx(wanted)

@@ -11,7 +11,7 @@ from edutorch.viz import live
 from edutorch.viz.fold import Choice
 from edutorch.viz.packing import UNKNOWN, Wire
 from edutorch.viz.stage import MOST_VIEWS, Stage
-from tests.viz.test_glance import LOOPS, Loop, Page, changed, glanced, mlp, settled
+from tests.viz.test_glance import LOOPS, Loop, Page, attention, changed, glanced, mlp, settled
 
 
 def seen(view, places, name="one", structure=None):
@@ -109,6 +109,25 @@ def test_what_is_seen_last_is_the_newest_of_each():
     before, now = view._looks.latest_whole()[0], view._looks.latest()
     moved = [at for at in range(len(graph.nodes)) if before.values[at] != now.values[at]]
     assert moved and all(at in (0, 1) or graph.nodes[at].kind == "output" for at in moved)
+    view.__exit__(None, None, None)
+
+
+def test_a_part_of_another_graph_is_not_laid_over_the_whole_one():
+    """What is known of all of a graph says nothing of one with other ops."""
+    loop = Loop(attention)
+    view = settled(loop, Choice(limit=6))
+    assert glanced(view, loop) is not None
+    looks = view._looks
+    overlaid, step = looks.latest_whole()
+    assert overlaid.graph == looks.whole[0].graph and step == looks._whole_step
+    snapshot, _ = looks.whole
+    other = replace(snapshot, graph=replace(snapshot.graph, nodes=snapshot.graph.nodes[:-1]))
+    assert other.graph.structure != snapshot.graph.structure
+    looks.whole = other, 7
+    assert looks.latest_whole() == (other, 7)
+    looks.whole = None
+    latest, step = looks.latest_whole()
+    assert latest.graph == snapshot.graph and step == view.step
     view.__exit__(None, None, None)
 
 

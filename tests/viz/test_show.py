@@ -8,7 +8,13 @@ import pytest
 
 import edutorch
 from edutorch import viz
-from edutorch.viz.show import NotATensorError, facts_of, show_in_notebooks, tensor_html
+from edutorch.viz.show import (
+    NotATensorError,
+    cells_of,
+    facts_of,
+    show_in_notebooks,
+    tensor_html,
+)
 
 
 def test_the_facts_are_those_of_the_tensor(device):
@@ -55,6 +61,38 @@ def test_small_values_are_a_table_and_large_ones_are_not():
     assert cells == ["0.5", "-1", "✗ nan", "0"]
     assert "--low" in html and "--high" in html
     assert "<table" not in viz.show(edutorch.zeros(9, 9)).html()
+
+
+@pytest.mark.parametrize(("tensor", "rows"), [
+    (edutorch.tensor(3.0), [[3.0]]), (edutorch.tensor([1, 2]), [[1, 2]]),
+    (edutorch.tensor([[1], [2]]), [[1], [2]]), (edutorch.zeros(0), []),
+    (edutorch.zeros(8, 8), [[0.0] * 8] * 8), (edutorch.zeros(65), []),
+    (edutorch.zeros(1, 2, 2), []), (edutorch.tensor([[True]]), [[True]]),
+])  # fmt: skip
+def test_a_small_tensor_is_a_table_of_its_rows(tensor, rows):
+    assert cells_of(tensor) == rows
+
+
+@pytest.mark.parametrize(("axis", "places"), [
+    (12, list(range(12))), (13, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]),
+    (100, [0, 9, 18, 27, 36, 45, 54, 63, 72, 81, 90, 99]), (1, [0]), (0, []),
+])  # fmt: skip
+def test_of_a_long_axis_twelve_positions_are_described(axis, places):
+    x = edutorch.arange(float(axis)).repeat(2, 1)
+    rows = viz.deeper(x).axes[1]
+    assert [row.at for row in rows] == places
+    assert [(row.mean, row.min, row.max, row.std) for row in rows] == [
+        (at, at, at, 0) for at in places
+    ]  # fmt: skip
+
+
+def test_positions_are_described_by_their_finite_numbers():
+    x = edutorch.tensor([[1.0, 3.0, math.nan, math.inf], [math.nan] * 4, [0.0, 0.0, -2.0, 2.0]])
+    first, second, third = viz.deeper(x).axes[0]
+    assert (first.mean, first.min, first.max) == (2, 1, 3) and first.std == pytest.approx(1)
+    assert (first.zeros, first.bad, second.bad, third.zeros, third.bad) == (0, 2, 4, 2, 0)
+    assert math.isnan(second.mean) and math.isnan(second.min)
+    assert [row.max for row in viz.deeper(edutorch.tensor([[3 + 4j, 0j]])).axes[1]] == [5, 0]
 
 
 def test_the_histogram_can_be_read_aloud():

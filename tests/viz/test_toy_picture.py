@@ -67,6 +67,40 @@ def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
     assert before.shape == image(picture).shape and (before != image(picture)).any()
 
 
+@pytest.mark.parametrize("kind", ["line", "moons"])
+def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None:
+    play = toy(kind, count=10).step(2)
+    figure = play.picture().figure
+    plane, hills, bar = figure.axes
+    assert (plane.get_xlabel(), plane.get_ylabel()) == ("x", "y")
+    assert (hills.get_xlabel(), hills.get_ylabel()) == play.names
+    assert bar.get_ylabel() == "loss"
+    assert plane.get_xlim() == plane.get_ylim() == (-3, 3)
+    (left, right, low, high), _ = play.surface()
+    assert hills.get_xlim() == pytest.approx((left, right))
+    assert hills.get_ylim() == pytest.approx((low, high))
+    *points, fit = plane.lines
+    assert fit.get_color() == "black" and tuple(fit.get_xdata()) != (0, 0)
+    legend = plane.get_legend()
+    if kind == "line":
+        assert [each.get_marker() for each in points] == ["o"] and legend is None
+    else:
+        assert [each.get_marker() for each in points] == ["o", "s"]
+        assert [text.get_text() for text in legend.get_texts()] == ["class 0", "class 1"]
+        assert len({each.get_color() for each in points}) == 2
+        for side, drawn in enumerate(points):
+            of_class = play.points[play.points[:, 2] == side]
+            np.testing.assert_allclose(drawn.get_xydata(), of_class[:, :2])
+        ends = np.hypot(*np.array(fit.get_xydata()).T)
+        np.testing.assert_allclose(ends, 6)  # it reaches beyond the points
+    path, here = hills.lines
+    assert (path.get_color(), path.get_markerfacecolor()) == ("black", "white")
+    assert (here.get_color(), here.get_markeredgecolor(), here.get_marker()) == (
+        "white", "black", "*",
+    )  # fmt: skip
+    assert tuple(np.ravel(here.get_xydata())) == pytest.approx(play.at)
+
+
 def test_a_picture_of_what_exploded() -> None:
     play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
     play.step(3)

@@ -116,6 +116,52 @@ def test_an_interrupt_is_no_trouble():
     assert ended("script", step, KeyboardInterrupt).trouble.found == {}
 
 
+class Refused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        raise RuntimeError("not like this")
+
+
+FIRST_OPS = {
+    "linear": (lambda x: F.linear(x, torch.ones(4, 4)), [("input", "2×3"), ("weight", "4×4")]),
+    "matmul": (lambda x: x @ torch.ones(2, 2), [("input", "2×3"), ("other", "2×2")]),
+    "cat": (lambda x: torch.cat([x, x[:, :2]]), [("[0]", "2×3"), ("[1]", "2×2")]),
+    "stack": (lambda x: torch.stack([x, x[0]]), [("[0]", "2×3"), ("[1]", "3")]),
+    "einsum": (lambda x: torch.einsum("ij->jk", x), [("[0]", "2×3")]),
+    "conv2d": (lambda x: F.conv2d(x[None], torch.ones(1, 2, 3, 3)),
+               [("input", "1×1×2×3"), ("weight", "1×2×3×3")]),
+    "Refused": (lambda x: Refused.apply(x, x.exp()), [("[0]", "2×3"), ("[1]", "2×3")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_OPS)
+def test_a_failed_op_has_its_name_and_all_its_operands(name):
+    code, operands = FIRST_OPS[name]
+    x = torch.ones(2, 3, requires_grad=True)
+    for place, run in {
+        "check": lambda: viz.check(code, x),
+        "view": lambda: ended("script", lambda step: code(x), RuntimeError),
+    }.items():
+        with contextlib.suppress(RuntimeError):
+            run()
+        snapshot = viz.post_mortem().snapshot
+        (node,) = failed(snapshot)
+        assert node.label == f"✗ {name}", place
+        inputs = [edge.input for edge in snapshot.graph.edges if edge.target == node.id]
+        assert inputs == [each for each, _ in operands], place
+        assert node.dtype == " with ".join(shape for _, shape in operands), place
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_first_layer_has_its_parameters_also_where_it_fails(place):
+    net = nn.Sequential(nn.Linear(4, 2))
+    view = ended(place, lambda step: net(X), RuntimeError, net)
+    graph = view.drawing().whole.graph
+    assert {(node.label, node.module) for node in graph.nodes} >= {("weight", "0"), ("bias", "0")}
+    (node,) = failed(view.drawing().whole)
+    assert (node.label, node.dtype) == ("✗ linear", "5×3 with 2×4 with 2")
+
+
 # Red ----------------------------------------------------------------------------------------
 
 

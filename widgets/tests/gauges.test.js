@@ -30,6 +30,29 @@ describe("the gauges", () => {
     expect(panel.element.querySelector(".fine")?.textContent).toBe("2 more activations with nothing dead or saturated");
     expect(panel.element.querySelector(".off li")?.classList.contains("much")).toBe(true);
   });
+  it("draw each number beside it: the gradient's size and its usual one, the update's between healthy ones", () => {
+    const panel = new GaugesPanel(around);
+    panel.show(data({ layers: [["w", 1e-3, 1e-5, 1e-3, 1e-4], ["b", 1e4, 1, 1, 1], ["c", 1e-6, 1, 1, 1], ["d", 1e3, 1, 1, 1]] }));
+    const rows = [...panel.element.querySelectorAll("tbody tr")];
+    expect([...rows[0].children].map((cell) => cell.className)).toEqual(["", "scale", "number", "scale", "number"]);
+    const [, gradient, norm, update, ratio] = rows[0].children;
+    const style = (/** @type {Element} */ cell, /** @type {string} */ part) => /** @type {HTMLElement} */ (cell.querySelector(part)).style;
+    expect([style(gradient, ".fill").width, style(gradient, ".middle").left]).toEqual(["50%", "30%"]);
+    expect(style(update, ".dot").left).toBe("33.3%");
+    expect([parseFloat(style(update, ".band").left), parseFloat(style(update, ".band").width)]).toEqual([expect.closeTo(100 * 2.3 / 6), expect.closeTo(100 * 1.4 / 6)]);
+    expect([norm.textContent, ratio.textContent]).toEqual(["0.0010", "0.0010"]);
+    expect([gradient, update].map((cell) => cell.firstElementChild?.getAttribute("aria-hidden"))).toEqual(["true", "true"]);
+    expect(rows.map((row) => row.getAttribute("data-far"))).toEqual(["none", "large", "none", "none"]);
+    expect([rows[0].querySelector("th")?.getAttribute("scope"), rows[0].querySelector("th")?.title]).toEqual(["row", "w"]);
+  });
+  it("say how much is dead, from half of it on with more than a number", () => {
+    const panel = new GaugesPanel(around);
+    panel.show(data({ activations: [["a", "dead", 0.5], ["b", "dead", 0.51]] }));
+    const items = [...panel.element.querySelectorAll(".off li")];
+    expect(items.map((item) => item.classList.contains("much"))).toEqual([false, true]);
+    expect(items.map((item) => /** @type {HTMLElement} */ (item.querySelector(".share i")).style.width)).toEqual(["50%", "51%"]);
+    expect(items[0].querySelector(".share")?.getAttribute("aria-hidden")).toBe("true");
+  });
   it("have no ratio where the weights were 0", () => {
     const panel = new GaugesPanel(around);
     panel.show(data({ layers: [["bias", 1, 1, null, null], ["lost", null, 1, null, null]] }));

@@ -6,12 +6,17 @@ import { FakeModel, NUMBERS, dataView, samplePatch, samplePicture } from "./samp
 
 /** @type {FrameRequestCallback[]} */
 let frames = [];
+/** @type {(() => void)[]} */
+let views = [];
 beforeEach(() => {
   frames = [];
   vi.stubGlobal("requestAnimationFrame", (/** @type {FrameRequestCallback} */ callback) => frames.push(callback));
   vi.stubGlobal("cancelAnimationFrame", () => (frames = []));
 });
-afterEach(() => vi.unstubAllGlobals());
+afterEach(() => {
+  views.splice(0).forEach((close) => close());
+  vi.unstubAllGlobals();
+});
 
 function paint() {
   const due = frames;
@@ -25,6 +30,7 @@ function open(state = { picture: samplePicture(), patch: samplePatch(), numbers:
   const el = document.createElement("div");
   document.body.replaceChildren(el);
   const close = live.render({ model, el });
+  views.push(close);
   paint();
   /** @param {string} selector */
   const find = (selector) => /** @type {HTMLElement} */ (el.querySelector(selector));
@@ -123,6 +129,38 @@ describe("the live view", () => {
   });
 });
 
+it("has a name for all that can be pressed, written in or looked at", () => {
+  const history = { at: 5, first: 1, last: 9, count: 9, loss: 0.5, compare: null };
+  const touch = { fields: [{ name: "w", shape: [2], whole: false, values: [1, 2], gradients: [], range: [-1, 1] }], undo: 1, redo: 1, result: "", error: "", note: "", serial: 0, still: false };
+  const toy = { kind: "line", points: [[0, 0]], names: ["w", "b"], at: [0, 0], next: [1, 1], path: [], box: [-1, 1, -1, 1], bands: [], loss: 1, steps: 0, undo: 0, redo: 0, error: "" };
+  const gauges = { layers: [["w", 1, 1, 1, 1]], activations: [], rates: [], words: [] };
+  const { el } = open({ picture: { ...samplePicture(), tabs: ["a", "b"] }, patch: samplePatch({ parts: { history, touch, toy, gauges } }), numbers: NUMBERS });
+  const active = [...el.querySelectorAll("button, input, select, [role=button], [role=group], [role=search] input, [tabindex]")];
+  expect(active.length).toBeGreaterThan(25);
+  const nameless = active.filter((each) => !each.getAttribute("aria-label") && !each.textContent?.trim() && !each.closest("label"));
+  expect(nameless.map((each) => each.outerHTML)).toEqual([]);
+  expect([...el.querySelectorAll("input")].filter((field) => !field.getAttribute("aria-label")).map((field) => field.outerHTML)).toEqual([]);
+});
+
+it("hears nothing more when it is closed", () => {
+  const disconnect = vi.fn();
+  vi.stubGlobal("ResizeObserver", class {
+    observe() {}
+    disconnect = disconnect;
+  });
+  const { model, el, close, find } = open();
+  model.change({ patch: samplePatch({ state: "paused" }) });
+  close(); // with a frame that is still to come
+  expect(frames.length).toBe(0);
+  expect(disconnect).toHaveBeenCalled();
+  expect([...model.callbacks].filter(([, callbacks]) => callbacks.size > 0)).toEqual([]);
+  document.dispatchEvent(new Event("scroll"));
+  expect(frames.length).toBe(0);
+  const key = new KeyboardEvent("keydown", { key: "+", bubbles: true, cancelable: true });
+  find(".scroller").dispatchEvent(key);
+  expect([key.defaultPrevented, el.querySelector("button.fit")?.hasAttribute("disabled")]).toEqual([false, true]);
+});
+
 describe("the buttons", () => {
   it("ask, and show only what Python confirms", () => {
     const { model, find } = open();
@@ -149,6 +187,34 @@ describe("the buttons", () => {
 });
 
 describe("a chosen node", () => {
+  it("is described at once, also where no message comes any more", () => {
+    const { model, find } = open({ picture: samplePicture(), patch: samplePatch({ state: "finished" }), numbers: NUMBERS });
+    while (frames.length > 0) paint();
+    find("g.node").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    paint();
+    expect(find(".edutorch-details output").textContent).toBe("+0.5000");
+    expect(find("g.node").classList.contains("chosen")).toBe(true);
+    const details = find(".edutorch-details").firstChild;
+    find("g.node").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    expect(find(".edutorch-details").firstChild).toBe(details); // it is described already
+    find("g.graph").dispatchEvent(new MouseEvent("click", { bubbles: true })); // beside all boxes
+    expect(find("g.node").classList.contains("chosen")).toBe(true);
+    expect(model.sent).toEqual([{ type: "ready" }]);
+  });
+  it("is left by arrows: to an input, to a user, and in recorded order; other keys do nothing", () => {
+    const { find, el } = open();
+    const [w, sum] = el.querySelectorAll("g.node");
+    const press = (/** @type {string} */ key) => {
+      const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+      find(".scroller").dispatchEvent(event);
+      return [event.defaultPrevented, document.activeElement === w ? "w" : document.activeElement === sum ? "sum" : ""];
+    };
+    expect(press("ArrowRight")).toEqual([false, ""]); // nothing is chosen yet
+    /** @type {SVGElement} */ (w).focus();
+    const way = [["ArrowLeft", false, "w"], ["ArrowUp", false, "w"], ["a", false, "w"], ["ArrowDown", true, "sum"], ["ArrowDown", false, "sum"],
+      ["ArrowRight", false, "sum"], ["ArrowUp", true, "w"], ["ArrowRight", true, "sum"], ["ArrowLeft", true, "w"]];
+    for (const [key, ...wanted] of way) expect([key, ...press(String(key))]).toEqual([key, ...wanted]);
+  });
   it("is described below, also by keyboard", () => {
     const { el, find } = open();
     const nodes = /** @type {NodeListOf<HTMLElement>} */ (el.querySelectorAll("g.node"));

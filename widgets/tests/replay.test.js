@@ -67,6 +67,22 @@ it("tells of a change once, and not where nothing changes", () => {
   expect(told).toBe(1);
 });
 
+it("looks for a name by itself, and unpacks the numbers of a step once", () => {
+  const recording = new Recording(run());
+  let told = 0;
+  recording.on("change:patch", () => (told += 1));
+  recording.send({ type: "find", text: " sum " });
+  expect([told, recording.search]).toEqual([1, "sum"]);
+  recording.send(/** @type {any} */ ({ type: "find" }));
+  expect([told, recording.search]).toEqual([2, ""]);
+  const numbers = recording.get("numbers");
+  expect(recording.get("numbers")).toBe(numbers);
+  recording.send({ type: "goto", step: 10 });
+  expect(recording.get("numbers")).not.toBe(numbers);
+  recording.send({ type: "goto", step: 40 });
+  expect(recording.get("numbers")).toBe(numbers);
+});
+
 it("is shown by the view as a running loop is", () => {
   document.body.innerHTML = '<main id="edutorch-view"></main>';
   const data = document.createElement("script");

@@ -33,6 +33,29 @@ describe("Legend", () => {
     picture.edges[0].kind = "cut";
     expect(legendKeys(picture, true)).toEqual(["parameter", "grey", "trouble", "cut", "frozen", "version"]);
   });
+  it.each(/** @type {[string, any, any, string[]][]} */ ([
+    ["a constant", { kind: "constant" }, {}, ["grey", "arrow"]],
+    ["a gradient of a gradient", {}, { kind: "backward" }, ["parameter", "grey", "arrow"]],
+    ["what is kept", {}, { kind: "kept" }, ["parameter", "grey", "kept"]],
+    ["a graph without gradients", { differentiable: false }, {}, ["grey"]],
+  ]))("of %s", (_, node, edge, keys) => {
+    const picture = samplePicture();
+    Object.assign(picture.nodes[0], node);
+    Object.assign(picture.edges[0], edge);
+    expect(legendKeys(picture, false)).toEqual(keys);
+  });
+  it("says what a heat map's colours mean while there is one", () => {
+    const [picture, other] = [samplePicture(), samplePicture()];
+    const legend = new Legend();
+    const says = (/** @type {any} */ shown, /** @type {any} */ thumbs) => {
+      if (thumbs) legend.notice(shown, thumbs);
+      legend.show(shown);
+      return legend.element.textContent?.includes("above 0");
+    };
+    const heat = { n0: { kind: "image" }, n1: { kind: "weights" } };
+    expect([says(picture, null), says(picture, { n0: { kind: "image" } }), says(picture, heat)]).toEqual([false, false, true]);
+    expect([says(picture, {}), says(other, null), says(other, {})]).toEqual([true, false, false]);
+  });
   it("shows a sample beside each word", () => {
     const legend = new Legend();
     const picture = samplePicture();

@@ -295,8 +295,11 @@ describe("a change", () => {
       expect(texts(graph)).toEqual(wanted);
       write(graph, first.values);
     }
-    vi.stubGlobal("matchMedia", () => ({ matches: true })); // somebody wants nothing to move
     show({ serial: 2 });
+    await Promise.resolve(); // no number is another one
+    expect([panel.wave.left, vi.getTimerCount()]).toEqual([[], 0]);
+    vi.stubGlobal("matchMedia", () => ({ matches: true })); // somebody wants nothing to move
+    show({ serial: 3 });
     const wanted = after();
     await Promise.resolve();
     expect([texts(graph), panel.wave.left]).toEqual([wanted, []]);

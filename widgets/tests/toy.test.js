@@ -147,6 +147,13 @@ describe("a hand", () => {
     pointer(panel.here, "pointermove", 160, 95);
     expect(sent).toEqual([{ type: "toy", act: "move", place: [0, -1.5], drag: 1 }]);
   });
+  it("finds the parameters from -1 to 1 before anything was told", () => {
+    const panel = new ToyPanel({ send: () => {}, graph: () => null, focus: () => {} });
+    panel.hills.getBoundingClientRect = () => /** @type {any} */ ({ left: 10, top: 20, width: 600, height: 300 });
+    const at = (/** @type {number} */ clientX, /** @type {number} */ clientY) => panel.placeOf(panel.hills, /** @type {any} */ ({ clientX, clientY }));
+    expect([at(10, 20), at(610, 320), panel.at]).toEqual([[-1, 1], [1, -1], [0, 0]]);
+    expect([panel.inHills([-1, 1]), panel.inHills([1, -1])]).toEqual([[0, 0], [300, 300]]);
+  });
   it.each(/** @type {[string, boolean, number[]][]} */ ([
     ["ArrowLeft", false, [1.9, 0.5]], ["ArrowRight", false, [2.1, 0.5]], ["ArrowUp", false, [2, 0.6]],
     ["ArrowDown", false, [2, 0.4]], ["ArrowUp", true, [2, 1]], ["ArrowLeft", true, [1.5, 0.5]],

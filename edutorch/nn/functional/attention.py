@@ -10,7 +10,7 @@ from ...backends.numpy import Array
 from ...core.precision import is_half, widened
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
-from ...dtypes import float16
+from ...dtypes import float16, float32
 from ...errors import DTypeError, ShapeError
 from ...modes import current
 from ...ops import (
@@ -46,7 +46,8 @@ def scaled_dot_product_attention(
 
     Args:
         query, key, value: (…, l, d), (…, s, d) and (…, s, v).
-        attn_mask: (…, l, s): False hides a place; floating numbers are added to the scores.
+        attn_mask: (…, l, s): False hides a place; floating numbers, of the type of the query or
+            float32, are added to the scores.
         dropout_p: drops weights with this probability (always: pass 0 in evaluation).
         is_causal: hide what comes later.
         scale: what the scores are multiplied by, instead of 1 / √d.
@@ -177,9 +178,9 @@ def check(
             name, "Explicit attn_mask should not be set when is_causal=True",
             {"attn_mask": tuple(mask.shape)},
         )  # fmt: skip
-    if mask.dtype is not boolean and mask.dtype is not query.dtype:
+    if mask.dtype not in (boolean, float32, query.dtype):
         raise DTypeError(
-            name, "expected attn_mask to be bool or of the type of the query",
+            name, "expected attn_mask to be bool, float32 or of the type of the query",
             {"attn_mask": mask.dtype, "query": query.dtype}, "mask.bool(): True may be seen",
         )  # fmt: skip
 

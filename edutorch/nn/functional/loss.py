@@ -10,6 +10,7 @@ import math
 from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
+from ...dtypes import result_type
 from ...errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
 from ...ops import abs as abs_
 from ...ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
@@ -245,7 +246,11 @@ def binary_cross_entropy(
         check_probabilities("input", input, hint)
         check_probabilities("target", target, "a target is how likely a yes is: 0, 1 or between")
     losses = probability_loss(input, target)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    if weight is None:
+        return reduced(losses, reduction)
+    wider = result_type(losses, weight) is not losses.dtype and weight.is_floating_point()
+    loss = reduced(losses * weight, reduction)
+    return loss.to(losses.dtype) if wider else loss  # in the type of the input, as without one
 
 
 def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:

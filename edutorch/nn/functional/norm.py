@@ -30,17 +30,26 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize
 
 
 def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a norm compute with 16-bit inputs in float32: weights and averages may be that."""
+    """Let a norm return the dtype of its input, and compute with 16-bit inputs in float32:
+    weights and averages may be wider."""
 
     @functools.wraps(function)
     def called(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        if not isinstance(input, Tensor) or input._array.dtype.itemsize != 2:
+        if not isinstance(input, Tensor):
             return function(input, *args, **named)
-        if not input.is_floating_point():
-            return function(input, *args, **named)
+        if input._array.dtype.itemsize != 2 or not input.is_floating_point():
+            return as_input(function(input, *args, **named), input)
         return function(widened(input), *args, **named).to(input.dtype)
 
     return called
+
+
+def as_input(output: Tensor, input: Tensor) -> Tensor:
+    """Return a norm's output in the dtype of its input, which may be narrower than a weight's."""
+    if output._array.dtype == input._array.dtype:
+        return output
+    both_floating = input.is_floating_point() and output.is_floating_point()
+    return output.to(input.dtype) if both_floating else output
 
 
 @recorded_as("NativeBatchNormBackward0")
@@ -80,6 +89,8 @@ def batch_norm(
             raise InvalidValueError(
                 "batch_norm", "Expected running_mean and running_var when training=False"
             )
+        if running_var.dtype.category < 2:  # integers have no digits to lose
+            running_mean, running_var = running_mean.to(input.dtype), running_var.to(input.dtype)
         if running_var.dtype.itemsize == 2:  # one rounding, at the end
             running_mean, running_var = widened(running_mean), widened(running_var)
             weight, bias = widened(weight), widened(bias)
@@ -254,7 +265,7 @@ def rms_norm(
         y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
         return y if weight is None else y * weight
     if input._array.dtype.itemsize > 2:
-        return fused_rms_norm(input, weight, len(shape), eps)
+        return as_input(fused_rms_norm(input, weight, len(shape), eps), input)
     y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)
     return y if weight is None else (y * weight).to(input.dtype)
 

@@ -9,6 +9,7 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import permute, reshape, squeeze, unsqueeze
 from .conv import conv_nd, transposed, window_of
+from .linear import same_types
 from .windows import Counts, Size, check_positive, settings_of
 
 __all__ = [
@@ -134,6 +135,8 @@ def spread(
             {"input": tuple(input.shape), "weight": tuple(weight.shape), "padding": pads},
             "padding takes rows off the output: use less",
         )  # fmt: skip
+    arrays = {"input": input._array, "weight": weight._array}
+    same_types(op, arrays if bias is None else {**arrays, "bias": bias._array})
     y = transposed(samples, weight, size, step, pads, gap, groups)
     if bias is not None:
         if bias._array.shape != (y.shape[1],):

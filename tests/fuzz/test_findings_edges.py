@@ -1,0 +1,190 @@
+"""What seed 2001 found: arguments that do not fit, types that differ, numbers at the edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import edutorch
+from edutorch.nn import functional
+
+INT32 = edutorch.int32
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "bool"])
+def test_negative_powers_of_whole_numbers_are_refused_in_words(dtype):
+    """NumPy says of bytes that -1 is out of bounds: an OverflowError that named no op."""
+    x = edutorch.tensor([1, 2]).to(getattr(edutorch, dtype))
+    for compute in (lambda: x**-1, lambda: edutorch.pow(x, -3), lambda: x.clone().pow_(-1)):
+        with pytest.raises(RuntimeError, match="pow: Integers to negative integer powers"):
+            compute()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int64"])
+def test_negative_bases_wrap_as_other_numbers_do(torch, dtype):
+    for base in (-1, -2, 300):
+        ours, theirs = (
+            base ** library.tensor([1, 2], dtype=getattr(library, dtype))
+            for library in (edutorch, torch)
+        )
+        assert str(ours.dtype) == str(theirs.dtype) and ours.tolist() == theirs.tolist()
+
+
+NO_TENSOR = ("is_same_size", "is_set_to", "set_", "type_as", "view_as", "reshape_as", "expand_as")
+
+
+@pytest.mark.parametrize("name", NO_TENSOR)
+def test_a_method_that_takes_a_tensor_says_so(name):
+    with pytest.raises(TypeError, match=f"{name}: argument .* must be a Tensor"):
+        getattr(edutorch.ones(2), name)(1.5)
+
+
+@pytest.mark.parametrize("name", ["size", "stride"])
+def test_a_dim_that_is_missing_is_named(name):
+    for shape, dim, words in (
+        ((2, 3), 2, "dim 2 of a tensor with 2"),
+        ((2, 3), -3, "dim -3 of a tensor with 2"),
+        ((), 0, "Dimension specified as 0 but tensor has no dimensions"),
+    ):
+        with pytest.raises(IndexError, match=f"{name}: .*{words}"):
+            getattr(edutorch.ones(*shape), name)(dim)
+    with pytest.raises(TypeError, match=f"{name}: argument `dim` must be an int"):
+        getattr(edutorch.ones(2), name)("a")
+
+
+@pytest.mark.parametrize(
+    ("pivots", "words"),
+    [
+        ([0, 1], "between 1 and 2"),
+        ([3, 2], "between 1 and 2"),
+        ([2], "shape"),
+        ([2, 2, 2], "shape"),
+    ],
+)
+def test_pivots_of_another_matrix_are_refused(pivots, words):
+    """A pivot of 0 exchanged the last row, one too many exchanged rows again."""
+    pivots = edutorch.tensor(pivots, dtype=INT32)
+    for solve in (
+        lambda: edutorch.lu_unpack(edutorch.eye(2), pivots),
+        lambda: edutorch.linalg.lu_solve(edutorch.eye(2), pivots, edutorch.ones(2, 1)),
+        lambda: edutorch.lu_solve(edutorch.ones(2, 1), edutorch.eye(2), pivots),
+    ):
+        with pytest.raises(RuntimeError, match=f"the pivots must be .*{words}"):
+            solve()
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("which", ["weight", "bias"])
+def test_transposed_convolutions_do_not_convert_either(rank, which):
+    """A bias of float64 made the rest of a network float64."""
+    dtypes = {"weight": edutorch.float32, "bias": edutorch.float32, which: edutorch.float64}
+    weight = edutorch.ones(1, 2, *[1] * rank, dtype=dtypes["weight"])
+    bias = edutorch.ones(2, dtype=dtypes["bias"])
+    with pytest.raises(RuntimeError, match=f"conv_transpose{rank}d: .*same dtype"):
+        getattr(functional, f"conv_transpose{rank}d")(edutorch.ones(1, *[2] * rank), weight, bias)
+
+
+def wide(size: int) -> edutorch.Tensor:
+    return edutorch.full((size,), 0.5, dtype=edutorch.float64, requires_grad=True)
+
+
+NORMS = {
+    "layer_norm": lambda x, w: functional.layer_norm(x, (3,), w[:3], w[:3]),
+    "rms_norm": lambda x, w: functional.rms_norm(x, (3,), w[:3]),
+    "group_norm": lambda x, w: functional.group_norm(x, 2, w, w),
+    "instance_norm": lambda x, w: functional.instance_norm(x, weight=w, bias=w),
+    "batch_norm": lambda x, w: functional.batch_norm(x, None, None, w, w, True),
+    "batch_norm by averages": lambda x, w: functional.batch_norm(x, w.detach(), w.detach(), w),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_has_the_dtype_of_its_input(name, dtype):
+    """Weights of float64 made the rest of a network float64."""
+    x = edutorch.arange(24.0).reshape(2, 4, 3).to(getattr(edutorch, dtype)).requires_grad_()
+    w = wide(4)
+    y = NORMS[name](x, w)
+    g_x, g_w = edutorch.autograd.grad(y.sum(), (x, w))
+    assert (y.dtype, g_x.dtype, g_w.dtype) == (x.dtype, x.dtype, w.dtype)
+    right = NORMS[name](x.detach().double(), w.detach())
+    assert edutorch.allclose(y.detach().double(), right, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_a_float32_mask_of_attention_fits_every_query(dtype):
+    q = edutorch.ones(1, 2, 2, dtype=getattr(edutorch, dtype))
+    mask = edutorch.tensor([[0.0, -math.inf], [0.0, 0.0]])
+    y = functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert y.dtype is q.dtype and y.tolist() == q.tolist()
+    with pytest.raises(RuntimeError, match="attn_mask to be bool, float32"):
+        functional.scaled_dot_product_attention(q, q, q, attn_mask=mask.long())
+
+
+def test_singular_matrices_leave_the_others_their_tangents():
+    """0 · ∞ at one matrix took the tangents of all."""
+    A = edutorch.tensor([[[1.0, 0], [0, 2]], [[0, 0], [0, 1]], [[2, 1], [1, 3]]]).double()
+    for function in (edutorch.logdet, lambda x: edutorch.linalg.slogdet(x)[1]):
+        moved = edutorch.func.jvp(function, (A,), (A + 0.5,))[1]
+        expected = [edutorch.linalg.inv(M).mul((M + 0.5).T).sum().item() for M in (A[0], A[2])]
+        np.testing.assert_allclose([moved[0].item(), moved[2].item()], expected)
+        x = A.clone().requires_grad_()
+        (g,) = edutorch.autograd.grad(function(x), x, edutorch.tensor([1.0, 0.0, 2.0]).double())
+        assert g[1].tolist() == [[0, 0], [0, 0]]  # no gradient arrives there
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("values", [[[0.0]], [[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
+def test_the_gradient_of_qr_at_singular_matrices(torch, values):
+    """It raised an error that spoke of `linalg.solve`."""
+    found = []
+    for library in (edutorch, torch):
+        x = library.tensor(values, dtype=library.float64, requires_grad=True)
+        q, r = library.linalg.qr(x)
+        found.append(library.autograd.grad(q.sum() + r.sum(), x)[0].numpy())
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_second_derivatives_of_what_is_left_by_tiny_divisors(name):
+    """The slope is a whole number; its own slope was 0 · ∞."""
+    y = edutorch.tensor([-2.5e-38, 3.0], requires_grad=True)
+    z = getattr(edutorch, name)(edutorch.tensor([1, 7], dtype=edutorch.int16), y)
+    (g,) = edutorch.autograd.grad(z.sum(), y, create_graph=True)
+    assert g[1].item() == -2
+    if g.requires_grad:
+        (second,) = edutorch.autograd.grad(g.sum(), y, allow_unused=True)
+        assert second is None or second.tolist() == [0, 0]
+
+
+def test_a_diagonal_needs_two_dims():
+    for dims in ((-2, -2), (0, -2), (1, 1)):
+        with pytest.raises(RuntimeError, match=r"diag_embed: .*twice"):
+            edutorch.diag_embed(edutorch.ones(2), dim1=dims[0], dim2=dims[1])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_a_weighted_binary_loss_has_the_dtype_of_its_input(dtype, reduction):
+    x = edutorch.full((2,), 0.5, dtype=getattr(edutorch, dtype), requires_grad=True)
+    for weight in (edutorch.float64, edutorch.float32, edutorch.bfloat16, edutorch.int64):
+        loss = functional.binary_cross_entropy(
+            x, x.detach(), edutorch.full((2,), 2, dtype=weight), reduction=reduction
+        )
+        assert loss.dtype is x.dtype
+        assert loss.max().item() == pytest.approx(
+            2 * math.log(2) * (2 if reduction == "sum" else 1), rel=1e-2
+        )
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "instance_norm"])
+def test_averages_of_integers_cost_no_digits(name):
+    """Beside float64 they became float32: 8 digits."""
+    x = edutorch.tensor([[[1.0, 2.0]]], dtype=edutorch.float64)
+    off = {"use_input_stats": False} if name == "instance_norm" else {}
+    mean, variance = edutorch.zeros(1, dtype=INT32), edutorch.ones(1, dtype=INT32)
+    y = getattr(functional, name)(x, mean, variance, **off)
+    np.testing.assert_allclose(y.numpy(), x.numpy() / math.sqrt(1 + 1e-5), rtol=1e-14)
