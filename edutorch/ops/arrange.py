@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
+from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method
 from ..core.node_names import recorded_as
@@ -314,7 +314,7 @@ def _triangle(
 ) -> Tensor:
     strided_only(keep, layout)
     rows, columns = getattr(np, keep)(row, offset, col)
-    kind = np.int64 if dtype is None else dtype.numpy
+    kind = np.int64 if dtype is None else dtypes.array_type(dtype)
     return created(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
 
 

@@ -47,7 +47,7 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     >>> as_type(tensor([1.7]), int64)
     tensor([1])
     """
-    return input.astype(dtype.numpy)
+    return input.astype(dtypes.array_type(dtype))
 
 
 # The engine converts a gradient to its tensor's type by itself.
@@ -85,6 +85,8 @@ def to(
     for each in target:
         if isinstance(each, dtypes.dtype):
             dtype = each
+        elif isinstance(each, type):
+            dtype = dtypes.as_dtype(each)
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
         elif isinstance(each, str | Device) or each.__class__ is int:
@@ -92,6 +94,7 @@ def to(
         elif each is not None and not isinstance(each, bool):
             raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {each!r}")
     output = input
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if dtype is not None and dtype is not output.dtype:
         output = as_type(output, dtype)
     if device is not None and backend_for(device).name != backends.of(output._array).name:

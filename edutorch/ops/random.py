@@ -290,7 +290,9 @@ def randperm(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     check_room("randperm", (n,), np.dtype(np.int64))
-    drawn = source(generator, backend).permutation(n).astype((dtype or dtypes.int64).numpy)
+    drawn = (
+        source(generator, backend).permutation(n).astype(dtypes.array_type(dtype or dtypes.int64))
+    )
     return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 
 

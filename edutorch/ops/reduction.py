@@ -43,7 +43,7 @@ def need_floating(name: str, input: Array) -> None:
 def sum_type(input: Array, dtype: Any) -> Any:
     """Sums of bools and integers are int64, so that they do not overflow."""
     if dtype is not None:
-        return dtype.numpy
+        return dtypes.array_type(dtype)
     return dtypes.int64.numpy if input.dtype.kind in "iub" else input.dtype
 
 
@@ -62,7 +62,8 @@ def sum(
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     if dtype is None:
         return total(xp, input, dim, keepdim)
-    return total(xp, input.astype(dtype.numpy), dim, keepdim).astype(dtype.numpy)
+    wanted = dtypes.array_type(dtype)
+    return total(xp, input.astype(wanted), dim, keepdim).astype(wanted)
 
 
 def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
@@ -87,7 +88,7 @@ def mean(
     tensor(3.)
     """
     if dtype is not None:
-        input = input.astype(dtype.numpy)
+        input = input.astype(dtypes.array_type(dtype))
     need_floating("mean", input)
     if input.dtype.itemsize == 2:
         return mean_of(xp, input.astype("float32"), dim, keepdim).astype(input.dtype)
