@@ -424,9 +424,6 @@ def _record(op: Op) -> str:
 
 def _new_node(op: Op) -> str:
     """Make a node of the type that PyTorch's name for the call says."""
-    if not isinstance(op.node, str):
-        settings = ", ".join(inspect.signature(op.node).parameters)
-        return f"OP.node_named(OP.node({settings}))()"
     return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 

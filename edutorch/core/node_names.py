@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .autograd import Node, clock
+from .autograd import clock
 from .pieces import OutputNode
 from .tensor import LEAF, Tensor
 
@@ -34,10 +34,10 @@ def recorded_as(name: str | Callable[..., str]) -> Callable[[Function], Function
         def recorded(*args: Any, **settings: Any) -> Any:
             start = clock()
             result = function(*args, **settings)
-            for tensor in result if isinstance(result, tuple) else (result,):
-                node = getattr(tensor, "_node", None)
+            for tensor in (result,) if result.__class__ is Tensor else results_of(result):
+                node = tensor._node
                 if node is not None and node is not LEAF and node._order > start:
-                    name_result(tensor, name if isinstance(name, str) else name(*args, **settings))
+                    name_node(node, name if name.__class__ is str else name(*args, **settings))
             return result
 
         return recorded  # type: ignore[return-value]
@@ -45,8 +45,13 @@ def recorded_as(name: str | Callable[..., str]) -> Callable[[Function], Function
     return decorator
 
 
-def name_result(tensor: Tensor, name: str) -> None:
-    """Name the node of a result; one of several outputs keeps the name of their op."""
-    node = tensor._node
-    if name and isinstance(node, Node) and not isinstance(node, OutputNode):
-        node.__class__ = node.op.node_named(name)
+def results_of(result: Any) -> tuple[Tensor, ...]:
+    """Return the tensors that a function has returned."""
+    parts = result if isinstance(result, tuple) else (result,)
+    return tuple(part for part in parts if isinstance(part, Tensor))
+
+
+def name_node(node: Any, name: Any) -> None:
+    """Name a node; one of several outputs keeps the name of their op."""
+    if name and node.__class__ is not OutputNode:
+        node.__class__ = node.op.node_types.get(name) or node.op.node_named(name)

@@ -47,6 +47,7 @@ MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, Axis
 """What array libraries raise when arguments do not fit; `explain` says it better."""
 
 
+HELPER = re.compile(r"\b(\w+_node)\(")
 NODE_NAME = re.compile(r"\b[A-Z]\w*Backward\d?\b")
 
 
@@ -91,8 +92,8 @@ class Op:
     it can be cast to where types are promoted: "cast" and "exact" choose otherwise.
     `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
     `node` is PyTorch's name of what is recorded, where that is not the op's own: "DetBackward0",
-    or an expression of the settings that chooses one: "SumBackward1 if dim else SumBackward0",
-    or a function of settings that returns it.
+    or an expression of the settings that chooses one: "SumBackward1 if dim else SumBackward0".
+    What else it names stands in the module of the definition.
     """
 
     takes_spots = False  # whether its rule takes a gradient as `Spots`
@@ -117,7 +118,7 @@ class Op:
         public: str = "",
         numbers: str | None = None,
         accumulates: bool = False,
-        node: str | Callable[..., str] = "",
+        node: str = "",
     ) -> None:
         if accumulates:
             forward = functools.wraps(forward)(rounded_once(positional(forward)))
@@ -215,12 +216,11 @@ class Op:
 
         return bool(self.settings) and self.name not in OPERATORS
 
-    def _name_nodes(self, node: str | Callable[..., str]) -> None:
+    def _name_nodes(self, node: str) -> None:
         """Take PyTorch's name of the node; the first of several is that of the base type."""
         self.node_types: dict[str, type[autograd.Node]] = {}
         self.node = node or self._node_name()
-        names = NODE_NAME.findall(self.node) if isinstance(self.node, str) else ()
-        self.node_type = self.node_named(names[0] if names else self._node_name())
+        self.node_type = self.node_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
         """Return what PyTorch calls the node of an op: LogSoftmaxBackward0."""
@@ -281,8 +281,8 @@ class Op:
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
-        if isinstance(self.node, str):
-            scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
+        scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
+        scope |= {name: self.forward.__globals__[name] for name in HELPER.findall(self.node)}
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         scope["rule_together"] = self.together
         scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}

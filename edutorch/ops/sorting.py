@@ -9,11 +9,11 @@ from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
-from ..core.node_names import name_result, recorded_as
+from ..core.node_names import name_node, recorded_as
 from ..core.op import op
 from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import LEAF, Tensor, wrap
 from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
 from ..return_types import ValuesIndices
@@ -100,6 +100,10 @@ def no_bools(name: str, input: Tensor) -> None:
         raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")
 
 
+WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
+"""PyTorch's names for the largest and the smallest of all."""
+
+
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
     pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
@@ -112,7 +116,8 @@ def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out:
                 name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
             )
         result = whole(input, out=out)
-        name_result(result, f"{name.capitalize()}Backward1")
+        if result._node is not None and result._node is not LEAF:
+            name_node(result._node, WHOLE_NODES[name])
         return result
     found = extreme_with_index(input, dim, keepdim, name == "max")
     result = getattr(return_types, name)(*found)
