@@ -48,7 +48,7 @@ MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, Axis
 
 
 HELPER = re.compile(r"\b(\w+_node)\(")
-NODE_NAME = re.compile(r"\b[A-Z]\w*Backward\d?\b")
+NODE_NAME = re.compile(r"\b(?:[A-Z]\w*Backwards?\d?|CopySlices)\b")
 
 
 class OpFunction(Protocol):
@@ -205,6 +205,16 @@ class Op:
     def title(self) -> str:
         """The name that users know it by, which may be that of an op it is half of."""
         return running(self.public)
+
+    @property
+    def public_name(self) -> str:
+        """The function that users know it as; the first, where it is part of several."""
+        return self.public[0].rpartition(".")[2]
+
+    @property
+    def label(self) -> str:
+        """What a profile or a picture calls it: the public function that is running."""
+        return self.name if self.public == (self.name,) else self.title.rpartition(": ")[2]
 
     @property
     def names_unknown(self) -> bool:

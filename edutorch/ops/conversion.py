@@ -188,7 +188,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
 # Whole tensors overwritten -----------------------------------------------------------------
 
 
-@op(method=False, public="copy_")
+@op(method=False, public="copy_", node="CopyBackwards")
 def copy(xp: Any, input: Array, src: Array) -> Array:
     """The numbers of `src` in the place of those of `input`, which gets no gradient.
 

@@ -109,7 +109,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 # Eigenvectors ------------------------------------------------------------------------------------
 
 
-@op(method=False, public="linalg.eigh linalg.eigvalsh")
+@op(method=False, public="linalg.eigh linalg.eigvalsh", node="LinalgEighBackward0")
 def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = need_matrix("linalg.eigh", input, square=True)
@@ -175,7 +175,7 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
     return [(m, m), (k,), (n, n)] if full_matrices else [(m, k), (k,), (k, n)]
 
 
-@op(method=False, public="linalg.svd linalg.svdvals")
+@op(method=False, public="linalg.svd linalg.svdvals", node="LinalgSvdBackward0")
 def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = need_matrix("linalg.svd", input)

@@ -38,7 +38,7 @@ TRANSFORMS = (
 """The functions that these are parts of, for their errors."""
 
 
-@op(linear=True, method=False, public=TRANSFORMS)
+@op(linear=True, method=False, public=TRANSFORMS, node="ConstantPadNdBackward0")
 def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
     """The input with other sizes: cut off at the end of an axis, or zeros added there."""
     shape, kept = list(input.shape), [slice(None)] * input.ndim
@@ -102,7 +102,7 @@ from_half_spectrum.vjp(
 )
 
 
-@op(linear=True, method=False, public=TRANSFORMS)
+@op(linear=True, method=False, public=TRANSFORMS, node="MulBackward0")
 def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
     """A half spectrum of n numbers, those of it that have a twin multiplied by `weight`."""
     y = input.copy()

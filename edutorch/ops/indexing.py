@@ -305,7 +305,7 @@ def needs_recording(*tensors: Tensor) -> bool:
     return current().grad and any(each._node is not None for each in tensors)
 
 
-@op(linear=True, method=False, public="__setitem__")
+@op(linear=True, method=False, public="__setitem__", node="CopySlices")
 def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 

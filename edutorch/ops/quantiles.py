@@ -166,7 +166,12 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     return getattr(return_types, name)(values, indices)
 
 
-@op(method=False, takes="bif", public="median nanmedian")
+@op(
+    method=False,
+    takes="bif",
+    public="median nanmedian",
+    node="NanmedianBackward0 if skips_nan else MedianBackward0",
+)
 def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
     """The number in the middle of all: see `median`. Of no numbers it is NaN."""
     if not input.size:

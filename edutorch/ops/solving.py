@@ -40,7 +40,7 @@ inv.vjp(
 )
 
 
-@op(method=False, promotion="same", public="linalg.solve linalg.inv")
+@op(method=False, promotion="same", public="linalg.solve linalg.inv", node="LinalgSolveExBackward0")
 def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     need_matrix("linalg.solve", input, square=True)

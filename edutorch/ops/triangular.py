@@ -19,6 +19,7 @@ from .matrices import need_matrix, turned
     method=False,
     promotion="same",
     public="linalg.solve_triangular triangular_solve cholesky_solve",
+    node="LinalgSolveTriangularBackward0",
 )
 def solve_rows(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
     """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.

@@ -1,8 +1,13 @@
 """`grad_fn.name()`: PyTorch's name of the node, for the functions that students call."""
 
+import re
+
 import pytest
 
 import edutorch
+from edutorch.core.op import NODE_NAME
+from edutorch.core.registry import REGISTRY
+from edutorch.profiler import profile
 
 # Each call, with x (3, 4) that wants a gradient and y (3, 4) that wants none.
 NAMES = {
@@ -241,3 +246,63 @@ def test_what_is_only_handed_through_keeps_its_name():
     edutorch.nn.functional.pad(x, (0, 0), mode="reflect")
     edutorch.rot90(x, 0)
     assert x.grad_fn.name() == "ExpBackward0"
+
+
+# Names that PyTorch's C++ has, and that no public function has.
+OF_PYTORCH = set(
+    "ToCopy Slice FftC2C FftR2C FftC2R Im2Col Col2Im ScaledDotProductFlashAttentionForCpu "
+    "MaxPool2DWithIndices Convolution CopySlices AvgPool2D".split()
+)
+PARTS_OF_VMAP = {"Batched", "Unbatched"}
+
+
+def plain(name):
+    return name.replace("_", "").lower()
+
+
+def test_a_write_is_named_as_in_pytorch():
+    x = edutorch.ones(3, requires_grad=True)
+    names = []
+    for write in (lambda y: y[0].fill_(2.0), lambda y: y[:2].mul_(2), lambda y: y.mul_(2),
+                  lambda y: y.copy_(x), lambda y: y.__setitem__(0, 2.0)):  # fmt: skip
+        y = x * 1
+        write(y)
+        names.append(y.grad_fn.name())
+    assert names == ["CopySlices", "CopySlices", "MulBackward0", "CopyBackwards", "CopySlices"]
+
+
+def test_each_op_has_a_public_name():
+    torch, functional = edutorch, edutorch.nn.functional
+    spaces = (torch, functional, torch.linalg, torch.fft, torch.special, torch.Tensor)
+    public = {plain(name) for space in spaces for name in dir(space) if not name.startswith("_")}
+    private = set()
+    for op in REGISTRY.values():
+        for name in NODE_NAME.findall(op.node):
+            title = name.partition("Backward")[0]
+            short = re.sub("^(linalg|special|native|fused)", "", plain(title))
+            if op.rules and short not in public and plain(title) not in public:
+                private.add(title)
+    assert private <= OF_PYTORCH | PARTS_OF_VMAP
+
+
+CALLS = {
+    "F.hardtanh(x)": "hardtanh", "F.relu6(x)": "relu6", "F.elu(x)": "elu", "F.silu(x)": "silu",
+    "F.leaky_relu(x)": "leaky_relu", "F.mish(x)": "mish", "x.max(0)": "max", "x.min(0)": "min",
+    "x.sort()": "sort", "x.median()": "median", "x.cummax(0)": "cummax", "x.frexp()": "frexp",
+    "x.to(torch.float64)": "to", "torch.einsum('ij->i', x)": "einsum", "x.mode(0)": "mode",
+    "F.conv1d(x, y[:, :, None])": "conv1d", "F.max_pool1d(x, 2)": "max_pool1d",
+    "F.binary_cross_entropy(x, y - 0.5)": "binary_cross_entropy",
+    "F.scaled_dot_product_attention(x, x, x)": "scaled_dot_product_attention",
+    "torch.linalg.matrix_rank(x)": "linalg.matrix_rank", "torch.fft.rfft(x)": "fft.rfft",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_profile_names_the_function_that_was_called(call):
+    edutorch.manual_seed(0)
+    x, y = edutorch.rand(4, 4, requires_grad=True), edutorch.rand(4, 4) + 0.5
+    with profile() as told:
+        eval(call, {"torch": edutorch, "F": edutorch.nn.functional, "x": x, "y": y})
+    names = {row.key for row in told.key_averages()}
+    assert CALLS[call] in names
+    assert names.isdisjoint(op.name for op in REGISTRY.values() if op.name not in op.public)

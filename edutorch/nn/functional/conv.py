@@ -213,7 +213,10 @@ def transposed(
     return y[within(pads, size)]
 
 
-@layer(public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d")
+@layer(
+    public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d",
+    node="ConvolutionBackwardBackward0",
+)
 def conv_weight(
     xp: Any,
     input: Array,
