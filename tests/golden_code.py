@@ -123,6 +123,17 @@ def chain(call: Any, x: Any, weight: Any) -> list[Any]:
     return [x, call(torch.cat, parts, dim=0), call(torch.cat, [x, x], dim=1)]
 
 
+ROW_SPECS = [((2, 3, 4, 10), "float32"), ((4, 3, 2, 1), "float32"), ((2, 4), "float32")]
+
+
+def numbers_of_rows(call: Any, x: Any, y: Any, z: Any) -> list[Any]:
+    """Numbers for each row that lie in memory in another order than the rows."""
+    turned = call(torch.permute, y, dims=(2, 1, 0, 3))
+    some = call(getitem, z, index=(slice(None), None, slice(None), None))
+    scaled = call(torch.mul, call(torch.mul, x, turned), some)
+    return [call(torch.softmax, scaled, dim=3), call(torch.sum, scaled, dim=(3,))]
+
+
 SQUARE = [((64, 64), "float32")] * 2
 GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "rows": (rows, SPECS),
@@ -144,6 +155,7 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         call(torch.sum, call(torch.exp, call(torch.mul, x, 2.0)), dim=(0, 1)),
         call(torch.mean, call(torch.tanh, x), dim=(1, 2))],
         [((2, 3, 40), "float32"), ((3, 1), "float32")]),
+    "numbers of rows": (numbers_of_rows, ROW_SPECS),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..errors import DTypeError, NotForTypesError
+from ..errors import DTypeError, NotForTypesError, ValueRangeError
 from .complaints import conversion_hint, described, operand_names
 from .precision import SCALING, is_half
 
@@ -78,7 +78,12 @@ def promote(
         follows = each is None or (arrays and kind.numpy in following and not wraps)
         if op.name in NEGATIVE_NUMBERS and each is operands[-1] and type(each) is int and each < 0:
             return each
-        return each if follows else backend.asarray(each).astype(kind.numpy)
+        try:
+            return each if follows else backend.asarray(each).astype(kind.numpy)
+        except OverflowError:
+            raise ValueRangeError(
+                op.title, f"value cannot be converted to {kind} without overflow", {"value": each}
+            ) from None
 
     return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
 

@@ -89,6 +89,20 @@ def explained(
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
+def explained_call(
+    name: str, function: Callable[..., Any], error: Exception, args: Any, named: Any
+) -> EdutorchError | None:
+    """As `explained`, for a call of `function` under another name: that of its in-place form.
+
+    Raises: ArgumentError: an argument is of a wrong type.
+    """
+    if isinstance(error, EdutorchError):
+        return None
+    parameters = list(inspect.signature(function).parameters.values())
+    complain(name, parameters, args, named)
+    return explained(name, error, parameters, args, named)
+
+
 @functools.cache
 def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
     """Return name, type and default of each setting that a constructor has."""

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import one_value
 from .indexing import Index, as_index, on_device, repeats_possible
+from .nested import number_in
 
 
 def positions(name: str, index: Any) -> Array:
@@ -117,6 +118,8 @@ def scatter(
     row = y if y.ndim else y.reshape(1)
     check_as_many("scatter", input, index, src if getattr(src, "ndim", 0) else None)
     check_range("scatter", index, row.shape[dim])
+    if not hasattr(src, "dtype"):
+        src = number_in("scatter", src, y)
     row[along(index, dim) if y.ndim else index] = taken(src, index.shape)
     return y
 

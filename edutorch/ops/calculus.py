@@ -78,11 +78,19 @@ def cumulative_trapezoid(
     return cumsum(areas("cumulative_trapezoid", y, x, dx, dim) / 2, dim)
 
 
+def without_wrapping(points: Tensor | None) -> Tensor | None:
+    """Bytes and other short integers as int64, which holds their sums and differences."""
+    if points is None or points.dtype.category != 1:
+        return points
+    return to(points, dtypes.int64)
+
+
 def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     """Twice the area between each two neighbours."""
     if x is not None and dx is not None:
         raise ArgumentError(name, "give the points by `x` or their distance by `dx`, not both")
     no_bools(name, y)
+    y, x = without_wrapping(y), without_wrapping(x)
     dim = normal_dim(name, dim, y.ndim)
     behind, before = ends(y, dim)
     if x is None:
@@ -175,6 +183,7 @@ def parabola_slope(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor
     return -(2 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
 
 
+from .conversion import to  # noqa: E402
 from .joining import cat  # noqa: E402
 from .movement import narrow, reshape  # noqa: E402
 from .reduction import sum  # noqa: E402

@@ -8,7 +8,7 @@ from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method, leaves_no_trace, overwrite, refuse_leaf, same_past, write
 from ..core.op import op
-from ..core.tensor import PLAIN_TENSORS, Tensor
+from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
 from ..device import Device, backend_for
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
@@ -52,6 +52,17 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 
 # The engine converts a gradient to its tensor's type by itself.
 as_type.vjp(input=lambda g: g, latex=r"g")
+
+
+def in_dtype_of(value: Any, other: Any) -> Any:
+    """An operand of a rule in the dtype of another one: it was saved as it was given.
+
+    Whatever a rule makes of integers, or of float32, would else be float32 beside float64.
+    """
+    dtype = array_of(other).dtype
+    if getattr(array_of(value), "dtype", dtype) == dtype:
+        return value
+    return as_type(value, dtypes.of(dtype))
 
 
 @op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")

@@ -140,6 +140,7 @@ def both_parts(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
 
 def density(input: Any, other: Any) -> Any:
     """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of P along x."""
+    input = in_dtype_of(input, other)
     return exp(xlogy(input - 1, other) - other - lgamma(input))
 
 
@@ -184,6 +185,7 @@ igammac.vjp(
 )
 
 
-from .elementwise import exp  # noqa: E402  (rules may use any op)
+from .conversion import in_dtype_of  # noqa: E402  (rules may use any op)
+from .elementwise import exp  # noqa: E402
 from .gamma import lgamma  # noqa: E402
 from .special import erfc, xlogy  # noqa: E402

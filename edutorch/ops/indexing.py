@@ -244,7 +244,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if isinstance(value, Tensor):
         check_same_type(self, value, index)
     else:
-        value = wrap(backends.of(self._array).asarray(value, self._array.dtype))
+        value = wrap(number_in("__setitem__", value, self._array))
     if backends.of(self._array).level:
         value = shared(value, backends.of(self._array))
     elif backends.of(value._array).level:
@@ -330,3 +330,4 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 from .batching import shared  # noqa: E402
 from .from_data import host_array  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402  (rules may use any op)
+from .nested import number_in  # noqa: E402

@@ -16,13 +16,14 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..backends.shared import Shared
-from ..core.complaints import no_tensor
+from ..core.complaints import need_tensor, no_tensor
 from ..core.follow import notify_write, same_past
 from ..core.forward import with_tangents
 from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, keep_retaining, same_memory, wrap
+from ..core.tensors_only import FAILURES, explained_call
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from .axes import swapaxes
@@ -39,7 +40,13 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
     @functools.wraps(function)
     def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(self, name)
-        past, result = self._node, function(same_past(self), *args, **named)
+        try:
+            past, result = self._node, function(same_past(self), *args, **named)
+        except FAILURES as error:
+            better = explained_call(name, function, error, (self, *args), named)
+            if better is None:
+                raise
+            raise better from error
         self._array, self._node = result._array, result._node
         keep_retaining(self, past)
         with_tangents(self, result)
@@ -261,6 +268,8 @@ def _need_plain(self: Tensor, name: str) -> None:
 
 def _each_replaced(self: Tensor, name: str, function: Callable[..., Any], *others: Any) -> Tensor:
     _need_plain(self, name)
+    for argument, other in zip("xy" if len(others) > 1 else ("tensor",), others, strict=False):
+        need_tensor(name, argument, other)
     rows = [self.reshape(-1).tolist()]
     rows += [other.expand_as(self).reshape(-1).tolist() for other in others]
     values = [function(*numbers) for numbers in zip(*rows, strict=True)]

@@ -48,6 +48,28 @@ def from_lists(data: Any, dtype: Any = None) -> np.ndarray:
         raise no_such_number(kind) from None
 
 
+def number_in(op: str, number: Any, array: Any) -> Any:
+    """A Python number as an array of the dtype and on the device of another one.
+
+    Bytes take negative numbers as PyTorch's do: -1 is 255.
+
+    Raises: ValueRangeError: an integer dtype does not hold it.
+    """
+    backend, dtype = backends.of(array), array.dtype
+    try:
+        return backend.asarray(number, dtype)
+    except (OverflowError, ValueError):
+        if not isinstance(number, int | float):
+            raise
+        if dtype.kind == "u" and isinstance(number, int) and -256 < number < 0:
+            return backend.asarray(number % 256, dtype)
+        raise ValueRangeError(
+            op,
+            f"value cannot be converted to {dtypes.of(dtype)} without overflow",
+            {"value": number},
+        ) from None
+
+
 def too_long(plain: Any, shape: tuple[int, ...]) -> bool:
     """Say whether it is a single number that NumPy would not take as one of its own."""
     return not shape and isinstance(plain, int) and not -(2**63) <= plain < 2**64

@@ -86,11 +86,13 @@ def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
         if holds_complex(y):
             return y * cmath.log(input)
         return y * (math.log(input) if input > 0 else math.nan)
+    input = in_dtype_of(input, y)
     usual = logical_or(input != 0, exponent.real < 0)
     return where(usual, y * log(where(usual, input, 1.0)), 0.0)
 
 
 from .comparison import logical_or, where  # noqa: E402  (rules may use any op)
 from .complex import holds_complex  # noqa: E402
+from .conversion import in_dtype_of  # noqa: E402
 from .elementwise import log  # noqa: E402
 from .like import zeros_like  # noqa: E402

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 
+from .. import dtypes
 from ..core.methods import as_method
 from ..core.node_names import recorded_as
 from ..core.out import takes_out, with_twin
@@ -42,13 +43,15 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[4., 5.],
             [7., 9.]])
     """
+    kind = dtypes.promote_types(dtypes.promote_types(vec1.dtype, vec2.dtype), input.dtype)
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        integers = not (input.is_floating_point() or input.is_complex())
-        if integers and isinstance(factor, float):
+        if kind.category < 2 and isinstance(factor, float):
             raise DTypeError(
                 "addr", f"for integral tensors, {name} must not be a float, got {factor}",
                 hint="convert the tensors first: x.float()",
             )  # fmt: skip
+    if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input decides, too
+        input, vec1, vec2 = input.to(kind), vec1.to(kind), vec2.to(kind)
     return plus(input, outer(vec1, vec2), beta, alpha)
 
 

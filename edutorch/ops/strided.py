@@ -39,7 +39,7 @@ def numbers_at(
     rows = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     steps, start = (rows, 0) if layout is None else layout
     left, found = places - start, np.zeros_like(places)
-    outside = left < 0
+    outside = (left < 0) | (0 in shape)
     for axis in sorted(range(len(shape)), key=lambda axis: -steps[axis]):
         if shape[axis] > 1 and steps[axis]:
             taken = np.clip(left // steps[axis], 0, shape[axis] - 1)

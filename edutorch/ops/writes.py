@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
 from ..core.follow import same_past
 from ..core.methods import as_method, overwrite, refuse_leaf
 from ..core.node_names import recorded_as
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
-from ..errors import DTypeError, InvalidValueError, ShapeError
+from ..core.tensors_only import FAILURES, explained_call
+from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .along import index_put, positions
 from .along import scatter as _scatter
 from .conversion import clone
 from .movement import expand, reshape
+from .nested import number_in
 from .scatter_reduce import scatter_reduce
 
 
@@ -31,7 +32,14 @@ def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def twin(input: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(input, name)
         before = same_past(input)
-        overwrite(input, function(clone(before), *args, **named), before, name)
+        try:
+            result = function(clone(before), *args, **named)
+        except FAILURES as error:
+            better = explained_call(name, function, error, (input, *args), named)
+            if better is None:
+                raise
+            raise better from error
+        overwrite(input, result, before, name)
         return input
 
     twin.__name__ = twin.__qualname__ = name
@@ -168,9 +176,10 @@ def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduc
     if reduce not in _REDUCTIONS:
         raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
     number = value if src is None else src
+    if number is None:
+        raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
     if not isinstance(number, Tensor):
-        backend = backends.of(input._array)
-        number = expand(wrap(backend.asarray(number, input._array.dtype)), index.shape)
+        number = expand(wrap(number_in("scatter", number, input._array)), index.shape)
     return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
 
 

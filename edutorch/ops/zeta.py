@@ -61,7 +61,7 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
 
 zeta.vjp(
     input=no_derivative("zeta", "input", "only `other` may require grad; detach `input`"),
-    other=lambda g, input, other: g * (-input) * zeta(input + 1, other),
+    other=lambda g, input, other: -g * input * zeta(input + 1, other),  # -input: not of bytes
     latex={"input": r"\text{none}", "other": r"-g\,s\,\zeta(s+1, q)"},
 )
 

@@ -108,7 +108,7 @@ def table(
     ]
     for title, text in columns(about, rows, unit, whole, device):
         layout.append((title, text, max(WIDTH, len(title))))
-    shapes = max((len(row.input_shapes) for row in about), default=0)
+    shapes = max(len(row.input_shapes) for row in about)
     if shapes:
         width = min(shapes + 4, max(widths[1], 12))
         layout.append(("Input Shapes", lambda row: shortened(row.input_shapes, width), width))

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 import edutorch
 from edutorch.compiling.functions import FUNCTIONS
 from edutorch.compiling.lower import lower
+from edutorch.compiling.symbols import NotPlainError, Symbol
+from edutorch.compiling.values import Value
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
+from tests import golden_code
 from tests.compiling.graphs import Random, graph_of
 
 pytest.importorskip("numba")
@@ -182,3 +185,49 @@ def test_functions_of_many_instructions_say_what_they_cost():
     """A kernel's work is their sum, and decides whether several threads share it."""
     cheap = {name for name, function in FUNCTIONS.items() if function.costs < 10}
     assert cheap == set(FEW_INSTRUCTIONS.split())
+
+
+def test_numbers_of_rows_that_lie_in_another_order():
+    graph = graph_of(golden_code.numbers_of_rows, golden_code.ROW_SPECS)
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=shape).astype(dtype) for shape, dtype in golden_code.ROW_SPECS]
+    lowered = lower(graph, wait=True, fuse=True)
+    assert len(lowered.fused) == 1 and not lowered._kernels["fused_0"].failed
+    for found, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
+        assert_close(found, wanted)
+
+
+LAYOUTS = {
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
+    "askew": lambda x: np.frombuffer(bytearray(b"x" + x.tobytes()), np.uint8)[1:].view(
+        x.dtype).reshape(x.shape),
+    "backwards": lambda x: x[::-1].copy()[::-1], "by columns": np.asfortranarray,
+    "with gaps": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_kernel_takes_arrays_of_any_layout(name):
+    graph = graph_of(chain, [((4, 130), "float32"), ((130,), "float32")])
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=shape).astype("float32") for shape in ((4, 130), (130,))]
+    given = [LAYOUTS[name](each) for each in arrays]
+    wanted = run_on_arrays(graph)(arrays)
+    lowered = lower(graph, wait=True, fuse=True)
+    for _ in range(2):
+        for found, right in zip(lowered(given), wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+        for one, other in zip(given, arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_product_with_settings_is_left_to_numpy():
+    symbol = Symbol(Value("input", None, (), (2, 2), np.dtype("float32")), lambda *parts: parts)
+    with pytest.raises(NotPlainError, match=r"np\.matmul\.__call__ has no place in a kernel"):
+        np.matmul(symbol, symbol, dtype=np.float64)
+    with pytest.raises(NotPlainError, match=r"np\.add\.accumulate has no place in a kernel"):
+        np.add.accumulate(symbol)
+    with pytest.raises(NotPlainError, match=r"np\.add\.__call__ has no place in a kernel"):
+        np.add(symbol, 1.0, where=True)
+    with pytest.raises(NotPlainError, match="needs the array itself"):
+        np.asarray(symbol)

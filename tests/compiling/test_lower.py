@@ -82,6 +82,18 @@ def test_until_a_kernel_is_ready_numpy_computes(monkeypatch):
 
 
 @needs_numba
+@pytest.mark.parametrize(("rows", "shared"), [(8, False), (20_000, True)])
+def test_a_compiled_kernel_is_what_runs(rows, shared):
+    """Itself, or, where there is enough to do, by all threads."""
+    specs = [((rows, 5), "float32"), *SPECS[1:]]
+    lowered = lower(graph_of(scores, specs), wait=True, fuse=True)
+    (kernel,), (fused,) = lowered._kernels.values(), lowered.fused
+    assert kernel.run is not None
+    assert (lowered._scope[fused.name] is kernel.run) != shared
+    assert (lowered._scope[fused.name].__name__ == "shared") == shared
+
+
+@needs_numba
 def test_a_kernel_that_cannot_be_compiled_is_left_to_numpy(monkeypatch):
     monkeypatch.setattr(workshop, "_kernels", {})
     monkeypatch.setattr(workshop, "OPTIONS", "no_such_option=True")

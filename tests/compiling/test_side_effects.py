@@ -230,3 +230,23 @@ def test_modes_that_are_left_in_force():
             other(torch.ones(1))
     finally:
         torch.set_grad_enabled(True)
+
+
+def test_ctrl_c_is_heard_between_two_compiled_steps():
+    """Inside of one it waits, for parameters belong together."""
+    import signal
+
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+
+    def step():
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.step()
+
+    function = torch.compile(step, backend="aot_eager")
+    for _ in range(3):
+        function()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert w.tolist() == pytest.approx([0.7, 0.7])

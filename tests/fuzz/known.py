@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from .known_layers import CONDITIONS, DIFFERENT_WHERE, IN_LAYERS
+from .known_conditions import CONDITIONS, DIFFERENT_WHERE
+from .known_layers import IN_LAYERS
 
 UNTRIED: tuple[tuple[str, str], ...] = (
     (r"(set|get|is|use|are)_(?!same_size|nonzero|signed|complex|floating|tensor|conj|neg).*",
@@ -175,7 +176,8 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"linalg\.(inv|solve)_ex", "forward mode.* nan in PyTorch.*", "of a singular matrix"),
     (r"(Tensor\.)?(addr|addmm|addmv|addbmm|baddbmm)_?", "requires_grad.*",
      "with beta = 0 the input is not read: nothing depends on it"),
-    (r"(Tensor\.)?(arctan2|atan2)_?", "second.* nan in PyTorch.*", "at the origin: 0 / 0"),
+    (r"(Tensor\.)?(arctan2|atan2)_?", "(second|forward mode).* nan in PyTorch.*",
+     "at the origin: 0 / 0"),
     (r"(Tensor\.)?(linalg\.)?svd", "refused backward.*", "what of U and V is not unique"),
     (r".*", "refused.*more than one element of the written-to tensor.*",
      "one number that stands for many is not written: what would be in it depends on the order"),
@@ -188,6 +190,8 @@ DIFFERENT: tuple[tuple[str, str, str], ...] = (
     (r"(Tensor\.)?median", "refused.*bools.*", "PyTorch takes them only where there are none"),
     (r"(Tensor\.)?triangular_solve", "requires_grad.*",
      "of the triangle that is not read nothing depends"),
+    (r"(Tensor\.)?(pow|float_power)_?", r"(value|forward mode).* \(1\+0j\) here, \(nan\S* in PyT.*",
+     "complex numbers to the power of 0"),
     (r"(Tensor\.)?prod", "second derivative 16 bits.* inf here, nan in PyTorch.*",
      "products of all others that are beyond the range"),
     (r"(Tensor\.)?lu_unpack", "refused.*must be of shape.*",

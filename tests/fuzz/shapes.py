@@ -95,7 +95,7 @@ contract("rnn_tanh_cell rnn_relu_cell", "ni nh hi hh h h")
 contract("histogram", "n n")
 contract("histogramdd", "nd")
 contract("bincount", "n n")
-contract("trace diag_embed", "nm")
+contract("trace diag_embed diagflat", "nm")  # diagflat: its result has (n m)² elements
 contract("unbind split chunk tensor_split split_with_sizes hsplit vsplit dsplit unsafe_split "
          "unsafe_chunk unsafe_split_with_sizes", "*nm")  # fmt: skip
 contract("cov", "nm m m")

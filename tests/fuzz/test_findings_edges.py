@@ -1,4 +1,4 @@
-"""What seed 2001 found: arguments that do not fit, types that differ, numbers at the edges."""
+"""What seeds 2001 and 2002 found: arguments that do not fit, types that differ, edges of ranges."""
 
 from __future__ import annotations
 
@@ -188,3 +188,153 @@ def test_averages_of_integers_cost_no_digits(name):
     mean, variance = edutorch.zeros(1, dtype=INT32), edutorch.ones(1, dtype=INT32)
     y = getattr(functional, name)(x, mean, variance, **off)
     np.testing.assert_allclose(y.numpy(), x.numpy() / math.sqrt(1 + 1e-5), rtol=1e-14)
+
+
+INTEGERS = edutorch.ones(2, 2, dtype=INT32)
+IN_PLACE = {
+    "addmv_": lambda x: x[0].addmv_(x, x[0], beta=math.inf),
+    "addmm_": lambda x: x.addmm_(x, x, alpha=math.inf),
+    "addbmm_": lambda x: x.addbmm_(x[None], x[None], beta=math.inf),
+    "baddbmm_": lambda x: x[None].baddbmm_(x[None], x[None], alpha=math.nan),
+    "as_strided_": lambda x: x.as_strided_(1.5, 2.5),
+    "put_": lambda x: x.put_(x.long() * 0, "a"),
+    "map_": lambda x: x.map_(1.5, max),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_forms_of_composed_functions_name_themselves(name):
+    """They passed on what Python said inside: "cannot convert float infinity to integer"."""
+    with pytest.raises((ValueError, TypeError), match=rf"{name}: "):
+        IN_PLACE[name](INTEGERS.clone())
+
+
+def test_scatter_without_a_source_says_so():
+    """With `reduce` it made NaN of None."""
+    x, index = edutorch.ones(3), edutorch.tensor([0])
+    for call in (
+        lambda: x.scatter(0, index),
+        lambda: x.scatter(0, index, reduce="add"),
+        lambda: x.scatter_(0, index, reduce="multiply"),
+    ):
+        with pytest.raises(TypeError, match="scatter: give `src`"):
+            call()
+
+
+def test_the_gradient_of_a_strided_view_of_nothing():
+    x = edutorch.arange(4.0).reshape(1, 4).requires_grad_()
+    nothing = x[1:]
+    view = edutorch.as_strided(nothing, (2, 2), (2, 1), 0)
+    (g,) = edutorch.autograd.grad(view.sum(), nothing)
+    assert g.shape == (0, 4)
+
+
+PAIRS_OF_DTYPES = {
+    name: op
+    for name, op in edutorch.core.registry.REGISTRY.items()
+    if op.family == "elementwise" and len(op.inputs) > 1 and op.rules
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8"])
+@pytest.mark.parametrize("name", sorted(PAIRS_OF_DTYPES))
+def test_a_derivative_beside_a_narrower_operand_has_all_its_digits(name, dtype):
+    """The rules of pow and igamma took logarithms in float32, that of zeta negated bytes."""
+    op = PAIRS_OF_DTYPES[name]
+    values = [[2, 3], [5, 1], [1, 2]]
+    for position in range(len(op.inputs)):
+        results = []
+        for narrow in (getattr(edutorch, dtype), edutorch.float64):
+            given = [edutorch.tensor(v, dtype=edutorch.float64) for v in values[: len(op.inputs)]]
+            given[position] = edutorch.tensor(values[position], dtype=narrow)
+            leaves = [x.requires_grad_() for i, x in enumerate(given) if i != position]
+            try:
+                y = op.function(*given)
+                first = edutorch.autograd.grad(
+                    y.sum(), leaves, create_graph=True, allow_unused=True, materialize_grads=True
+                )
+            except (TypeError, RuntimeError):  # other types, or no derivative
+                continue
+            results.append([t.detach().double().numpy() for t in (y, *first)])
+        if len(results) == 2:
+            for found, expected in zip(*results, strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int64"])
+def test_areas_under_whole_numbers_do_not_wrap(dtype):
+    """205 + 94 is 43 in bytes, 3 - 94 is 165."""
+    y = edutorch.tensor([105, 94, 3], dtype=getattr(edutorch, dtype))
+    wide = y.double()
+    assert edutorch.trapezoid(y).item() == edutorch.trapezoid(wide).item()
+    assert edutorch.trapezoid(wide, y).item() == edutorch.trapezoid(wide, wide).item()
+    found = edutorch.cumulative_trapezoid(y * 1)
+    assert found.tolist() == edutorch.cumulative_trapezoid(wide).tolist()
+
+
+MISFITS = ("running_mean", "running_var", "weight", "bias")
+
+
+@pytest.mark.parametrize("name", MISFITS)
+@pytest.mark.parametrize(("channels", "size"), [(1, 2), (3, 1), (3, 2)])
+def test_a_parameter_of_a_norm_does_not_broadcast(channels, size, name):
+    """One channel became as many as there were weights."""
+    x = edutorch.ones(4, channels, 2)
+    sizes = {**dict.fromkeys(MISFITS, channels), name: size}
+    parameters = [edutorch.ones(sizes[each]) for each in MISFITS]
+    for call in (
+        lambda: functional.batch_norm(x, *parameters),
+        lambda: functional.batch_norm(x, *parameters, training=True),
+        lambda: functional.instance_norm(x, *parameters),
+        lambda: functional.instance_norm(x, *parameters, use_input_stats=False),
+    ):
+        with pytest.raises(RuntimeError, match=f"`{name}` needs one number for each"):
+            call()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("autocast", [False, True])
+def test_addr_has_the_dtype_of_all_three(torch, autocast):
+    """A 0-d input counts; integers times a fraction were float32, bools times 2 were True."""
+    dtypes = ("bfloat16", "float32", "float64", "int64", "int32", "bool")
+    for kind in dtypes:
+        for other in ("int32", "bool", "bfloat16"):
+            for shape, alpha in (((), 2), ((1, 1), 2), ((), 1.5), ((1, 1), 1.5)):
+                answers = []
+                for library in (edutorch, torch):
+                    x = library.ones(shape, dtype=getattr(library, kind))
+                    v = library.ones(1, dtype=getattr(library, other))
+                    with library.autocast("cpu", dtype=library.bfloat16, enabled=autocast):
+                        try:
+                            y = library.addr(x, v, v, alpha=alpha)
+                        except RuntimeError:  # a fraction of integers
+                            answers.append("refused")
+                        else:
+                            answers.append((str(y.dtype), y.item()))
+                assert answers[0] == answers[1], (kind, other, shape, alpha)
+
+
+PUT = {
+    "scatter": lambda x, v: x.scatter(0, edutorch.tensor([0]), v),
+    "scatter value": lambda x, v: x.scatter(0, edutorch.tensor([0]), value=v),
+    "scatter_": lambda x, v: x.scatter_(0, edutorch.tensor([0]), v),
+    "an element": lambda x, v: x.__setitem__(0, v) or x,
+    "a mask": lambda x, v: x.__setitem__(x == 1, v) or x,
+}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_numbers_are_put_among_bytes_as_in_pytorch(name):
+    """-1 raised NumPy's OverflowError, without a word of the op."""
+    x = edutorch.tensor([1, 2], dtype=edutorch.uint8)
+    assert PUT[name](x.clone(), -1).tolist() == [255, 2]
+    for value in (300, -300, 2**70, math.inf):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            PUT[name](x.clone(), value)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "floor_divide", "bitwise_xor", "clamp"])
+def test_a_number_that_no_integer_holds_is_named(name):
+    for dtype in (edutorch.uint8, edutorch.int64):
+        with pytest.raises(RuntimeError, match=f"{name}: value cannot be converted"):
+            getattr(edutorch, name)(edutorch.tensor([1, 2], dtype=dtype), 2**70)

@@ -11,6 +11,8 @@ Needs pytest-cov (in the extra `dev`), and node for the area `widgets`.
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import queue
 import shutil
 import threading
@@ -25,6 +27,7 @@ from .running import Copy, Verdict
 from .update import keep_sources, update
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+SAMPLE = Path(__file__).with_name("sample.toml")
 GOAL = 0.92
 
 
@@ -62,7 +65,22 @@ def run(mutants: list[Mutant], processes: int) -> list[Verdict]:
 def described(verdict: Verdict) -> str:
     mutant = verdict.mutant
     word = "killed" if verdict.killed else "LIVES "
-    return f"{word} {mutant.operator}, line {mutant.line}, {named(mutant)}  [{verdict.by}]"
+    return f"{word} {mutant.operator}, line {mutant.line}, {named(mutant)}  [{verdict.by[:120]}]"
+
+
+def write_sample(by_area: dict[str, list[Verdict]], count: int) -> None:
+    """Keep some that were killed, in turn from each area, with the test that killed them."""
+    killed = {
+        area: [verdict for verdict in verdicts if verdict.by.startswith("FAILED tests/")]
+        for area, verdicts in by_area.items()
+    }
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*killed.values()))
+    chosen = itertools.islice((verdict for verdict in in_turn if verdict is not None), count)
+    lines = ["# Faults that a test notices: the slow suite plants them again.", "[killed]"]
+    for verdict in chosen:
+        test = verdict.by.removeprefix("FAILED ").partition(" - ")[0]
+        lines.append(f"{json.dumps(named(verdict.mutant))} = {json.dumps(test)}")
+    SAMPLE.write_text("\n".join(lines) + "\n")
 
 
 def table(by_area: dict[str, list[Verdict]]) -> str:
@@ -83,6 +101,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
+    parser.add_argument("--sample", type=int, default=0, help="keep so many for the slow suite")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     if options.measure or options.update:
@@ -104,6 +123,8 @@ def main() -> int:
         for area, mutants in drawn.items()
     }
     print(table(by_area))
+    if options.sample:
+        write_sample(by_area, options.sample)
     left_out = [named(m) for mutants in drawn.values() for m in mutants if named(m) in known]
     for name in left_out:
         print(f"left out, it changes nothing: {name} ({known[name]})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,28 @@ def test_a_map_follows_lines_that_have_moved(tmp_path):
     assert update.new_numbers(old, new) == {1: 2, 2: 3, 3: 3, 4: 4}
     assert update.new_numbers(old, old) is None
     assert update.new_numbers(old, tmp_path / "gone.py") == {}
+
+
+SAMPLE = tomllib.loads(command.SAMPLE.read_text())["killed"] if command.SAMPLE.exists() else {}
+
+
+@pytest.mark.slow
+def test_faults_that_were_noticed_are_noticed_again():
+    """Some of those that `python -m tests.mutants --sample 20` has kept may be gone by now."""
+    wanted = {mutant: SAMPLE[draw.named(mutant)] for area in areas.AREAS if area != "widgets"
+              for mutant in draw.candidates(area) if draw.named(mutant) in SAMPLE}  # fmt: skip
+    found = {draw.named(mutant) for mutant in wanted}
+    assert len(found) >= 0.7 * len(SAMPLE), "draw a new sample"
+    copy = running.Copy()
+    try:
+        alive = [
+            draw.named(mutant)
+            for mutant, test in wanted.items()
+            if not copy.verdict_of(mutant, copy.python_command([test])).killed
+        ]
+    finally:
+        copy.close()
+    assert alive == []
 
 
 def test_those_that_change_nothing_are_named_with_the_reason():

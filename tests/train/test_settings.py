@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import types
 import warnings
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -295,3 +297,66 @@ def test_a_sampler_with_an_order_for_each_epoch_goes_on_in_that_epoch(tmp_path):
     first.save_checkpoint(tmp_path / "six.ckpt")
     _, rest = run(8, tmp_path / "six.ckpt")
     assert begun + rest == whole and whole[:4] != whole[4:]
+
+
+FORMS = {
+    "an optimizer": lambda o, s: (o, 0), "a list": lambda o, s: ([o], 0),
+    "a dict": lambda o, s: ({"optimizer": o}, 0),
+    "with a scheduler": lambda o, s: ({"optimizer": o, "lr_scheduler": s}, 1),
+    "two lists": lambda o, s: (([o], [s]), 1), "a list and a scheduler": lambda o, s: (([o], s), 1),
+    "lists in a list": lambda o, s: ([[o], [s]], 1), "a tuple": lambda o, s: ((o,), 0),
+    "a list and a config": lambda o, s: (([o], [{"scheduler": s, "interval": "epoch"}]), 1),
+    "dicts in a list": lambda o, s: ([{"optimizer": o, "lr_scheduler": {"scheduler": s}}], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_forms_in_which_an_optimizer_is_returned(name):
+    class Formed(Net):
+        def configure_optimizers(self):
+            optimizer = optim.SGD(self.parameters(), lr=0.8)
+            return FORMS[name](optimizer, optim.lr_scheduler.StepLR(optimizer, 1, 0.5))[0]
+
+    trainer = quiet(max_epochs=2, limit_train_batches=1)
+    trainer.fit(Formed(), data())
+    schedulers = FORMS[name](None, None)[1]
+    assert (len(trainer.optimizers), len(trainer.lr_scheduler_configs)) == (1, schedulers)
+    assert trainer.optimizers[0].param_groups[0]["lr"] == 0.8 * 0.25**schedulers
+
+
+def test_a_loader_that_is_given_comes_before_the_modules_own():
+    class Own(Net):
+        def train_dataloader(self):
+            return data(8)
+
+    for given, steps in (((), 2), ((data(16),), 4)):
+        trainer = quiet(max_epochs=1)
+        trainer.fit(Own(), *given)
+        assert trainer.global_step == steps
+
+
+def test_what_the_short_form_shows_in_its_bar():
+    shown = []
+    spy = train.LambdaCallback(
+        on_train_epoch_end=lambda trainer, module: shown.append(set(trainer.progress_bar_metrics))
+    )
+    spy.monitors = True
+    accuracy = M.Accuracy("multiclass", num_classes=2)
+    train.fit(
+        torch.nn.Linear(4, 2), torch.nn.functional.cross_entropy, data(8), val_loader=data(8),
+        metrics={"accuracy": accuracy}, callbacks=[spy], enable_progress_bar=False,
+    )  # fmt: skip
+    assert shown == [{"loss", "accuracy", "val_loss", "val_accuracy"}]
+
+
+def test_a_timer_stops_when_nothing_is_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("edutorch.train.callbacks.small.time.monotonic", lambda: now[0])
+    trainer = types.SimpleNamespace(should_stop=False)
+    timer = train.Timer(timedelta(seconds=2))
+    timer.on_train_start(trainer, None)
+    for elapsed, stops in ((0.0, False), (1.5, False), (1.99, False), (2.0, True)):
+        now[0] = 100.0 + elapsed
+        timer.look(trainer)
+        assert trainer.should_stop == stops
+        assert timer.time_remaining() == pytest.approx(2 - elapsed)

@@ -14,6 +14,7 @@ from edutorch import nn
 from edutorch.viz import draw, live
 from edutorch.viz.animated import Clock, animated_svg
 from edutorch.viz.export import ExportError, code, page
+from edutorch.viz.layouts import Layouts
 from edutorch.viz.live import NothingRecordedError
 from edutorch.viz.messages import numbers_of
 from edutorch.viz.static import FormatError
@@ -221,3 +222,17 @@ def test_the_clock_shows_one_frame_at_a_time():
     assert begins == sorted(begins)
     assert (begins[0], begins[-1]) == (0, 100)
     assert np.allclose(np.diff(begins[:5]), begins[1])
+
+
+def test_a_picture_that_moves_by_itself_leaves_no_room_for_small_pictures():
+    """They are drawn by the page, or into a picture that stands still."""
+    w = edutorch.randn(8, 8, requires_grad=True)
+    graph = draw((w @ edutorch.ones(8, 8)).sum()).whole.graph
+    layouts = Layouts()
+    coloured, bare = layouts.with_looks(graph), layouts.wait(graph)
+    sizes = [
+        float(ElementTree.fromstring(svg).get("viewBox").split()[3]) for svg in (coloured, bare)
+    ]
+    assert sizes[0] < 0.7 * sizes[1]
+    assert "fill=" in coloured and "fill=" not in bare  # the page has colours of its own
+    assert layouts.asked == 1

@@ -180,6 +180,10 @@ def test_the_picture_says_what_it_is_and_explains_its_colours():
         group = next(each for each in root.iter(f"{{{SVG}}}g") if each.get("class") == kind)
         sample = group.find(f"{{{SVG}}}rect")
         assert float(texts[words].get("x")) == pytest.approx(float(sample.get("x")) + 20)
+        assert [sample.get(name) for name in ("y", "width", "height", "rx")] == [
+            "32", "14", "14", "2",
+        ]  # fmt: skip
+        assert texts[words].get("y") == "43"
     lefts = [float(texts[words].get("x")) for _, words in LEGEND]
     for (_, words), left, after in zip(LEGEND, lefts, lefts[1:], strict=False):
         assert after - left == pytest.approx(40 + 5.8 * len(words))

@@ -214,6 +214,7 @@ def test_the_same_numbers(make):
         assert found is not None
     view.__exit__(None, None, None)
     wanted, found = pack(looked), found.packed
+    assert (found.broken, wanted.broken) == (False, False)
     assert np.array_equal(found.marks, wanted.marks)
     assert found.texts == wanted.texts
     np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=2e-5, atol=1e-6)

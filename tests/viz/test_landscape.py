@@ -159,13 +159,17 @@ def test_the_path_of_a_trajectory_is_measured_along_its_main_axes():
 
 def test_a_straight_path_has_no_second_direction():
     model = nn.Linear(2, 1)
-    start = {name: value.clone() for name, value in model.state_dict().items()}
-    states = [{**start, "weight": start["weight"] + 0.5 * step} for step in range(4)]
+    bias = model.bias.detach()
+    states = [
+        {"weight": edutorch.tensor([[1.0, 2.0]]) * step, "bias": bias} for step in (0, 1, 3, 7)
+    ]
     model.load_state_dict(states[-1])
-    _, second, path, explained = directions(model, list(model.parameters()), states, 0)
+    first, second, path, explained = directions(model, list(model.parameters()), states, 0)
     assert explained == pytest.approx(1)
-    np.testing.assert_allclose(path[:, 1], 0, atol=1e-5)
-    assert all(np.isfinite(part).all() for part in second)
+    np.testing.assert_allclose(abs(path[:, 0]), np.sqrt(5) * np.array([7, 6, 4, 0]), rtol=1e-5)
+    assert not path[:, 1].any()
+    assert [part.any() for part in first] == [True, False]
+    assert not any(part.any() for part in second)  # rounding is no direction
 
 
 @pytest.mark.parametrize(("values", "span", "wanted"), [
@@ -174,3 +178,25 @@ def test_a_straight_path_has_no_second_direction():
 ])  # fmt: skip
 def test_there_is_room_around_a_path(values, span, wanted):
     assert around(np.array(values), span) == pytest.approx(wanted)
+
+
+class Counting(nn.Module):
+    """Writes into a buffer each time it is called, also where it is evaluated."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.register_buffer("calls", edutorch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+def test_buffers_are_put_back_also_those_that_an_evaluation_writes():
+    model = Counting()
+    model.layer.eval()
+    buffer = model.calls._array
+    viz.landscape(model, F.mse_loss, (X, Y), steps=3)
+    assert model.calls._array is buffer and model.calls.item() == 0
+    assert [module.training for module in model.modules()] == [True, False]

@@ -10,6 +10,7 @@ from edutorch.viz.legend import (
     CHART_WIDTH,
     EDGE,
     MOST_CHARTS,
+    NARROWEST,
     ROW,
     Footer,
     curve_path,
@@ -19,6 +20,7 @@ from edutorch.viz.legend import (
     draw_sample,
     wrapped,
 )
+from edutorch.viz.static import add_footer
 from edutorch.viz.style import (
     ACCENT,
     ALARM,
@@ -220,3 +222,22 @@ def test_what_stands_below_a_graph_is_in_order_and_does_not_overlap():
     assert tops[0] == min(tops) and tops[-1] == max(tops) and 100 < tops[0] < tops[-1] < end
     assert end == 100 + ROW + 4 + CHART_HEIGHT + 8 + ROW
     assert draw_footer(ElementTree.Element("svg"), Footer(["op"]), 400, 100.0) == 100 + ROW
+
+
+@pytest.mark.parametrize(("width", "full"), [(100, NARROWEST), (500, 500), (1600, 1600)])
+def test_a_picture_with_its_words_stands_on_one_white_page(width, full):
+    root = ElementTree.Element("svg", {
+        "viewBox": f"0 0 {width} 80", "width": f"{width}pt", "height": "80pt",
+    })  # fmt: skip
+    ElementTree.SubElement(root, f"{SVG}g")
+    add_footer(root, Footer(["op"]))
+    page, graph, words = root
+    left, end = (width - full) / 2, 80 + 4 + ROW + EDGE
+    assert graph.tag == f"{SVG}g" and words.get("transform") == f"translate({left:.2f},0)"
+    assert root.get("viewBox") == f"{left:.2f} 0 {full:.2f} {end:.2f}"
+    assert (page.get("fill"), page.get("y"), page.get("rx")) == (PAGE, "0", "6")
+    assert [page.get(name) for name in ("x", "width", "height")] == [
+        f"{left:.2f}", f"{full:.2f}", f"{end:.2f}",
+    ]  # fmt: skip
+    own = (f"{full:.2f}pt", f"{end:.2f}pt") if full < 1000 else (None, None)  # as wide as the page
+    assert (root.get("width"), root.get("height")) == own

@@ -115,3 +115,40 @@ def test_numbers_are_written_as_the_page_writes_them():
     for value, text in json.loads((GOLDEN / "numbers.json").read_text()):
         assert number(float(value)) == text
         assert len(text) <= 7
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-13, 1e-25, 1e-38, 1e13, 1e25, 1e37])
+def test_numbers_of_any_size_have_a_norm_and_a_histogram(size):
+    """Their squares may leave the range of float32."""
+    values = (np.linspace(-1, 3, 64) * size).astype("f4")
+    exact = values.astype("f8")
+    stats = summarize(values, bars=True)
+    assert not stats.bad
+    assert stats.norm == pytest.approx(np.linalg.norm(exact), rel=1e-5)
+    assert stats.mean == pytest.approx(exact.mean(), rel=1e-5)
+    assert stats.std == pytest.approx(exact.std(), rel=1e-4)
+    assert stats.bars == (4,) * 16
+    assert summarize(values).bars == ()
+    assert (stats.min, stats.max) == (values.min(), values.max())
+    below = summarize(-values, bars=True)  # the largest of them is the least
+    assert below.norm == pytest.approx(stats.norm) and below.bars == (4,) * 16
+
+
+def test_nothing_but_zeros_is_one_bar():
+    stats = summarize(np.zeros(9, "f4"), bars=True)
+    assert stats[:5] == (9, 0, 0, 0, 0) and stats.bars == (9, *[0] * 15)
+
+
+@pytest.mark.parametrize(("values", "wanted"), [
+    ([], (0, math.nan, math.nan, math.nan, 0.0)), ([3.0, -4.0], (2, -0.5, -4, 3, 5)),
+    ([math.nan, 1.0], (2, math.nan, math.nan, 1, math.nan)), ([3 + 4j], (1, 5, 5, 5, 5)),
+    ([True, False], (2, 0.5, 0, 1, 1)), ([1e200, 1e200], (2, 1e200, 1e200, 1e200, 2**0.5 * 1e200)),
+])  # fmt: skip
+def test_four_numbers_are_summed_exactly(values, wanted):
+    stats = summarize(np.array(values))
+    np.testing.assert_allclose(stats[:2], wanted[:2])
+    assert stats.norm == pytest.approx(wanted[4], nan_ok=True)
+    assert stats.bad == (bool(values) and math.isnan(wanted[4]))
+    if not stats.bad:
+        np.testing.assert_allclose(stats[2:4], wanted[2:4])
+    assert stats.few == (() if 3 + 4j in values else tuple(values) if not stats.bad else stats.few)

@@ -242,6 +242,22 @@ def test_softmax_in_front_of_cross_entropy():
     assert viz.check(lambda x: F.nll_loss(F.log_softmax(Net()(x), 1), target), X).ok
 
 
+def test_a_check_leaves_buffers_and_gradients_as_they_are():
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    net[0].weight.grad = edutorch.ones(4, 3)
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    arrays = [buffer._array for buffer in net.buffers()]
+    assert viz.check(net, X).ok
+    assert all(edutorch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert all(one._array is other for one, other in zip(net.buffers(), arrays, strict=True))
+    assert net[0].weight.grad.tolist() == [[1.0] * 3] * 4
+    assert all(each.grad is None for each in (net[0].bias, *net[2].parameters()))
+    net[2] = nn.Linear(5, 2)  # also where it fails behind them
+    with pytest.raises(RuntimeError):
+        viz.check(net, X)
+    assert edutorch.equal(net[1].running_mean, before["1.running_mean"])
+
+
 def test_wrong_arguments():
     with pytest.raises(NotCheckableError, match="expected a module or a function, got int"):
         viz.check(3)

@@ -1,6 +1,7 @@
 """The widget in a real kernel: its code, its messages, and what it leaves in the notebook."""
 
 import re
+import sys
 
 import pytest
 
@@ -82,6 +83,24 @@ def test_a_message_is_what_the_widget_would_have_sent_itself(monkeypatch):
     assert sent == expected
     names = ("picture", "patch", "numbers", "curves")
     assert widget.get_state(names) == usual.get_state(names)
+
+
+@pytest.mark.parametrize("notebook", [True, False])
+@pytest.mark.parametrize("bundle", [dict, None])
+def test_a_picture_stands_in_only_where_there_is_one_in_a_notebook(notebook, bundle, monkeypatch):
+    """Else IPython shows it as it shows every other widget."""
+    made = []
+    module = sys.modules[LiveWidget.__module__]
+    monkeypatch.setattr(module, "in_notebook", lambda: notebook)
+    monkeypatch.setattr(module, "Lasting", lambda *given: made.append(given))
+    widget = LiveWidget(print, bundle)
+    if notebook and bundle:
+        widget._ipython_display_()
+    else:
+        with pytest.raises(NotImplementedError):
+            widget._ipython_display_()
+    assert made == ([(widget, bundle)] if notebook and bundle else [])
+    assert len(widget.key) == 12 and widget.key != LiveWidget(print).key
 
 
 def test_one_message_carries_the_whole_step(monkeypatch):

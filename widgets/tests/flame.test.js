@@ -32,7 +32,7 @@ const focused = () => groups.indexOf(/** @type {any} */ (document.activeElement)
 /** @param {string} key */
 function press(key) {
   const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
-  (document.activeElement ?? svg).dispatchEvent(event);
+  (groups[focused()] ?? svg).dispatchEvent(event);
   return event.defaultPrevented;
 }
 /** @param {number} place */

@@ -192,7 +192,7 @@ def lstm_gates_together() -> Callable[..., Any]:
         if not alike((x, c), g.dtype):
             return None
         found = np.empty_like(x), np.empty_like(c)
-        arrays = (each.reshape(-1) for each in (g, x, c, *found))
+        arrays = (each.reshape(-1) for each in (np.ascontiguousarray(g), x, c, *found))
         in_parts(kernel, c.shape[0], *arrays, *c.shape, work=6 * x.size)
         return found
 
@@ -258,7 +258,7 @@ def gru_gates_together() -> Callable[..., Any]:
         if not alike((x, hidden, h), g.dtype):
             return None
         found = np.empty_like(x), np.empty_like(x), np.empty_like(h)
-        arrays = (each.reshape(-1) for each in (g, x, hidden, h, *found))
+        arrays = (each.reshape(-1) for each in (np.ascontiguousarray(g), x, hidden, h, *found))
         in_parts(kernel, h.shape[0], *arrays, h.shape[1], work=6 * x.size)
         return found
 

@@ -241,6 +241,8 @@ def gru_sequence() -> Callable[..., Any]:
         blas = address(x.dtype)
         if blas is None or not alike((x, h)) or weight.dtype != x.dtype or not n:
             return None
+        if bias is not None and bias.dtype != x.dtype:
+            return None
         bias = np.zeros(gates, x.dtype) if bias is None else np.ascontiguousarray(bias)
         y = np.empty((times, n, k), x.dtype)
         across = np.ascontiguousarray(weight.T)
@@ -293,6 +295,8 @@ def gru_sequence_together() -> Callable[..., Any]:
     def run(g: Any, y: Any, x: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> Any:
         blas = address(x.dtype)
         if blas is None or not alike((y, x, h), g.dtype) or weight.dtype != x.dtype or not h.size:
+            return None
+        if bias is not None and bias.dtype != x.dtype:
             return None
         shift = np.zeros(x.shape[2], x.dtype) if bias is None else np.ascontiguousarray(bias)
         g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)

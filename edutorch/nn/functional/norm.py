@@ -82,6 +82,8 @@ def batch_norm(
     if input.ndim < 2 and not input.numel():  # without channels, as PyTorch takes it
         return input.clone()
     channels = (1, -1) + (1,) * (input.ndim - 2)
+    if input.ndim > 1:
+        need_channels("batch_norm", input, running_mean, running_var, weight, bias)
     if training and eps <= 0:
         raise InvalidValueError("batch_norm", f"`eps` must be positive, got {eps}")
     if not training:
@@ -89,15 +91,7 @@ def batch_norm(
             raise InvalidValueError(
                 "batch_norm", "Expected running_mean and running_var when training=False"
             )
-        if running_var.dtype.category < 2:  # integers have no digits to lose
-            running_mean, running_var = running_mean.to(input.dtype), running_var.to(input.dtype)
-        if running_var.dtype.itemsize == 2:  # one rounding, at the end
-            running_mean, running_var = widened(running_mean), widened(running_var)
-            weight, bias = widened(weight), widened(bias)
-        scale = rsqrt(running_var + eps)
-        scale = scale if weight is None else scale * weight
-        shift = -running_mean * scale if bias is None else bias - running_mean * scale
-        return input * reshape(scale, channels) + reshape(shift, channels)
+        return by_averages(input, running_mean, running_var, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)
     if count == 1:
         raise ShapeValueError(
@@ -114,6 +108,22 @@ def batch_norm(
         if running_var is not None:
             running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
     return y
+
+
+def by_averages(
+    input: Tensor, centre: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
+    eps: float,
+) -> Tensor:  # fmt: skip
+    """Standardise each channel by running averages: one factor and one summand per channel."""
+    if variance.dtype.category < 2:  # integers have no digits to lose
+        centre, variance = centre.to(input.dtype), variance.to(input.dtype)
+    if variance.dtype.itemsize == 2:  # one rounding, at the end
+        centre, variance, weight, bias = map(widened, (centre, variance, weight, bias))
+    scale = rsqrt(variance + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -centre * scale if bias is None else bias - centre * scale
+    channels = (1, -1) + (1,) * (input.ndim - 2)
+    return input * reshape(scale, channels) + reshape(shift, channels)
 
 
 @rounded_once
@@ -195,13 +205,24 @@ def group_norm(
             "group_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "a single number less its mean is 0",
         )  # fmt: skip
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter._array.shape != (c,):
+    need_channels("group_norm", input, None, None, weight, bias)
+    return native_group_norm(input, weight, bias, num_groups, eps)
+
+
+def need_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
+    """Raise ShapeError unless parameters have one number per channel: others would broadcast.
+
+    Args:
+        parameters: the running mean, the running variance, weight and bias.
+    """
+    count = input._array.shape[1]
+    for index, parameter in enumerate(parameters):
+        if parameter is not None and parameter._array.shape != (count,):
+            name = ("running_mean", "running_var", "weight", "bias")[index]
             raise ShapeError(
-                "group_norm", f"`{name}` needs one number for each of {c} channels",
+                op, f"`{name}` needs one number for each of {count} channels",
                 {"input": tuple(input.shape), name: tuple(parameter.shape)},
             )  # fmt: skip
-    return native_group_norm(input, weight, bias, num_groups, eps)
 
 
 @rounded_once
@@ -227,6 +248,8 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(input.shape[2:])
+    if input.ndim > 1:
+        need_channels("instance_norm", input, running_mean, running_var, weight, bias)
     if count == 1:
         raise ShapeValueError(
             "instance_norm", "Expected more than 1 spatial element when training",
