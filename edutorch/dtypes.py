@@ -95,6 +95,9 @@ ALL = (
     float32, float64, complex64, complex128,
 )  # fmt: skip
 _BY_NUMPY = {kind.numpy: kind for kind in ALL}
+BY_PYTHON = {
+    builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128
+}  # fmt: skip
 FLOATING = frozenset(kind.numpy for kind in ALL if kind.is_floating_point)
 DIFFERENTIABLE = frozenset(kind.numpy for kind in ALL if kind.category >= 2)
 
@@ -112,14 +115,26 @@ def of(array_dtype: Any) -> dtype:
     return found
 
 
-def array_type(kind: Any) -> np.dtype:
-    """Return the NumPy dtype of an edutorch one.
+def as_dtype(kind: Any) -> dtype:
+    """Return the edutorch type for what an argument `dtype` may be: one of them, or Python's own.
 
     Raises: TypeError: it is something else, such as a name.
+
+    >>> as_dtype(float).name
+    'float64'
     """
-    if isinstance(kind, dtype):
-        return kind.numpy
-    raise TypeError(f"dtype must be a type such as edutorch.float32, got {kind!r}")
+    if kind.__class__ is dtype:
+        return kind
+    found = BY_PYTHON.get(kind) if kind.__class__ is type else None
+    if found is None:
+        name = f"the class {kind.__name__}" if isinstance(kind, type) else repr(kind)
+        raise TypeError(f"dtype must be a type such as edutorch.float32, got {name}")
+    return found
+
+
+def array_type(kind: Any) -> np.dtype:
+    """Return the NumPy dtype of what an argument `dtype` may be: see `as_dtype`."""
+    return as_dtype(kind).numpy
 
 
 def get_default_dtype() -> dtype:
@@ -156,7 +171,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> promote_types(int64, float16), promote_types(uint8, int8)
     (torch.float16, torch.int16)
     """
-    low, high = sorted((type1, type2), key=lambda kind: (kind.category, kind.itemsize))
+    types = as_dtype(type1), as_dtype(type2)
+    low, high = sorted(types, key=lambda kind: (kind.category, kind.itemsize))
     if low is high or low.category == 0:
         return high
     if high.category == 1:
@@ -178,7 +194,7 @@ def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     >>> can_cast(float32, int64), can_cast(int64, float32)
     (False, True)
     """
-    return from_.category <= to.category
+    return as_dtype(from_).category <= as_dtype(to).category
 
 
 def scalar_type(number: Any) -> dtype:
@@ -252,7 +268,7 @@ class finfo:
     resolution: builtins.float
 
     def __init__(self, type: dtype | None = None) -> None:
-        kind = type or _default
+        kind = _default if type is None else as_dtype(type)
         if kind.category < 2:
             raise ArgumentError("finfo", f"expected a floating type, got {kind}", hint="use iinfo")
         info = ml_dtypes.finfo(kind.to_real().numpy)
@@ -270,6 +286,7 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
+        type = as_dtype(type)
         info = np.iinfo(type.numpy)
         self.bits, self.dtype = info.bits, type.name
         self.min, self.max = builtins.int(info.min), builtins.int(info.max)

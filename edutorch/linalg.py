@@ -11,6 +11,7 @@ solved with them in solving.py, triangular.py, least_squares.py.
 
 from __future__ import annotations
 
+from .core.node_names import recorded_as
 from .core.out import takes_out
 from .core.tensor import Tensor
 from .core.tensors_only import guard as _guard
@@ -49,6 +50,7 @@ __all__ = [
 
 
 @takes_out
+@recorded_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.exceptions import AxisError
 
 from .. import dtypes
@@ -156,8 +155,8 @@ def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
 
 
 def is_dtype(value: Any) -> bool:
-    """Say whether a value can stand for a type: one of ours, NumPy's or Python's, or none."""
-    return value is None or isinstance(value, dtypes.dtype | np.dtype | type)
+    """Say whether a value can stand for a type: one of ours, or Python's int, or none."""
+    return value is None or isinstance(value, dtypes.dtype) or value in dtypes.BY_PYTHON
 
 
 def fits(value: Any, wanted: str) -> bool:

@@ -409,7 +409,7 @@ def _record(op: Op) -> str:
     numbers = _numbers(op) if op.numbers.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
-            "node = NODE()",
+            f"node = {_new_node(op)}",
             "node._order = clock()",
             f"node.edges = {edges}",
             f"node.saved = ({saved})",
@@ -420,6 +420,11 @@ def _record(op: Op) -> str:
             "output._node = node",
         ]
     )
+
+
+def _new_node(op: Op) -> str:
+    """Make a node of the type that PyTorch's name for the call says."""
+    return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 
 def _numbers(op: Op) -> list[str]:

@@ -69,6 +69,10 @@ IN_PLACE = {
 SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 
 
+REFLECTED = {"sub": "RsubBackward1", "pow": "PowBackward2"}
+"""PyTorch's names for the nodes of `2 - x` and `2 ** x`."""
+
+
 def attach(op: Op) -> None:
     """Give Tensor the method, the operators and the in-place twin of `op`."""
     function = op.function
@@ -92,6 +96,7 @@ def reflect(op: Op) -> Callable[..., Any]:
     """Make `2 - x` from sub: the operands change places."""
     if op.name in COMMUTATIVE:
         return op.operator
+    node_type = op.node_named(REFLECTED[op.name]) if op.name in REFLECTED else None
 
     @functools.wraps(op.function)
     def reflected(self: Tensor, other: Any) -> Any:
@@ -116,6 +121,8 @@ def reflect(op: Op) -> Callable[..., Any]:
             other._number = number  # what was written: a picture shows no tensor for it
         result = op.function(other, self)
         if isinstance(result, Tensor) and result._node is not None:
+            if node_type is not None:
+                result._node.__class__ = node_type
             result._node.numbers = ((op.inputs[0], number),)
         return result
 

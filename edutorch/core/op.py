@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,10 @@ from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, r
 AxisError = numpy.exceptions.AxisError
 MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
 """What array libraries raise when arguments do not fit; `explain` says it better."""
+
+
+HELPER = re.compile(r"\b(\w+_node)\(")
+NODE_NAME = re.compile(r"\b(?:[A-Z]\w*Backwards?\d?|CopySlices)\b")
 
 
 class OpFunction(Protocol):
@@ -86,10 +91,14 @@ class Op:
     `out` gives it the `out=` form, which takes the result's own type or, as in PyTorch, any that
     it can be cast to where types are promoted: "cast" and "exact" choose otherwise.
     `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
+    `node` is PyTorch's name of what is recorded, where that is not the op's own: "DetBackward0",
+    or an expression of the settings that chooses one: "SumBackward1 if dim else SumBackward0".
+    What else it names stands in the module of the definition.
     """
 
     takes_spots = False  # whether its rule takes a gradient as `Spots`
     asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
+    together: Callable[..., Any] | None = None  # one rule for all inputs
     composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
 
     def __init__(
@@ -109,6 +118,7 @@ class Op:
         public: str = "",
         numbers: str | None = None,
         accumulates: bool = False,
+        node: str = "",
     ) -> None:
         if accumulates:
             forward = functools.wraps(forward)(rounded_once(positional(forward)))
@@ -143,9 +153,8 @@ class Op:
         )
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
-        self.together: Callable[..., Any] | None = None  # one rule for all inputs
         self.saved: tuple[str, ...] = ()
-        self.node_type = self._node_type()
+        self._name_nodes(node)
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
         self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `inline.py`
@@ -198,6 +207,16 @@ class Op:
         return running(self.public)
 
     @property
+    def public_name(self) -> str:
+        """The function that users know it as; the first, where it is part of several."""
+        return self.public[0].rpartition(".")[2]
+
+    @property
+    def label(self) -> str:
+        """What a profile or a picture calls it: the public function that is running."""
+        return self.name if self.public == (self.name,) else self.title.rpartition(": ")[2]
+
+    @property
     def names_unknown(self) -> bool:
         """Whether it says itself that a keyword is unknown; an operator's op leaves it to Python.
 
@@ -207,14 +226,28 @@ class Op:
 
         return bool(self.settings) and self.name not in OPERATORS
 
-    def _node_type(self) -> type[autograd.Node]:
+    def _name_nodes(self, node: str) -> None:
+        """Take PyTorch's name of the node; the first of several is that of the base type."""
+        self.node_types: dict[str, type[autograd.Node]] = {}
+        self.node = node or self._node_name()
+        self.node_type = self.node_named(NODE_NAME.findall(self.node)[0])
+
+    def _node_name(self) -> str:
+        """Return what PyTorch calls the node of an op: LogSoftmaxBackward0."""
         name = self.name
-        if len(self.public) == 1 and not name.startswith(("native_", "fused_")):  # as PyTorch's
+        if len(self.public) == 1 and not name.startswith(("native_", "fused_")):
             (name,) = self.public
         title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
-        members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
-        kind = PiecesNode if self.family == "pieces" else autograd.Node
-        made: Any = type(f"{title}Backward0", (kind,), members)
+        return f"{title}Backward0"
+
+    def node_named(self, name: str) -> type[autograd.Node]:
+        """Return the type of the nodes of this op that are called so."""
+        made = self.node_types.get(name)
+        if made is None:
+            plain = PiecesNode if self.family == "pieces" else autograd.Node
+            base = next(iter(self.node_types.values()), plain)
+            members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
+            made = self.node_types[name] = type(name, (base,), members)
         return made
 
     def _wait(self) -> None:
@@ -237,7 +270,7 @@ class Op:
         from .sharing import kept
 
         scope = {
-            "OP": self, "NODE": self.node_type, "forward": positional(self.forward), "apply": apply,
+            "OP": self, "forward": positional(self.forward), "apply": apply,
             "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF,
             "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
             "Followed": modes.Followed,
@@ -258,6 +291,8 @@ class Op:
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
+        scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
+        scope |= {name: self.forward.__globals__[name] for name in HELPER.findall(self.node)}
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         scope["rule_together"] = self.together
         scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}

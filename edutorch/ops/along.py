@@ -8,6 +8,7 @@ from typing import Any
 from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
@@ -95,7 +96,7 @@ gather.vjp(
 )
 
 
-@op(promotion="same")
+@op(promotion="same", node="ScatterBackward0 if src.__class__ is Tensor else ScatterBackward1")
 def scatter(
     xp: Any, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
     value: float | None = None,
@@ -206,6 +207,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 @as_method
 @takes_out
+@recorded_as("TakeBackward0")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Pick by position in the flattened tensor.
 
@@ -335,7 +337,7 @@ index_copy.vjp(
 )
 
 
-@op()
+@op(node="IndexFillBackward1 if value.__class__ is Tensor else IndexFillBackward0")
 def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | float) -> Array:
     """A copy of `input` with one number in the slices along `dim` at `index`.
 

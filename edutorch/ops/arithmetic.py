@@ -92,7 +92,7 @@ def _division_type(settings: dict[str, Any]) -> str:
     return "promote" if settings["rounding_mode"] else "float"
 
 
-@elementwise(promotion=_division_type)
+@elementwise(promotion=_division_type, node="DivBackward2 if rounding_mode else DivBackward0")
 def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
     """The quotient: y = input / other, of floating type.
 
@@ -140,7 +140,11 @@ def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
         raise ZeroDivisorError(name, "integer division by zero", hint="use / for inf, or x.float()")
 
 
-@elementwise(promotion="promote", takes="if")
+@elementwise(
+    promotion="promote",
+    takes="if",
+    node="RemainderBackward1 if other.__class__ is Tensor else RemainderBackward0",
+)
 def remainder(xp: Any, input: Array, other: Array) -> Array:
     """What is left after dividing, with the sign of the divisor: y = a - b · ⌊a / b⌋.
 
@@ -224,7 +228,12 @@ def over_square(g: Any, side: Any, a: Any, b: Any) -> Any:
     return g * (side / radius) / radius
 
 
-@elementwise(promotion="same", takes="fc", numbers="weight")
+@elementwise(
+    promotion="same",
+    takes="fc",
+    numbers="weight",
+    node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
+)
 def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     """Part of the way from one to the other: y = input + weight · (end - input).
 
@@ -247,7 +256,12 @@ lerp.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif", numbers="min max")
+@elementwise(
+    promotion="promote",
+    takes="bif",
+    numbers="min max",
+    node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
+)
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
 
@@ -328,7 +342,12 @@ addcdiv.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="if", numbers="other")
+@elementwise(
+    promotion="promote",
+    takes="if",
+    numbers="other",
+    node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
+)
 def fmod(xp: Any, input: Array, other: Array) -> Array:
     """What is left after dividing, with the sign of the dividend: y = a - b · trunc(a / b).
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import backends
+from .. import backends, dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.room import check_room
@@ -205,6 +206,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @as_method
+@recorded_as("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane of two axes turned by k · 90°, from the first towards the second.
 
@@ -226,6 +228,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @as_method
+@recorded_as("UnfoldBackward0")
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
 
@@ -278,6 +281,9 @@ diag_embed.vjp(
 
 @as_method
 @takes_out
+@recorded_as(
+    lambda input, *_, **__: "DiagEmbedBackward0" if input.ndim == 1 else "DiagonalBackward0_copy"
+)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal.
 
@@ -308,7 +314,7 @@ def _triangle(
 ) -> Tensor:
     strided_only(keep, layout)
     rows, columns = getattr(np, keep)(row, offset, col)
-    kind = np.int64 if dtype is None else dtype.numpy
+    kind = np.int64 if dtype is None else dtypes.array_type(dtype)
     return created(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import backends, dtypes, return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
@@ -16,7 +17,7 @@ from .lapack import lapack
 from .matrices import adjoint_of, batch_text, need_matrix, of_papers
 
 
-@op(method=False, out=True)
+@op(method=False, out=True, node="LinalgCholeskyExBackward0")
 def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
     """The lower triangle L with A = L Lᴴ, for a symmetric (complex: Hermitian) positive A.
 
@@ -127,6 +128,7 @@ def cholesky_ex(
 
 
 @takes_out
+@recorded_as("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with A X = B, given Cholesky's factor of A: two triangular systems.
 
@@ -142,6 +144,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 @takes_out
+@recorded_as("CholeskyInverseBackward0")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor.
 

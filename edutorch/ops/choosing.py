@@ -6,6 +6,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import elementwise
 from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
@@ -71,6 +72,7 @@ heaviside.vjp(
 @as_method
 @with_twin
 @takes_out
+@recorded_as(lambda input, min: f"ClampMinBackward{int(isinstance(min, Tensor))}")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Numbers below `min` become `min`.
 
@@ -83,6 +85,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 @as_method
 @with_twin
 @takes_out
+@recorded_as(lambda input, max: f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Numbers above `max` become `max`.
 

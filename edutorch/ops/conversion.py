@@ -40,14 +40,14 @@ def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) 
 clone.vjp(input=lambda g: g, latex=r"g")
 
 
-@op(linear=True, method=False, public="to")
+@op(linear=True, method=False, public="to", node="ToCopyBackward0")
 def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The numbers converted to another type (`x.to(dtype)`); not to another device.
 
     >>> as_type(tensor([1.7]), int64)
     tensor([1])
     """
-    return input.astype(dtype.numpy)
+    return input.astype(dtypes.array_type(dtype))
 
 
 # The engine converts a gradient to its tensor's type by itself.
@@ -65,7 +65,7 @@ def in_dtype_of(value: Any, other: Any) -> Any:
     return as_type(value, dtypes.of(dtype))
 
 
-@op(linear=True, fast=False, method=False, public="to")
+@op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")
 def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 
@@ -96,6 +96,8 @@ def to(
     for each in target:
         if isinstance(each, dtypes.dtype):
             dtype = each
+        elif isinstance(each, type):
+            dtype = dtypes.as_dtype(each)
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
         elif isinstance(each, str | Device) or each.__class__ is int:
@@ -103,6 +105,7 @@ def to(
         elif each is not None and not isinstance(each, bool):
             raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {each!r}")
     output = input
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if dtype is not None and dtype is not output.dtype:
         output = as_type(output, dtype)
     if device is not None and backend_for(device).name != backends.of(output._array).name:
@@ -196,7 +199,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
 # Whole tensors overwritten -----------------------------------------------------------------
 
 
-@op(method=False, public="copy_")
+@op(method=False, public="copy_", node="CopyBackwards")
 def copy(xp: Any, input: Array, src: Array) -> Array:
     """The numbers of `src` in the place of those of `input`, which gets no gradient.
 

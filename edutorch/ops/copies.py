@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
@@ -75,7 +76,9 @@ def _alias(input: Tensor) -> Tensor:
 def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
     """Make the form of a view that copies; the example begins with its name."""
     name = example.partition("(")[0]
+    base = "".join(part.capitalize() for part in name.removesuffix("_copy").split("_"))
 
+    @recorded_as("NarrowCopyBackward0" if base == "Narrow" else f"{base}Backward0_copy")
     def copy(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
         if isinstance(result, Tensor):
@@ -137,6 +140,7 @@ def _replaced(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> 
 
 
 @as_method
+@recorded_as("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` whose slice number `index` along `dim` is `src`.
 
@@ -153,6 +157,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
@@ -169,6 +174,7 @@ def slice_scatter(
 
 
 @as_method
+@recorded_as("DiagonalScatterBackward0")
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:

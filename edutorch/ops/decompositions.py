@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
@@ -85,6 +86,7 @@ qr_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgQrBackward0")
 def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """A = Q R: Q has orthonormal columns, R is an upper triangle.
 
@@ -107,7 +109,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 # Eigenvectors ------------------------------------------------------------------------------------
 
 
-@op(method=False, public="linalg.eigh linalg.eigvalsh")
+@op(method=False, public="linalg.eigh linalg.eigvalsh", node="LinalgEighBackward0")
 def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = need_matrix("linalg.eigh", input, square=True)
@@ -135,6 +137,7 @@ eigh_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgEighBackward0")
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """A = V diag(w) Vᴴ for a symmetric (complex: Hermitian) A, eigenvalues w ascending.
 
@@ -153,6 +156,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 
 
 @takes_out
+@recorded_as("LinalgEighBackward0")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric (complex: Hermitian) matrices, ascending.
 
@@ -171,7 +175,7 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
     return [(m, m), (k,), (n, n)] if full_matrices else [(m, k), (k,), (k, n)]
 
 
-@op(method=False, public="linalg.svd linalg.svdvals")
+@op(method=False, public="linalg.svd linalg.svdvals", node="LinalgSvdBackward0")
 def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = need_matrix("linalg.svd", input)
@@ -222,6 +226,7 @@ svd_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgSvdBackward0")
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
 ) -> return_types.linalg_svd:
@@ -246,6 +251,7 @@ def svd(
 
 
 @takes_out
+@recorded_as("LinalgSvdBackward0")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of matrices, descending.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
@@ -59,6 +60,7 @@ eig_joined.vjp(
 
 
 @takes_out
+@recorded_as("LinalgEigBackward0")
 def eig(A: Tensor) -> return_types.linalg_eig:
     """A = V diag(w) V⁻¹ for a square A that has as many eigenvectors as rows.
 
@@ -74,6 +76,7 @@ def eig(A: Tensor) -> return_types.linalg_eig:
 
 
 @takes_out
+@recorded_as("LinalgEigBackward0")
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex and in no particular order.
 

@@ -100,7 +100,7 @@ def reciprocal(xp: Any, input: Array) -> Array:
 reciprocal.vjp(input=lambda g, y: -g * y * y, latex=r"-g\,y^2")
 
 
-@elementwise(promotion="none", out="cast")
+@elementwise(promotion="none", out="cast", node="PowBackward0")
 def square(xp: Any, input: Array) -> Array:
     """y = x².
 
@@ -218,7 +218,7 @@ def log10(xp: Any, input: Array) -> Array:
 log10.vjp(input=lambda g, input: g / (input * math.log(10)), latex=r"\frac{g}{x \ln 10}")
 
 
-@elementwise
+@elementwise(node="Log1PBackward0")
 def log1p(xp: Any, input: Array) -> Array:
     """y = ln(1 + x), exact also for tiny x.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import backends, dtypes, return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor, array_of, wrap
@@ -18,6 +19,7 @@ from .matrices import adjoint_of, need_matrix, turned
     outputs=("LU", "pivots", "info"),
     method=False,
     public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
+    node="LinalgLuFactorExBackward0",
 )
 def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
     """L and U in one matrix, which rows changed places, the first zero of U's diagonal.
@@ -144,6 +146,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 
 
 @takes_out
+@recorded_as("LinalgLuBackward0")
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """A = P L U: P exchanges rows, L is a lower triangle with ones on its diagonal, U an upper.
 
@@ -158,6 +161,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 
 @takes_out
+@recorded_as("LuUnpackBackward0")
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
@@ -206,6 +210,7 @@ def need_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
 
 
 @takes_out
+@recorded_as("LinalgLuSolveBackward0")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:

@@ -63,7 +63,13 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 # So far ----------------------------------------------------------------------------------------
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif", public="cummax cummin")
+@op(
+    outputs=("values", "indices"),
+    method=False,
+    takes="bif",
+    public="cummax cummin",
+    node="CummaxBackward0 if largest else CumminBackward0",
+)
 def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)

@@ -38,7 +38,7 @@ TRANSFORMS = (
 """The functions that these are parts of, for their errors."""
 
 
-@op(linear=True, method=False, public=TRANSFORMS)
+@op(linear=True, method=False, public=TRANSFORMS, node="ConstantPadNdBackward0")
 def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
     """The input with other sizes: cut off at the end of an axis, or zeros added there."""
     shape, kept = list(input.shape), [slice(None)] * input.ndim
@@ -57,7 +57,7 @@ cut_or_padded.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftC2CBackward0")
 def dft(xp: Any, input: Array, dim: tuple[int, ...], inverse: bool, norm: str) -> Array:
     """The transform along each axis of `dim`, or back (with e^(+2πi jk/n)): see the file's text."""
     if inverse:
@@ -72,7 +72,7 @@ dft.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftR2CBackward0")
 def half_spectrum(xp: Any, input: Array, dim: int, norm: str) -> Array:
     """The first n//2 + 1 numbers of the transform of n real ones; the others repeat them."""
     return xp.fft.rfft(input, axis=dim, norm=norm)
@@ -87,7 +87,7 @@ half_spectrum.vjp(
 )
 
 
-@op(linear=True, method=False, promotion="float", public=TRANSFORMS)
+@op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftC2RBackward0")
 def from_half_spectrum(xp: Any, input: Array, n: int, dim: int, norm: str) -> Array:
     """The n real numbers whose half spectrum is given."""
     return xp.fft.irfft(input, n, axis=dim, norm=norm)
@@ -102,7 +102,7 @@ from_half_spectrum.vjp(
 )
 
 
-@op(linear=True, method=False, public=TRANSFORMS)
+@op(linear=True, method=False, public=TRANSFORMS, node="MulBackward0")
 def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
     """A half spectrum of n numbers, those of it that have a twin multiplied by `weight`."""
     y = input.copy()

@@ -8,12 +8,17 @@ from .. import dtypes, return_types
 from ..backends.numpy import Array
 from ..core.complaints import need_tensor
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import elementwise, op
 from ..core.out import takes_out, with_twin
 from ..core.tensor import Tensor
 
 
-@elementwise(takes="bif", numbers="other")
+@elementwise(
+    takes="bif",
+    numbers="other",
+    node="CopysignBackward0 if other.__class__ is Tensor else CopysignBackward1",
+)
 def copysign(xp: Any, input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other` (-0.0 has a minus).
 
@@ -73,6 +78,7 @@ def frexp(input: Tensor) -> return_types.frexp:
 @as_method
 @with_twin
 @takes_out
+@recorded_as("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """A number from digits and power of two: y = input · 2^other.
 

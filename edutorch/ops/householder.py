@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.tensor import Tensor
@@ -76,6 +77,7 @@ def reflectors(name: str, input: Tensor, tau: Tensor) -> list[tuple[Tensor, Tens
 
 
 @takes_out
+@recorded_as("LinalgHouseholderProductBackward0")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of Q = H₁ H₂ …, from the reflectors that `geqrf` leaves.
 
@@ -107,6 +109,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
 
 
 @takes_out
+@recorded_as("OrmqrBackward0")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

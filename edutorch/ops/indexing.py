@@ -16,6 +16,7 @@ from .. import backends
 from ..backends.batched_words import not_in_place
 from ..backends.numpy import Array
 from ..backends.shared import plain
+from ..core.autograd import Node
 from ..core.complaints import valid_indices
 from ..core.follow import notify, notify_write
 from ..core.forward import propagate, written
@@ -121,7 +122,11 @@ def without_idle_dots(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return tuple(part for part in index if part is not Ellipsis)
 
 
-@movement(method=False, public="index")
+@movement(
+    method=False,
+    public="index",
+    node="SelectBackward0 if index.__class__ is int else index_node(index)",
+)
 def getitem(xp: Any, input: Array, index: Index) -> Array:
     """The numbers at `index`: ints, slices, None, ..., bool masks and integer tensors.
 
@@ -139,6 +144,31 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
     except IndexError as error:
         rows, hint = {"input": input.shape}, valid_indices(str(error))
         raise DimError("index", plain_words(error), rows, hint) from None
+
+
+def index_node(index: Index) -> type[Node]:
+    """Return the type of PyTorch's node for the last step of an index, taken part by part."""
+    parts = index if index.__class__ is tuple else (index,)
+    node = SLICE if len(parts) == 1 and parts[0] is not ... else ALIAS
+    for part in parts:
+        kind = part.__class__
+        if kind is slice:
+            if part != ALL:
+                node = SLICE
+        elif kind is int:
+            node = SELECT
+        elif part is None:
+            node = UNSQUEEZE
+        elif part is not ...:  # a mask or an array: one step for the whole index
+            return INDEX
+    return node
+
+
+ALL = slice(None)
+SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
+    getitem.op.node_named(f"{name}Backward0")
+    for name in ("Select", "Slice", "Unsqueeze", "Alias", "Index")
+)
 
 
 def plain_words(error: Exception) -> str:
@@ -275,7 +305,7 @@ def needs_recording(*tensors: Tensor) -> bool:
     return current().grad and any(each._node is not None for each in tensors)
 
 
-@op(linear=True, method=False, public="__setitem__")
+@op(linear=True, method=False, public="__setitem__", node="CopySlices")
 def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 

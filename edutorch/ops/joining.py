@@ -8,6 +8,7 @@ from weakref import ref
 
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import normal_dim, whole
@@ -283,6 +284,7 @@ def _cut(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Te
     return tensor_split(input, where, dim)
 
 
+@recorded_as("UnsafeSplitBackward0")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """What `split` returns, each part by itself: a write into one does not change the whole's past.
 
@@ -308,6 +310,7 @@ def unsafe_split_with_sizes(
     return without_base(split_with_sizes(input, split_sizes, dim))
 
 
+@recorded_as("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """What `chunk` returns, each part by itself.
 

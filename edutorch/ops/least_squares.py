@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
@@ -147,6 +148,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
 
 @takes_out
+@recorded_as("LinalgLstsqBackward0")
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:

@@ -10,6 +10,7 @@ from .. import dtypes
 from ..backends.interruptible import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out, with_twin
 from ..core.precision import composed_in_float32
@@ -18,7 +19,12 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
 
 
-@op(promotion="same", takes="ifc", out=True)
+@op(
+    promotion="same", takes="ifc", out=True,
+    node="MmBackward0 if a_input.ndim == 2 == a_other.ndim else "
+    "MatmulBackward0 if a_other.ndim != 1 or a_input.ndim > 2 else "
+    "MvBackward0 if a_input.ndim == 2 else DotBackward0",
+)  # fmt: skip
 def matmul(xp: Any, input: Array, other: Array) -> Array:
     """The matrix product: y[i, j] = Σₖ a[i, k] · b[k, j].
 
@@ -216,6 +222,7 @@ def plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("AddmmBackward0")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -231,6 +238,7 @@ def addmm(
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("AddmvBackward0")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """A matrix times a vector and something on top: y = beta · input + alpha · mat @ vec.
 
@@ -244,6 +252,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("BaddbmmBackward0")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -337,6 +346,7 @@ def contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
 
 @as_method
 @takes_out
+@recorded_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The vector at right angles to two vectors with three numbers each along `dim`.
 
@@ -369,6 +379,7 @@ def first_of_size_3(input: Tensor) -> int:
 
 
 @composed_in_float32
+@recorded_as("CdistBackward0")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
@@ -401,6 +412,7 @@ def cdist(
 
 
 @as_method
+@recorded_as("TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal.
 

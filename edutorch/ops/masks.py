@@ -9,6 +9,7 @@ from numpy import ndarray, vdot
 from .. import backends
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
@@ -20,7 +21,7 @@ from .conversion import one_value
 from .indexing import Index, as_index, getitem
 
 
-@op()
+@op(node="MaskedFillBackward1 if value.__class__ is Tensor else MaskedFillBackward0")
 def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Array:
     """A copy of `input` with one number wherever `mask` is true.
 
@@ -43,6 +44,7 @@ masked_fill.vjp(
 
 @as_method
 @takes_out
+@recorded_as("MaskedSelectBackward0")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The numbers where `mask` is true, in a row.
 

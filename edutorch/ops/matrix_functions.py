@@ -33,7 +33,7 @@ WIDE = {
 }  # fmt: skip
 
 
-@op(method=False)
+@op(method=False, node="LinalgMatrixExpBackward0")
 def matrix_exp(xp: Any, input: Array) -> Array:
     """The exponential of a matrix: 1 + A + A²/2 + A³/6 + …
 

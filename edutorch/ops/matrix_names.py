@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from .. import dtypes, return_types
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.out import into, takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
@@ -97,6 +98,7 @@ def logdet(input: Tensor) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as("CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The factor of positive-definite matrices, as `linalg.cholesky`.
 
@@ -109,6 +111,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as("LinalgQrBackward0")
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
     """A = Q R: the old form of `linalg.qr`, with `some=False` for its mode "complete".
 
@@ -121,6 +124,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
 
 @as_method
 @takes_out
+@recorded_as("LinalgSvdBackward0")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """A = U diag(S) Vᴴ: the old form of `linalg.svd`, with V itself.
 
@@ -156,6 +160,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
 @as_method
 @takes_out
+@recorded_as("LinalgLuSolveBackward0")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """The X with A X = b, given the factors of A: `linalg.lu_solve` in another order.
 

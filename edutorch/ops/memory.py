@@ -197,7 +197,7 @@ def view_as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     >>> view_as_type(tensor([1.0]), int32)
     tensor([1065353216], dtype=torch.int32)
     """
-    kind = dtype.numpy
+    kind = dtypes.array_type(dtype)
     if kind.itemsize == input.itemsize:
         return input.view(kind)
     if not input.ndim or (input.strides[-1] != input.itemsize and input.shape[-1] > 1):
@@ -219,6 +219,8 @@ _view_shape = spread(view)
 @functools.wraps(view)
 def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     first = shape[0] if shape else named.get("dtype")
+    if first.__class__ is type:
+        first = dtypes.as_dtype(first)
     if first.__class__ is dtypes.dtype:
         return getitem(self, ...) if first is self.dtype else view_as_type(self, first)
     return _view_shape(self, *shape, **named)

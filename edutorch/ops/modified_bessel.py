@@ -82,7 +82,7 @@ def i0(xp: Any, input: Array) -> Array:
 i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, takes="bif", node="SpecialI0EBackward0")
 @in_float64
 def i0e(xp: Any, input: Array) -> Array:
     """I₀ without its growth: y = e^(-|x|) I₀(x).
@@ -99,7 +99,7 @@ i0e.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, takes="bif", node="SpecialI1Backward0")
 @in_float64
 def i1(xp: Any, input: Array) -> Array:
     """The modified Bessel function I₁, the slope of I₀.
@@ -116,7 +116,7 @@ i1.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, takes="bif", node="SpecialI1EBackward0")
 @in_float64
 def i1e(xp: Any, input: Array) -> Array:
     """I₁ without its growth: y = e^(-|x|) I₁(x).

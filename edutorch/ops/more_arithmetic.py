@@ -8,6 +8,7 @@ from typing import Any
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import elementwise
 from ..core.out import takes_out, with_twin
 from ..core.precision import is_half, widened
@@ -64,6 +65,7 @@ logaddexp2.vjp(
 )
 
 
+@recorded_as(lambda input, other, **_: f"RsubBackward{int(not isinstance(other, Tensor))}")
 def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """The difference the other way round: y = other - alpha · input.
 

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 from ..errors import DimError, DTypeError, ShapeError
 
 
-@movement
+@movement(node="ViewBackward0")
 def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
     """The same numbers, row by row, in another shape; one size may be -1 (the rest).
 
@@ -163,7 +163,10 @@ def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
 unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{squeeze}(g)")
 
 
-@movement
+@movement(
+    node="SqueezeBackward0 if dim is None else "
+    "SqueezeBackward1 if dim.__class__ is int else SqueezeBackward2"
+)
 def squeeze(xp: Any, input: Array, dim: int | tuple[int, ...] | None = None) -> Array:
     """Axes of size 1 removed: all of them, or those in `dim` that have size 1.
 
@@ -209,7 +212,7 @@ def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
 expand.vjp(input=lambda g: g, latex=r"\textstyle\sum g\ \text{over stretched axes}")
 
 
-@movement
+@movement(node="SliceBackward0")
 def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
     """The part of an axis from `start`, `length` long.
 

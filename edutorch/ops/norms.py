@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import dtypes
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
@@ -22,6 +23,7 @@ def converted(A: Tensor, dtype: Any) -> Tensor:
 
     Raises: DTypeError: it is real and the numbers are not, or the other way round.
     """
+    dtype = dtypes.as_dtype(dtype)
     if dtype.category < 2 or dtype.is_complex != A.is_complex():
         raise DTypeError(
             "linalg.norm", "dtype must be floating for real numbers, complex for complex ones",

@@ -13,7 +13,11 @@ from ..core.op import elementwise
 from ..errors import DTypeError
 
 
-@elementwise(promotion="promote")
+@elementwise(
+    promotion="promote",
+    node="PowBackward0 if exponent.__class__ is not Tensor else "
+    "PowBackward1 if input.__class__ is Tensor else PowBackward2",
+)
 def pow(xp: Any, input: Array, exponent: Array) -> Array:
     """The power: y = input ** exponent.
 

@@ -6,6 +6,7 @@ import builtins
 
 from .. import dtypes
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.out import takes_out, with_twin
 from ..core.precision import composed_in_float32
 from ..core.shapes import normal_dim
@@ -17,6 +18,7 @@ from ..errors import DTypeError, ShapeError, ValueRangeError
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("AddbmmBackward0")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -33,6 +35,7 @@ def addbmm(
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("AddrBackward0")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """All products of two vectors' numbers, on top: y = beta · input + alpha · vec1 ⊗ vec2.
 
@@ -66,6 +69,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as("VdotBackward0")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The product of two vectors, the first one conjugated: y = Σ āᵢ bᵢ.
 
@@ -108,6 +112,7 @@ Tensor.mH = property(adjoint)  # type: ignore[attr-defined]
 
 
 @as_method
+@recorded_as("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """How far apart two tensors are: the p-norm of their difference.
 
@@ -121,6 +126,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 @as_method
 @takes_out
 @composed_in_float32
+@recorded_as("RenormBackward0")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Shorten each slice along `dim` whose p-norm is above `maxnorm` to that norm.
 
@@ -148,6 +154,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * factor.to(input.dtype)
 
 
+@recorded_as("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
     """One matrix with the given ones on its diagonal, and 0 elsewhere.
 

@@ -7,6 +7,7 @@ from typing import Any
 from .. import backends, return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import normal_dim
@@ -119,6 +120,7 @@ def between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as(lambda input, dim=None, *_, **__: f"MedianBackward{int(dim is not None)}")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The number in the middle (the lower of two); with `dim`, also where it is.
 
@@ -134,6 +136,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @as_method
 @takes_out
+@recorded_as(lambda input, dim=None, *_, **__: f"NanmedianBackward{int(dim is not None)}")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The number in the middle (the lower of two) of all that are not NaN; with `dim`, also where.
 
@@ -163,7 +166,12 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     return getattr(return_types, name)(values, indices)
 
 
-@op(method=False, takes="bif", public="median nanmedian")
+@op(
+    method=False,
+    takes="bif",
+    public="median nanmedian",
+    node="NanmedianBackward0 if skips_nan else MedianBackward0",
+)
 def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
     """The number in the middle of all: see `median`. Of no numbers it is NaN."""
     if not input.size:

@@ -18,6 +18,7 @@ from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.batched_random import drawn_inside
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.out import into, takes_out
 from ..core.room import check_room
 from ..core.shapes import broadcast_shapes
@@ -289,7 +290,9 @@ def randperm(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     check_room("randperm", (n,), np.dtype(np.int64))
-    drawn = source(generator, backend).permutation(n).astype((dtype or dtypes.int64).numpy)
+    drawn = (
+        source(generator, backend).permutation(n).astype(dtypes.array_type(dtype or dtypes.int64))
+    )
     return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 
 
@@ -342,6 +345,7 @@ def normal(
 
 @as_method
 @takes_out
+@recorded_as("BernoulliBackward0")
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:

@@ -43,11 +43,11 @@ def need_floating(name: str, input: Array) -> None:
 def sum_type(input: Array, dtype: Any) -> Any:
     """Sums of bools and integers are int64, so that they do not overflow."""
     if dtype is not None:
-        return dtype.numpy
+        return dtypes.array_type(dtype)
     return dtypes.int64.numpy if input.dtype.kind in "iub" else input.dtype
 
 
-@reduction
+@reduction(node="SumBackward0 if dim is None else SumBackward1")
 def sum(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
@@ -62,7 +62,8 @@ def sum(
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     if dtype is None:
         return total(xp, input, dim, keepdim)
-    return total(xp, input.astype(dtype.numpy), dim, keepdim).astype(dtype.numpy)
+    wanted = dtypes.array_type(dtype)
+    return total(xp, input.astype(wanted), dim, keepdim).astype(wanted)
 
 
 def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
@@ -77,7 +78,7 @@ def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
 sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to each}")
 
 
-@reduction
+@reduction(node="MeanBackward0 if dim is None else MeanBackward1")
 def mean(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
@@ -87,7 +88,7 @@ def mean(
     tensor(3.)
     """
     if dtype is not None:
-        input = input.astype(dtype.numpy)
+        input = input.astype(dtypes.array_type(dtype))
     need_floating("mean", input)
     if input.dtype.itemsize == 2:
         return mean_of(xp, input.astype("float32"), dim, keepdim).astype(input.dtype)
@@ -104,7 +105,7 @@ mean.vjp(
 )
 
 
-@reduction
+@reduction(node="ProdBackward0 if dim is None else ProdBackward1")
 def prod(
     xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:

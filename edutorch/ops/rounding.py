@@ -54,7 +54,7 @@ def ceil(xp: Any, input: Array) -> Array:
 ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="if")
+@elementwise(promotion="none", takes="if", node="RoundBackward1 if decimals else RoundBackward0")
 def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
     """The nearest integer, halves to the even one. Flat, so its gradient is 0.
 

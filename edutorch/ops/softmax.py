@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import dtypes
 from ..backends.numpy import Array
 from ..backends.stand_in import slot
 from ..core.arriving import Spots
@@ -22,7 +23,7 @@ def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     >>> softmax(tensor([0.0, 0.0]), 0)
     tensor([0.5000, 0.5000])
     """
-    input = input if dtype is None else input.astype(dtype.numpy)
+    input = input if dtype is None else input.astype(dtypes.array_type(dtype))
     if input.itemsize == 2:  # added up in float32, rounded once
         return softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("softmax", dim, input.ndim)
@@ -49,7 +50,7 @@ def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     >>> log_softmax(tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
     """
-    input = input if dtype is None else input.astype(dtype.numpy)
+    input = input if dtype is None else input.astype(dtypes.array_type(dtype))
     if input.itemsize == 2:  # added up in float32, rounded once
         return log_softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("log_softmax", dim, input.ndim)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes, return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
@@ -16,7 +17,7 @@ from .lapack import lapack
 from .matrices import need_matrix, singular, turned, without_diagonal
 
 
-@op(method=False, out=True)
+@op(method=False, out=True, node="LinalgInvExBackward0")
 def inv(xp: Any, A: Array) -> Array:
     """The inverse: A⁻¹ A = 1.
 
@@ -39,7 +40,7 @@ inv.vjp(
 )
 
 
-@op(method=False, promotion="same", public="linalg.solve linalg.inv")
+@op(method=False, promotion="same", public="linalg.solve linalg.inv", node="LinalgSolveExBackward0")
 def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     need_matrix("linalg.solve", input, square=True)
@@ -57,6 +58,7 @@ solve_matrices.vjp(
 
 
 @takes_out
+@recorded_as("LinalgSolveExBackward0")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The X with A X = B; with `left=False`, X A = B.
 
@@ -126,6 +128,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 @takes_out
+@recorded_as("LinalgSolveExBackward0")
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> return_types.linalg_solve_ex:
@@ -150,7 +153,7 @@ def solve_ex(
 # Determinants -----------------------------------------------------------------------------------
 
 
-@op(method=False, out=True)
+@op(method=False, out=True, node="LinalgDetBackward0")
 def det(xp: Any, A: Array) -> Array:
     """The determinant: how much a matrix stretches volumes.
 
@@ -249,6 +252,7 @@ log_det.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex
 
 
 @takes_out
+@recorded_as("LinalgSlogdetBackward0")
 def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The determinant's sign and log |det A|, where the determinant itself would overflow.
 

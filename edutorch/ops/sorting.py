@@ -9,10 +9,11 @@ from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import name_node, recorded_as
 from ..core.op import op
 from ..core.out import into, takes_out
 from ..core.shapes import normal_dim
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import LEAF, Tensor, wrap
 from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
 from ..return_types import ValuesIndices
@@ -24,7 +25,13 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     return place(g, along(indices, dim), shape) if shape else g
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif", public="sort argsort msort")
+@op(
+    outputs=("values", "indices"),
+    method=False,
+    takes="bif",
+    public="sort argsort msort",
+    node="SortBackward0",
+)
 def sort_with_indices(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
@@ -47,7 +54,13 @@ sort_with_indices.vjp(
 )
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif", public="max min")
+@op(
+    outputs=("values", "indices"),
+    method=False,
+    takes="bif",
+    public="max min",
+    node="MaxBackward0 if largest else MinBackward0",
+)
 def extreme_with_index(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:
@@ -87,6 +100,10 @@ def no_bools(name: str, input: Tensor) -> None:
         raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")
 
 
+WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
+"""PyTorch's names for the largest and the smallest of all."""
+
+
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
     pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
@@ -98,7 +115,10 @@ def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out:
             raise ShapeError(
                 name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
             )
-        return whole(input, out=out)
+        result = whole(input, out=out)
+        if result._node is not None and result._node is not LEAF:
+            name_node(result._node, WHOLE_NODES[name])
+        return result
     found = extreme_with_index(input, dim, keepdim, name == "max")
     result = getattr(return_types, name)(*found)
     return result if out is None else into(name, out, result)
@@ -154,6 +174,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 @as_method
 @takes_out
+@recorded_as("TopkBackward0")
 def topk(
     input: Tensor, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
@@ -205,6 +226,7 @@ def places_of_few(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | No
 
 @as_method
 @takes_out
+@recorded_as("SortBackward0")
 def msort(input: Tensor) -> Tensor:
     """The numbers in order along the first axis.
 
@@ -216,6 +238,7 @@ def msort(input: Tensor) -> Tensor:
 
 @as_method
 @takes_out
+@recorded_as("KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest along `dim` (the first is k = 1), and where it is.
 

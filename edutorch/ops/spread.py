@@ -10,6 +10,7 @@ import numpy
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.methods import as_method, with_aliases
+from ..core.node_names import recorded_as
 from ..core.out import takes_out
 from ..core.precision import is_half, widened
 from ..core.tensor import Tensor
@@ -40,6 +41,7 @@ def var(
 
 @as_method
 @takes_out
+@recorded_as("StdBackward0")
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -77,6 +79,7 @@ SMALLEST = 1e-30
 
 @with_aliases
 @takes_out
+@recorded_as("VarMeanBackward0")
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -92,6 +95,7 @@ def var_mean(
 
 @with_aliases
 @takes_out
+@recorded_as("StdMeanBackward0")
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,

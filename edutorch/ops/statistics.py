@@ -10,6 +10,7 @@ from typing import Any
 from .. import return_types
 from ..backends.numpy import Array
 from ..core.methods import as_method
+from ..core.node_names import recorded_as
 from ..core.op import reduction
 from ..core.out import takes_out
 from ..core.precision import add_up, widened
@@ -58,7 +59,7 @@ def ratio(a: float, b: float) -> float:
 # The length of a vector ------------------------------------------------------------------------
 
 
-@reduction(promotion="float", method=False)
+@reduction(promotion="float", method=False, node="LinalgVectorNormBackward0")
 def vector_norm(
     xp: Any, input: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False
 ) -> Array:
@@ -145,6 +146,7 @@ def norm(
 
 @as_method
 @takes_out
+@recorded_as("NansumBackward0")
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of all that is not NaN.
 
@@ -172,6 +174,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
 
 @as_method
 @takes_out
+@recorded_as("AminmaxBackward0")
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import return_types
 from ..backends.numpy import Array
+from ..core.node_names import recorded_as
 from ..core.op import op
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes
@@ -18,6 +19,7 @@ from .matrices import need_matrix, turned
     method=False,
     promotion="same",
     public="linalg.solve_triangular triangular_solve cholesky_solve",
+    node="LinalgSolveTriangularBackward0",
 )
 def solve_rows(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
     """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.
@@ -55,6 +57,7 @@ solve_rows.vjp(
 
 
 @takes_out
+@recorded_as("LinalgSolveTriangularBackward0")
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -86,6 +89,7 @@ def solve_triangular(
 
 
 @takes_out
+@recorded_as("TriangularSolveBackward0")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.follow import same_past
 from ..core.methods import as_method, overwrite, refuse_leaf
+from ..core.node_names import recorded_as
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
@@ -49,6 +50,7 @@ def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @with_twin
+@recorded_as("PutBackward0")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `source` at positions in the flattened tensor; or added there.
 
@@ -73,6 +75,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 @with_twin
+@recorded_as("MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` where the places with a true `mask` take the numbers of source in turn.
 
@@ -101,6 +104,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @with_twin
 @takes_out
+@recorded_as("IndexReduceBackward0")
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True,

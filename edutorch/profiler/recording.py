@@ -304,7 +304,7 @@ def name_of(event: WorkStarted) -> str:
         return str(subject)
     if event.kind == "backward":
         return "backward"
-    return subject.__name__ if isinstance(subject, type) else subject.name
+    return subject.__name__ if isinstance(subject, type) else subject.label
 
 
 def shape_of(value: Any) -> Any:

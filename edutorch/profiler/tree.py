@@ -1,7 +1,7 @@
 """A profile as a tree: all calls of one thing at one place together, widest first to be seen.
 
     profile ─ Net ─ features.0 (Conv2d) ─ conv2d
-            ─ backward ─ Net ─ features.0 (Conv2d) ─ Conv2dBackward0
+            ─ backward ─ Net ─ features.0 (Conv2d) ─ ConvolutionBackward0
             ─ Optimizer.step#Adam.step
 
 A node of backward stands under the modules whose op it belongs to.

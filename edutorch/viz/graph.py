@@ -69,6 +69,7 @@ class GraphNode:
     scopes: tuple[Scope, ...] = ()  # the calls in which the op ran, the outermost first
     version: int = 0  # how many writes had changed the tensor's memory: 1 is shown as "v2"
     marks: tuple[Mark, ...] = ()  # "frozen": a parameter that wants no gradient; "hook": it has one
+    grad_fn: str = ""  # the name of the node that backward will run
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def as_fields(thing: GraphNode | GraphEdge | Frame) -> dict[str, Any]:
     found = {name: getattr(thing, name) for name in thing.__slots__}
     if isinstance(thing, GraphNode):
         found |= {"shape": list(thing.shape), "formulas": dict(thing.formulas)}
-        del found["scopes"]  # a page is given the groups that were made of them
+        del found["scopes"], found["grad_fn"]  # a page is given what was made of them
     return found
 
 
@@ -232,6 +233,7 @@ class Vertex:
     scopes: tuple[Scope, ...] = ()
     version: int = 0
     marks: tuple[Mark, ...] = ()
+    grad_fn: str = ""
     homes: tuple[str, ...] = ()  # of a parameter: the modules that it belongs to
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
@@ -258,6 +260,7 @@ class Vertex:
             scopes=self.scopes,
             version=self.version,
             marks=self.marks,
+            grad_fn=self.grad_fn,
         )
 
 

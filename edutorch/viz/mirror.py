@@ -83,9 +83,5 @@ class Mirror:
 
 def derivative(node: GraphNode) -> GraphNode:
     """Return the node that stands for the derivative of an op, or for a leaf's gradient."""
-    if node.kind in ("op", "output"):
-        title = "".join(word.capitalize() for word in node.label.split("_"))
-        label = f"{title}Backward0"
-    else:
-        label = gradient_label(node.label)
+    label = node.grad_fn or gradient_label(node.label)
     return replace(node, kind="gradient", label=label, variable="", differentiable=False)

@@ -128,6 +128,7 @@ def op_vertex(node: Node) -> Vertex:
         formulas=node.op.formulas,
         line=line_of(node),
         saved=saved_bytes(node),
+        grad_fn=node.name(),
     )
 
 
@@ -143,9 +144,9 @@ def label_of(op: Any, ndim: int) -> str:
     Args:
         ndim: of the result: a convolution of images is a `conv2d`.
     """
-    if op.name in OWN_NAMES or op.public == (op.name,):
+    if op.name in OWN_NAMES:
         return op.name
-    title = op.title.rpartition(": ")[2]  # errors also name the function around it
+    title = op.label
     if title in op.public and title.endswith(("1d", "2d", "3d")):
         fitting = f"{title[:-2]}{ndim - 2}d"
         return fitting if fitting in op.public else title

@@ -135,7 +135,9 @@ class Chain:
         if not current().grad:
             self._cut(given, "no_grad() around {op}", "Compute it outside of no_grad().", event)
         elif outputs[0]._array.dtype not in dtypes.DIFFERENTIABLE:
-            what = "a conversion to integers" if event.op.name == "as_type" else event.op.name
+            what = (
+                "a conversion to integers" if event.op.name == "as_type" else event.op.public_name
+            )
             self._cut(
                 given, f"{what}, which has no slope",
                 "Stay with floating numbers: softmax in place of argmax, sigmoid in place of a "
@@ -185,7 +187,7 @@ class Chain:
         """Note a cut behind a node at a place of the user's code, and which leaves it stops."""
         known = self._known.get(place)
         if known is None:
-            how = how.format(op=event.op.name)
+            how = how.format(op=event.op.public_name)
             known = self._known[place] = Cut(how, advice, line_text(place))
             if len(self._known) > 1000:
                 self._known.clear()

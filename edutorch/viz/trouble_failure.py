@@ -66,7 +66,7 @@ class Failing:
     def _note(self, started: WorkStarted) -> None:
         subject = started.subject
         if started.kind == "node":
-            self.op, self.node = subject.op.name, subject._order
+            self.op, self.node = subject.op.public_name, subject._order
             return
         self.op = name_of(subject, started.inputs)
         names = list(getattr(subject, "inputs", ()))

@@ -316,7 +316,7 @@ def maker(tensor: Any) -> str | None:
         if node is None or node is LEAF or not hasattr(node, "op"):
             return None
         if node.op.name not in MOVING:
-            return node.op.name
+            return node.op.public_name
         node = node.edges[0]
     return None
 

@@ -120,7 +120,7 @@ class Growth:
         if len(self._sizes) <= GROWTH or not all(a < b for a, b in pairs):
             return []
         return [finding("history", line=line_of(crossing), order=crossing._order,
-                        op=crossing.op.name, count=f"{self._sizes[-1]:,}",
+                        op=crossing.op.public_name, count=f"{self._sizes[-1]:,}",
                         subject="history")]  # fmt: skip
 
 

@@ -154,7 +154,7 @@ class Births:
             for name, given in zip(names, event.inputs, strict=True) if name in operands
         )  # fmt: skip
         made = finding(
-            "nan", what="NaN" if nan else "Inf", op=op.name, cause=cause, advice=advice,
+            "nan", what="NaN" if nan else "Inf", op=op.public_name, cause=cause, advice=advice,
             line=line_of(event.node) if event.node is not None else "",
             order=0 if event.node is None else event.node._order,
             details=rows, subject=f"nan {op.name}",
@@ -166,7 +166,7 @@ class Births:
         if not isinstance(given, Tensor):
             return argument
         if given._node is not None and given._node is not LEAF:
-            return f"{argument} from {given._node.op.name}"
+            return f"{argument} from {given._node.op.public_name}"
         path = self.names.path_of_leaf(given)
         return argument if path in ("data", "leaf") else f"{argument} = {path}"
 
@@ -204,7 +204,7 @@ class Births:
         nan = any(map(has_nan, bad.values()))
         rows.append(f"bad: the gradient towards {', '.join(bad)}")
         self.found["backward"] = finding(
-            "nan-gradient", what="NaN" if nan else "Inf", op=node.op.name, cause=cause,
+            "nan-gradient", what="NaN" if nan else "Inf", op=node.op.public_name, cause=cause,
             advice=advice, line=line, order=node._order, details=tuple(rows),
             subject=f"nan-gradient {node.op.name}",
         )  # fmt: skip

@@ -123,8 +123,8 @@ class Kept:
         what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
         rows = tuple(described(name, value) for name, value in operands.items())
         return finding(
-            "nan", what=what, op=node.op.name, cause=why[0], advice=why[1], line=self.lines(node),
-            order=node._order, details=rows, subject=f"nan {node.op.name}",
+            "nan", what=what, op=node.op.public_name, cause=why[0], advice=why[1],
+            line=self.lines(node), order=node._order, details=rows, subject=f"nan {node.op.name}",
         )  # fmt: skip
 
 
@@ -176,7 +176,11 @@ def suspicion(steps: list[Any]) -> tuple[str, str, str]:
     steep = [each for each in steps if isinstance(each, Node) and each.op.name in STEEP]
     if steep:
         why, _, advice = STEEP[steep[-1].op.name]
-        return f"{steep[-1].op.name} is on the way to it, and {why}", advice, line_of(steep[-1])
+        return (
+            f"{steep[-1].op.public_name} is on the way to it, and {why}",
+            advice,
+            line_of(steep[-1]),
+        )
     line = next((line_of(each) for each in reversed(steps) if isinstance(each, Node)), "")
     return (
         "backward has freed the graph, so the op is not to be seen",
@@ -194,6 +198,6 @@ def stale(loss: Tensor) -> list[Finding]:
             if writes is None or writes.time <= node._order:
                 continue
             if writes.reached(getattr(saved, "_array", saved), node._order):
-                return [finding("stale", op=node.op.name, name=name, line=line_of(node),
+                return [finding("stale", op=node.op.public_name, name=name, line=line_of(node),
                                 order=node._order, subject="stale")]  # fmt: skip
     return []

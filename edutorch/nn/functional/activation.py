@@ -7,6 +7,7 @@ from typing import Any
 
 from ...backends.numpy import Array
 from ...core.methods import as_method
+from ...core.node_names import recorded_as
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
@@ -64,7 +65,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return (leaky.in_place if inplace else leaky)(input, negative_slope)
 
 
-@activation(public="elu selu celu")
+@activation(public="elu selu celu", node="EluBackward0")
 def exponential_linear(xp: Any, input: Array, alpha: float = 1.0) -> Array:
     """y = x where x > 0, else α · (eˣ - 1)."""
     return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
@@ -93,6 +94,7 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
+@recorded_as("EluBackward0")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """ELU scaled so that layers of it keep mean 0 and variance 1.
 
@@ -179,7 +181,7 @@ gelu.vjp(
 )
 
 
-@activation(public="hardtanh relu6")
+@activation(public="hardtanh relu6", node="HardtanhBackward0")
 def between(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
     """y = min(max(x, a), b)."""
     return xp.minimum(xp.maximum(input, min_val), max_val)
@@ -230,6 +232,7 @@ def softsign(input: Tensor) -> Tensor:
 
 
 @takes_out
+@recorded_as("LogSigmoidBackward0")
 def logsigmoid(input: Tensor) -> Tensor:
     """The logarithm of the sigmoid, exact where the sigmoid itself would round to 0.
 
@@ -299,6 +302,7 @@ hardswish_of.vjp(
 
 
 @as_method
+@recorded_as("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
 
@@ -319,6 +323,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 @composed_in_float32
+@recorded_as("GluBackward0")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half opens and closes the other: y = a · σ(b), a and b being the halves of x.
 

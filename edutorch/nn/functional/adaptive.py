@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy import isnan
 
+from ...core.node_names import recorded_as
 from ...core.room import check_room
 from ...core.shapes import whole
 from ...core.tensor import Tensor
@@ -96,6 +97,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_average(1, input, output_size)
 
 
+@recorded_as("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Averages of windows that are chosen so that the output has the given size.
 
@@ -105,6 +107,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_average(2, input, output_size)
 
 
+@recorded_as("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Averages of windows of a volume, chosen so that the output has the given size.
 
@@ -197,6 +200,7 @@ def adaptive_max_pool1d_with_indices(
     return adaptive_largest(1, input, output_size)
 
 
+@recorded_as("AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest number of each window of an image; the windows fit the output's size.
 
@@ -222,6 +226,7 @@ def adaptive_max_pool2d_with_indices(
     return adaptive_largest(2, input, output_size)
 
 
+@recorded_as("AdaptiveMaxPool3DBackward0")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest number of each window of a volume; the windows fit the output's size.
 

@@ -85,7 +85,12 @@ def scaled_dot_product_attention(
     return matmul(dropout(attention_weights(scores, attn_mask), dropout_p), value)
 
 
-@layer("... l d, ... s d, ... s v -> ... l v", takes="f", public="scaled_dot_product_attention")
+@layer(
+    "... l d, ... s d, ... s v -> ... l v",
+    takes="f",
+    public="scaled_dot_product_attention",
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+)
 def attend(
     xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.methods import as_method
+from ...core.node_names import recorded_as
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
@@ -18,6 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@recorded_as("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """ELU without a corner for any α: y = x where x > 0, else α · (exp(x / α) - 1).
 
@@ -40,6 +42,7 @@ def celu_of(input: Tensor, alpha: float) -> Tensor:
     return where(input >= 0, input, alpha * expm1(clamp(input, max=0) / alpha))
 
 
+@recorded_as("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """A sigmoid made of straight lines: y = min(max(x + 3, 0), 6) / 6.
 
@@ -56,6 +59,7 @@ def hardsigmoid_of(input: Tensor) -> Tensor:
     return hardtanh(input + 3, 0, 6) / 6
 
 
+@recorded_as("ThresholdBackward0")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Keep what is above a threshold, put `value` in the place of all else.
 
@@ -74,6 +78,7 @@ _threshold = threshold  # within the function its name is that of a setting
 
 @as_method
 @takes_out
+@recorded_as("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Set small numbers to 0: y = x where |x| > λ, else 0.
 
@@ -84,6 +89,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @takes_out
+@recorded_as("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Pull all numbers towards 0 by λ, where smaller ones stay: y = x ∓ λ, or 0.
 
@@ -108,6 +114,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - tanh(input)
 
 
+@recorded_as("RreluWithNoiseBackward0")
 def rrelu(
     input: Tensor,
     lower: float = 1 / 8,

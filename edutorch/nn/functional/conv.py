@@ -85,7 +85,13 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
 # The three faces ---------------------------------------------------------------------------
 
 
-@layer("n c h w, o c/groups i j, o -> n o p q", hint=channels_hint, takes="ifc", single=True)
+@layer(
+    "n c h w, o c/groups i j, o -> n o p q",
+    hint=channels_hint,
+    takes="ifc",
+    single=True,
+    node="ConvolutionBackward0",
+)
 def conv2d(
     xp: Any,
     input: Array,
@@ -113,7 +119,7 @@ def conv2d(
     return response(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
 
 
-@layer(takes="ifc", public="conv1d conv2d conv3d")
+@layer(takes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
 def conv_nd(
     xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,
@@ -172,7 +178,7 @@ def kept_window(
     return kernel, stride, pads_of(padding, kernel, dilation, stride), dilation
 
 
-@layer(public="conv_transpose2d conv_transpose1d conv_transpose3d")
+@layer(public="conv_transpose2d conv_transpose1d conv_transpose3d", node="ConvolutionBackward0")
 def transposed(
     xp: Any,
     input: Array,
@@ -207,7 +213,10 @@ def transposed(
     return y[within(pads, size)]
 
 
-@layer(public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d")
+@layer(
+    public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d",
+    node="ConvolutionBackwardBackward0",
+)
 def conv_weight(
     xp: Any,
     input: Array,

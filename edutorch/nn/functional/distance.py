@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy import finfo
 
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import promote_types
@@ -132,6 +133,7 @@ def pairwise_distance(
     return length_of(x1 - x2 + float(eps), p, -1, keepdim)
 
 
+@recorded_as("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The distances of all pairs of rows, each pair once: of row 0 to 1, 2, …, of row 1 to 2, ….
 

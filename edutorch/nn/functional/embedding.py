@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError
@@ -60,6 +61,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return reshape(found, (*tensor.shape, num_classes))
 
 
+@recorded_as("EmbeddingBackward0")
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -160,6 +162,7 @@ def shorten(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float =
 # Bags --------------------------------------------------------------------------------------
 
 
+@recorded_as("EmbeddingBagBackward0")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

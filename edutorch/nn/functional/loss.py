@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import result_type
@@ -219,6 +220,7 @@ def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
 # Yes or no -----------------------------------------------------------------------------------
 
 
+@recorded_as("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -261,6 +263,7 @@ def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
         )  # fmt: skip
 
 
+@recorded_as("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,

@@ -5,6 +5,7 @@ Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
 
 from __future__ import annotations
 
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
@@ -31,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@recorded_as("SoftMarginLossBackward0")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -52,6 +54,7 @@ def soft_margin_loss(
     return reduced(losses, reduction)
 
 
+@recorded_as("MultiMarginLossBackward0")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -104,6 +107,7 @@ def multi_margin_loss(
 
 
 @composed_in_float32
+@recorded_as("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

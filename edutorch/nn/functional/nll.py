@@ -47,7 +47,7 @@ def nll_loss(
     return mean.astype(input.dtype)
 
 
-@layer(takes="f", public="nll_loss", accumulates=True)
+@layer(takes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
 def nll_spread(
     xp: Any,
     input: Array,

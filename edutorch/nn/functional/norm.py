@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from ...core.complaints import wrong_argument
+from ...core.node_names import recorded_as
 from ...core.out import takes_out
 from ...core.precision import composed_in_float32, widened
 from ...core.tensor import Tensor
@@ -51,6 +52,7 @@ def as_input(output: Tensor, input: Tensor) -> Tensor:
     return output.to(input.dtype) if both_floating else output
 
 
+@recorded_as("NativeBatchNormBackward0")
 @rounded_once
 def batch_norm(
     input: Tensor,

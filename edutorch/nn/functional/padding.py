@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backends.numpy import Array
+from ...core.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import NotHereError, ShapeError, ShapeValueError
 from ...ops import index_select, narrow, tensor
@@ -14,7 +15,7 @@ from .layer import SettingError, layer
 __all__ = ["pad"]
 
 
-@layer(public="pad ctc_loss")
+@layer(public="pad ctc_loss", node="ConstantPadNdBackward0")
 def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
     """A border of one number around each axis; a negative width cuts off."""
     kept, inner = [], []
@@ -37,6 +38,13 @@ constant_pad.vjp(
 )
 
 
+def pad_node(axes: int, mode: str) -> str:
+    """Return PyTorch's name for the node of a border; "": it has none of its own."""
+    kinds = {"reflect": "Reflection", "replicate": "Replication"}
+    return f"{kinds[mode]}Pad{axes}DBackward0" if mode in kinds else ""
+
+
+@recorded_as(lambda input, pad, mode="constant", value=None: pad_node(len(pad) // 2, mode))
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:

@@ -27,6 +27,8 @@ __all__ = [
     takes="if",
     public="max_pool2d max_pool1d max_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d",
+    node="MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else "
+    "MaxPool3DWithIndicesBackward0 if len(kernel_size) == 3 else MaxPool1DBackward0",
 )
 def max_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
@@ -104,6 +106,7 @@ def first_taps(xp: Any, windows: Windows) -> Array:
 @layer(
     public="max_pool2d max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d",
     accumulates=True,
+    node="MaxPool2DWithIndicesBackwardBackward0",
 )
 def tap_spread(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
@@ -119,7 +122,7 @@ def tap_spread(
     return windows.inside(y)
 
 
-@layer(public="max_pool2d max_pool1d max_pool3d")
+@layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
 def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """At each place the number that the given tap sees: the other way of `tap_spread`."""
     windows = windows_of("max_pool", input.shape, *settings)
@@ -304,6 +307,8 @@ def divisors(
     accumulates=True,
     public="avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
+    node="AvgPool2DBackward0 if len(kernel_size) == 2 else "
+    "AvgPool3DBackward0 if len(kernel_size) == 3 else AvgPool1DBackward0",
 )
 def avg_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
@@ -319,7 +324,12 @@ def avg_pool(
     return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
-@layer(takes="if", public="avg_pool2d avg_pool1d avg_pool3d", accumulates=True)
+@layer(
+    takes="if",
+    public="avg_pool2d avg_pool1d avg_pool3d",
+    accumulates=True,
+    node="AvgPool2DBackwardBackward0",
+)
 def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings

@@ -220,7 +220,10 @@ gru_sequence.vjp(
 )
 
 
-@layer("t n k, n k, k j -> t n k", takes="f", public="rnn_tanh rnn_relu")
+@layer(
+    "t n k, n k, k j -> t n k", takes="f", public="rnn_tanh rnn_relu",
+    node="RnnTanhBackward0 if nonlinearity == 'tanh' else RnnReluBackward0",
+)  # fmt: skip
 def rnn_sequence(
     xp: Any, x: Array, h: Array, weight: Array, nonlinearity: str = "tanh", reverse: bool = False
 ) -> Array:

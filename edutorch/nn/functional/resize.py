@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import uint8
@@ -39,6 +40,19 @@ SMOOTH = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
 """How far the bump of each mode with `antialias` reaches, and the bump."""
 
 
+def resize_node(axes: int, mode: str) -> str:
+    """Return PyTorch's name for the node of a resized image."""
+    if mode == "area":
+        return f"AdaptiveAvgPool{axes}DBackward0"
+    name = "NearestExact" if mode == "nearest-exact" else mode.capitalize()
+    return f"Upsample{name}{axes}DBackward0"
+
+
+@recorded_as(
+    lambda input, size=None, scale_factor=None, mode="nearest", *_, **__: resize_node(
+        input.ndim - 2, mode
+    )
+)
 @composed_in_float32
 def interpolate(
     input: Tensor,
@@ -209,6 +223,7 @@ def deprecated(name: str) -> None:
 # Channels ------------------------------------------------------------------------------------
 
 
+@recorded_as("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Deal the channels out anew: the first of each group, then the second of each, …
 
@@ -238,6 +253,7 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return channel_shuffle(input, groups)
 
 
+@recorded_as("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels become pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
 
@@ -260,6 +276,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return reshape(y, (*batch, c // (r * r), h * r, w * r))
 
 
+@recorded_as("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Pixels become channels: the other way of `pixel_shuffle`.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy import isfinite, ndarray, vdot
 
+from ...core.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
@@ -164,6 +165,7 @@ def cubic_weight(x: Tensor, a: float = -0.75) -> Tensor:
     return where(x <= 1, near, ((x - 5) * x + 8) * x * a - 4 * a)
 
 
+@recorded_as(lambda input, *_, **__: f"GridSampler{input.ndim - 2}DBackward0")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -256,6 +258,7 @@ def check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
         )  # fmt: skip
 
 
+@recorded_as(lambda input, *_, **__: f"GridSampler{input.ndim - 2}DBackward0")
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import permute, reshape, squeeze, unsqueeze
@@ -147,6 +148,7 @@ def spread(
     return y if batch else squeeze(y, 0)
 
 
+@recorded_as("ConvolutionBackward0")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -171,6 +173,7 @@ def conv_transpose2d(
     return spread(2, input, weight, bias, *settings)
 
 
+@recorded_as("ConvolutionBackward0")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -192,6 +195,7 @@ def conv_transpose1d(
     return spread(1, input, weight, bias, *settings)
 
 
+@recorded_as("ConvolutionBackward0")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_
@@ -86,6 +87,7 @@ def max_unpool1d(
     return unpooled(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@recorded_as("MaxUnpool2DBackward0")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
     padding: Size = 0, output_size: Sequence[int] | None = None,
@@ -105,6 +107,7 @@ def max_unpool2d(
     return unpooled(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@recorded_as("MaxUnpool3DBackward0")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
     padding: Size = 0, output_size: Sequence[int] | None = None,
@@ -229,6 +232,7 @@ def starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
     return cat([(floor((steps + u) * alpha) - floor(u * alpha)).long(), last], -1)
 
 
+@recorded_as("FractionalMaxPool2DBackward0")
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
@@ -251,6 +255,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
+@recorded_as("FractionalMaxPool3DBackward0")
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,

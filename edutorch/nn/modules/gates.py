@@ -56,7 +56,7 @@ class PReLU(Module):
     Paper: He et al., Delving deep into rectifiers, 2015.
 
     >>> nn.PReLU()(tensor([-2.0, 2.0]))
-    tensor([-0.5000,  2.0000], grad_fn=<ReshapeBackward0>)
+    tensor([-0.5000,  2.0000], grad_fn=<PreluKernelBackward0>)
     """
 
     def __init__(

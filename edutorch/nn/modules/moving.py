@@ -54,7 +54,7 @@ class ModuleMoves(ModuleTree):
         for each in (*target, tensor):
             if isinstance(each, Tensor):
                 dtype, device = each.dtype, each.device
-            elif isinstance(each, dtypes.dtype):
+            elif isinstance(each, dtypes.dtype | type):
                 dtype = each
             elif isinstance(each, str | Device):
                 device = each
@@ -62,6 +62,7 @@ class ModuleMoves(ModuleTree):
                 device = f"cuda:{each}"
             elif not isinstance(each, bool | None):
                 raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
+        dtype = None if dtype is None else dtypes.as_dtype(dtype)
         if dtype is not None and dtype.category < 2:
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.node_names import recorded_as
 from ...core.out import takes_out
 from ...core.tensor import Tensor
 from ...ops import mean, norm, reshape, rsqrt, transpose, var, zeros
@@ -138,6 +139,7 @@ def native_group_norm(
 
 
 @takes_out
+@recorded_as("NativeBatchNormBackward0")
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,

@@ -58,7 +58,7 @@ class Drawing:
             place = self.running[-1] if self.running else "outside"
             outputs = [each for each in tree_leaves(event.output) if isinstance(each, Tensor)]
             first = outputs[0] if outputs else None
-            name = self.add(event.op.name, f"{place}/{event.op.name}", event.inputs, first)
+            name = self.add(event.op.label, f"{place}/{event.op.label}", event.inputs, first)
             for each in outputs[1:]:
                 self.made[id(each)] = name
 
