@@ -217,6 +217,10 @@ class ValueRangeError(EdutorchError, RuntimeError):
     """Numbers lie outside the range that the op is defined for."""
 
 
+class TooLargeError(ValueRangeError, OverflowError):
+    """A Python number is too large for the dtype that it has to take."""
+
+
 class InvalidValueError(EdutorchError, ValueError, RuntimeError):
     """An argument has a value that makes no sense: a negative size, an unknown word.
 

@@ -111,6 +111,7 @@ class Node:
     )  # fmt: skip
 
     op: Op
+    origin: type[Node]  # its type, before a composed function gave it a name (`node_names.py`)
     holds = False
     gathers = False  # several outputs' gradients arrive together, as `Parts`
     _order: int
@@ -122,6 +123,9 @@ class Node:
     numbers: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
     writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
+
+    def __init_subclass__(cls) -> None:
+        cls.origin = cls.__dict__.get("origin", cls)
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Turn the gradient of the output into one gradient per edge (None where edge is)."""
@@ -215,6 +219,16 @@ class Description:
     @property
     def title(self) -> str:
         """The name that users know it by."""
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """What a profile or a picture calls it."""
+        return self.name
+
+    @property
+    def public_name(self) -> str:
+        """The function that users know it as."""
         return self.name
 
     @property

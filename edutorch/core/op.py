@@ -247,6 +247,8 @@ class Op:
             plain = PiecesNode if self.family == "pieces" else autograd.Node
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
+            if base is not plain:
+                members["origin"] = base
             made = self.node_types[name] = type(name, (base,), members)
         return made
 

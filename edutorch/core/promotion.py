@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..errors import DTypeError, NotForTypesError, ValueRangeError
+from ..errors import DTypeError, NotForTypesError, TooLargeError
 from .complaints import conversion_hint, described, operand_names
 from .precision import SCALING, is_half
 
@@ -81,7 +81,7 @@ def promote(
         try:
             return each if follows else backend.asarray(each).astype(kind.numpy)
         except OverflowError:
-            raise ValueRangeError(
+            raise TooLargeError(
                 op.title, f"value cannot be converted to {kind} without overflow", {"value": each}
             ) from None
 

@@ -21,7 +21,7 @@ from ..core.arriving import settled
 from ..core.engine import unbroadcast
 from ..core.tensor import LEAF, Tensor
 from .packing import Few, Glimpse, Packed, numbers_of_rows
-from .script import Alike, Backward, Constant, Watched
+from .script import Alike, Backward, Constant, Watched, origin_of
 from .summaries import TINY, Stats, summarize
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Glance:
         order = known.get(self._passes)
         if order is None or not order.is_that_of(ran, self._nodes):
             numbers = dict(zip(self._nodes, self.watched.expected.numbers, strict=False))
-            order = Backward(self.watched, list(map(numbers.get, ran)), list(map(type, ran)))
+            order = Backward(self.watched, list(map(numbers.get, ran)), list(map(origin_of, ran)))
             known[self._passes] = order
         self._passes += 1
         return order

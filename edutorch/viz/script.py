@@ -26,7 +26,7 @@ ALONE, TINY_ALONE = 3, 10
 MOST_ORDERS = 256  # one for each stretch between two writes
 """In so many orders the rows of a step may come before they are forgotten."""
 
-shape_of = attrgetter("shape")
+shape_of, origin_of = attrgetter("shape"), attrgetter("origin")
 
 
 class Constant(NamedTuple):
@@ -143,7 +143,7 @@ class Expected:
 
     def are(self, nodes: Sequence[Any], begin: int) -> bool:
         """Say whether these are the nodes of the calls from `begin` on."""
-        if list(map(type, nodes)) != self.kinds[begin : begin + len(nodes)]:
+        if list(map(origin_of, nodes)) != self.kinds[begin : begin + len(nodes)]:
             return False
         some, shapes = self.shapes.of(nodes, begin)
         return list(map(shape_of, some)) == shapes
@@ -209,7 +209,7 @@ class Backward:
 
     def is_that_of(self, ran: Sequence[Any], nodes: Sequence[Any]) -> bool:
         """Say whether backward `ran` in this order; `nodes` are those of the calls."""
-        if len(nodes) < self.least or list(map(type, ran)) != self.kinds:
+        if len(nodes) < self.least or list(map(origin_of, ran)) != self.kinds:
             return False
         known, places = self.nodes.of(ran)
         return known == list(map(nodes.__getitem__, places))

@@ -148,7 +148,7 @@ class StepGraph:
             self.orders[node._order] = key
             given = tuple(map(self._given, inputs, keys))
             edges = tuple(edge is not None for edge in node.edges)
-            self.calls.append(Call(node.__class__, node.shape, key, given, edges, tuple(names),
+            self.calls.append(Call(node.origin, node.shape, key, given, edges, tuple(names),
                                     node.gathers, vertex.module))  # fmt: skip
         if vertex.watched:
             vertex.value = summarize(output._array, self.detailed)
