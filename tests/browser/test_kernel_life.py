@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -126,8 +127,11 @@ def test_two_views_of_one_widget(lab: Lab, page: Any) -> None:
 
 def test_a_running_view_that_is_loaded_anew(lab: Lab, page: Any) -> None:
     start(lab, page, "again.ipynb", LOOP)
-    page.wait_for_timeout(8000)
-    save(page)
+    for _ in range(30):  # a busy machine takes long to its first picture
+        page.wait_for_timeout(2000)
+        save(page)
+        if "edutorch-still" in json.dumps(lab.outputs("again.ipynb")):
+            break
     page.reload()
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
     still = page.locator(".edutorch-still")
