@@ -114,9 +114,8 @@ def main() -> int:
     areas = [area for area in options.areas if area != "widgets" or shutil.which("npx")]
     drawn = draw(options.count, options.seed, areas)
     known = equivalents()
-    tried = [
-        mutant for mutants in drawn.values() for mutant in mutants if named(mutant) not in known
-    ]
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*drawn.values()))
+    tried = [mutant for mutant in in_turn if mutant is not None and named(mutant) not in known]
     verdicts = {verdict.mutant: verdict for verdict in run(tried, options.processes)}
     by_area = {
         area: [verdicts[mutant] for mutant in mutants if mutant in verdicts]
