@@ -327,3 +327,13 @@ def test_trees_are_taken_apart_and_put_together() -> None:
         tree_unflatten([1], spec)
     with pytest.raises(ValueError, match="differ"):
         tree_map(lambda x, y: x, [1], (1,))
+
+
+def test_one_model_alone_can_be_stacked():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    model[0].bias.requires_grad_(False)
+    parameters, buffers = func.stack_module_state([model])
+    assert {name: tensor.shape[0] for name, tensor in (parameters | buffers).items()} == (
+        dict.fromkeys(parameters | buffers, 1)
+    )
+    assert {name for name, tensor in parameters.items() if not tensor.requires_grad} == {"0.bias"}

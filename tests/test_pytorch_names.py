@@ -207,6 +207,8 @@ def test_a_module_is_run_as_python_m_would(tmp_path):
 def test_names_of_layers_that_much_code_imports():
     layer = nn.Linear(3, 5)
     assert nn.init._calculate_fan_in_and_fan_out(layer.weight) == (3, 5)
+    filters = nn.Conv2d(3, 5, (7, 2)).weight
+    assert nn.init._calculate_fan_in_and_fan_out(filters) == (3 * 7 * 2, 5 * 7 * 2)
     assert nn.init._calculate_correct_fan(layer.weight, "fan_out") == 5
     copies = nn.modules.transformer._get_clones(layer, 2)
     assert len(copies) == 2

@@ -287,8 +287,6 @@ def conversion_hint(arrays: Mapping[str, Any]) -> str:
 
 def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
     """Return the tensors that an op on several of them was given."""
-    if isinstance(value, list | tuple):
-        return tuple(value)
     if hasattr(value, "__iter__") and not hasattr(value, "shape") and not isinstance(value, str):
         return tuple(value)
     raise ArgumentError(

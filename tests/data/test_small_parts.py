@@ -177,3 +177,18 @@ def test_a_worker_begins_its_stream_once():
 
     batches = [tuple(batch) for batch in islice(loader(Begun(), None, num_workers=1), 5)]
     assert batches == [(1, 0), (1, 1), (1, 2)]
+
+
+class Threads:
+    """How many threads each process of a loader computes with."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        return edutorch.get_num_threads()
+
+
+def test_a_worker_computes_with_one_thread() -> None:
+    batches = DataLoader(Threads(), num_workers=1, multiprocessing_context="fork")
+    assert [batch.item() for batch in batches] == [1, 1]

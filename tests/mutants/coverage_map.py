@@ -60,10 +60,17 @@ class CoverageMap:
         self.connection = sqlite3.connect(f"file:{DATA}?mode=ro", uri=True)
 
     def tests_of(self, path: Path, line: int) -> list[str]:
-        """Return the tests that ran a line; of those that ran its file, where none did."""
+        """Return the tests that ran a line; of those that ran its file, where none did.
+
+        What runs in another process, such as a loader's worker, was not seen: there the tests of
+        the same package come first.
+        """
         contexts = self.contexts(path)
         direct = [test for test, lines in contexts.items() if line in lines]
-        return sorted(direct or contexts, key=self.times.__getitem__)
+        if direct:
+            return sorted(direct, key=self.times.__getitem__)
+        beside = f"tests/{path.parent.name}/"
+        return sorted(contexts, key=lambda test: (not test.startswith(beside), self.times[test]))
 
     def contexts(self, path: Path) -> dict[str, set[int]]:
         from coverage.numbits import numbits_to_nums

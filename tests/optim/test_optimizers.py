@@ -178,3 +178,15 @@ def test_gradients_of_any_layout(device):
     x.grad = edutorch.arange(6.0).reshape(3, 2).T
     optim.SGD([x], lr=1.0).step()
     assert x.tolist() == [[0, -1, -2], [2, 1, 0]]
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad"])
+def test_the_count_of_steps_stays_on_the_cpu(name):
+    """As in PyTorch: reading it must not wait for the device."""
+    weight = edutorch.nn.Parameter(edutorch.ones(2, device="strict"))
+    optimizer = getattr(edutorch.optim, name)([weight])
+    (weight * 2).sum().backward()
+    optimizer.step()
+    state = optimizer.state[weight]
+    assert state["step"].device.type == "cpu"
+    assert {value.device.type for key, value in state.items() if key != "step"} <= {"strict", "cpu"}

@@ -13,6 +13,8 @@ import pytest
 import edutorch as torch
 from edutorch import optim, train
 from edutorch.train import metrics as M
+from edutorch.train.logged import LogBook
+from edutorch.train.metrics.base import described
 from tests.train.nets import Net, data, quiet
 
 MODULE_LOG = (
@@ -360,3 +362,21 @@ def test_a_timer_stops_when_nothing_is_left(monkeypatch):
         timer.look(trainer)
         assert trainer.should_stop == stops
         assert timer.time_remaining() == pytest.approx(2 - elapsed)
+
+
+def test_what_is_logged_by_step_and_epoch_has_both_names() -> None:
+    book = LogBook()
+    for value in (1.0, 3.0):
+        book.log("training_step", "loss", value, 1, on_step=True, on_epoch=True, prog_bar=True,
+                 logger=True, reduce_fx="mean")  # fmt: skip
+    found = book.epoch_values()
+    assert {name: value for name, (_, value) in found.items()} == {"loss_epoch": 2.0, "loss": 2.0}
+    entry = found["loss"][0]
+    assert (entry.on_step, entry.on_epoch, entry.prog_bar, entry.logger) == (
+        False, True, False, False,
+    )  # fmt: skip
+
+
+def test_a_refused_value_is_described_by_its_shape_or_as_it_is() -> None:
+    assert described("words") == "'words'"
+    assert described(np.ones((2, 3))) == "shape (2, 3)"

@@ -191,6 +191,7 @@ def test_a_chart_that_ends_with_nan_says_so():
     assert texts[:2] == ["loss not finite", "NaN"]
     alarm = list(root.iter(f"{SVG}text"))[1]
     assert (alarm.get("fill"), alarm.get("font-weight")) == (ALARM, "bold")
+    assert alarm.get("text-anchor") == "end"  # it stands inside the chart
     assert not list(root.iter(f"{SVG}circle"))
     assert chart([(1, None)])[2][2:4] == ["1.0000", "0.0000"]
 
