@@ -9,6 +9,7 @@ import pytest
 
 import edutorch
 from edutorch import autograd, tensor
+from edutorch.core.engine import unbroadcast
 from edutorch.errors import GradientError
 from tests.devices import device  # noqa: F401
 
@@ -275,3 +276,14 @@ def test_a_hook_with_a_wrong_answer():
 def test_hooks_need_a_gradient():
     with pytest.raises(GradientError, match="cannot register a hook"):
         tensor(1.0).register_hook(print)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "expected"),
+    [((2, 3), (3,), 2), ((2, 3), (1, 3), 2), ((4, 2, 3), (3,), 8), ((), (2, 3), 1),
+     ((3,), (2, 3), 1), ((1, 3), (2, 3), 1), ((2, 3), (), 6)],
+)  # fmt: skip
+def test_a_gradient_takes_the_shape_of_its_tensor(given, wanted, expected):
+    found = unbroadcast(edutorch.ones(given), wanted)
+    assert tuple(found.shape) == wanted
+    assert (found == expected).all()

@@ -447,3 +447,14 @@ def test_a_copy_of_an_optimizer_has_no_scratch_memory():
     optimizer = optim.Adam(model.parameters())
     train(model, optimizer, 1)
     assert copy.deepcopy(optimizer)._scratch == {} and optimizer._scratch
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_buffer_keeps_whether_it_is_saved(persistent):
+    model = nn.Linear(1, 1)
+    model.count = nn.Buffer(edutorch.ones(2), persistent=persistent)
+    twin = round_trip(model)
+    assert ("count" in twin.state_dict()) is persistent
+    assert dict(twin.named_buffers())["count"].tolist() == [1, 1]
+    alone = round_trip(nn.Buffer(edutorch.ones(2), persistent=persistent))
+    assert alone.persistent is persistent

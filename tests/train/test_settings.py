@@ -13,6 +13,7 @@ import pytest
 import edutorch as torch
 from edutorch import optim, train
 from edutorch.train import metrics as M
+from edutorch.train.checkpoint import named
 from edutorch.train.logged import LogBook
 from edutorch.train.metrics.base import described
 from tests.train.nets import Net, data, quiet
@@ -380,3 +381,9 @@ def test_what_is_logged_by_step_and_epoch_has_both_names() -> None:
 def test_a_refused_value_is_described_by_its_shape_or_as_it_is() -> None:
     assert described("words") == "'words'"
     assert described(np.ones((2, 3))) == "shape (2, 3)"
+
+
+def test_callbacks_of_one_kind_are_saved_by_number() -> None:
+    callbacks = [types.SimpleNamespace(state_key=key) for key in ("a", "b", "a", "a")]
+    assert [name for name, _ in named(callbacks)] == ["a", "b", "a#2", "a#3"]
+    assert [callback for _, callback in named(callbacks)] == callbacks
