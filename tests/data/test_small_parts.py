@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.utils.data import DataLoader, IterableDataset, RandomSampler, parcel
+from edutorch.utils.data import DataLoader, IterableDataset, RandomSampler, failures, parcel
 from edutorch.utils.data.crew import PATIENCE, Crew
 from edutorch.utils.data.failures import shortened
 from edutorch.utils.data.iterators import pinned
@@ -192,3 +192,15 @@ class Threads:
 def test_a_worker_computes_with_one_thread() -> None:
     batches = DataLoader(Threads(), num_workers=1, multiprocessing_context="fork")
     assert [batch.item() for batch in batches] == [1, 1]
+
+
+def test_a_failure_is_told_from_the_first_line_of_the_users() -> None:
+    code = compile("def outer(): return 1 / 0", f"{failures.PACKAGE}/made.py", "exec")
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    with pytest.raises(ZeroDivisionError) as caught:
+        scope["outer"]()
+    trace = caught.value.__traceback__
+    assert trace is not None
+    assert failures.from_first_own(trace) is trace  # this test's own line is the first
+    assert failures.from_first_own(trace.tb_next) is None

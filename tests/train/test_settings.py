@@ -387,3 +387,12 @@ def test_callbacks_of_one_kind_are_saved_by_number() -> None:
     callbacks = [types.SimpleNamespace(state_key=key) for key in ("a", "b", "a", "a")]
     assert [name for name, _ in named(callbacks)] == ["a", "b", "a#2", "a#3"]
     assert [callback for _, callback in named(callbacks)] == callbacks
+
+
+def test_a_simple_fit_writes_no_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = torch.ones(4, 1)
+    curves = train.fit(torch.nn.Linear(1, 1), torch.nn.functional.mse_loss, [(x, x)], epochs=2,
+                       enable_progress_bar=False)  # fmt: skip
+    assert len(curves["loss"]) == 2
+    assert list(tmp_path.iterdir()) == []
