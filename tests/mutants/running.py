@@ -79,8 +79,10 @@ class Copy:
 
     @staticmethod
     def python_command(tests: list[str]) -> list[str]:
-        return [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header",
-                *tests]  # fmt: skip
+        return [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider"),
+            *("--no-header", *tests),
+        ]
 
     @staticmethod
     def javascript_command(target: Path) -> list[str]:
