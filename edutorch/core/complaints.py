@@ -155,8 +155,9 @@ def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
 
 
 def is_dtype(value: Any) -> bool:
-    """Say whether a value can stand for a type: one of ours, or Python's int, or none."""
-    return value is None or isinstance(value, dtypes.dtype) or value in dtypes.BY_PYTHON
+    """Whether a value can stand for a dtype: one of ours, Python's int or float, or None."""
+    is_python = value.__class__ is type and value in dtypes.BY_PYTHON
+    return value is None or isinstance(value, dtypes.dtype) or is_python
 
 
 def fits(value: Any, wanted: str) -> bool:

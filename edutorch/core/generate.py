@@ -423,7 +423,7 @@ def _record(op: Op) -> str:
 
 
 def _new_node(op: Op) -> str:
-    """Make a node of the type that PyTorch's name for the call says."""
+    """Write how the node is made: its type has PyTorch's name for the call."""
     return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 

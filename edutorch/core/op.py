@@ -47,8 +47,9 @@ MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, Axis
 """What array libraries raise when arguments do not fit; `explain` says it better."""
 
 
-HELPER = re.compile(r"\b(\w+_node)\(")
 NODE_NAME = re.compile(r"\b(?:[A-Z]\w*Backwards?\d?|CopySlices)\b")
+NODE_CHOICE = re.compile(r"\b(\w+_node)\(")
+"""In `node=`: the names of node types, and of the functions that choose one."""
 
 
 class OpFunction(Protocol):
@@ -93,7 +94,7 @@ class Op:
     `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
     `node` is PyTorch's name of what is recorded, where that is not the op's own: "DetBackward0",
     or an expression of the settings that chooses one: "SumBackward1 if dim else SumBackward0".
-    What else it names stands in the module of the definition.
+    A function in it, called `…_node`, stands in the definition's module and returns a type.
     """
 
     takes_spots = False  # whether its rule takes a gradient as `Spots`
@@ -294,7 +295,7 @@ class Op:
             "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
-        scope |= {name: self.forward.__globals__[name] for name in HELPER.findall(self.node)}
+        scope |= {name: self.forward.__globals__[name] for name in NODE_CHOICE.findall(self.node)}
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         scope["rule_together"] = self.together
         scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}

@@ -13,7 +13,7 @@ from ..modes import changed, current
 from .apply import write_out
 from .methods import overwrite, refuse_leaf, same_past
 from .tensor import Tensor
-from .tensors_only import FAILURES, explained_call
+from .tensors_only import call_as
 
 CASTING = set(
     """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power
@@ -73,14 +73,7 @@ def with_twin(function: F) -> F:
         if current().grad:  # the ops inside may have saved the numbers as they were
             before._array, before._writes = self._array.copy(), None
         args = tuple(before if each is self else each for each in args)
-        try:
-            result = function(before, *args, **named)
-        except FAILURES as error:
-            better = explained_call(name, function, error, (before, *args), named)
-            if better is None:
-                raise
-            raise better from error
-        overwrite(self, result, before, name)
+        overwrite(self, call_as(name, function, (before, *args), named), before, name)
         return self
 
     twin.__name__ = twin.__qualname__ = name

@@ -89,18 +89,22 @@ def explained(
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
-def explained_call(
-    name: str, function: Callable[..., Any], error: Exception, args: Any, named: Any
-) -> EdutorchError | None:
-    """As `explained`, for a call of `function` under another name: that of its in-place form.
+def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> Any:
+    """Call a function for its in-place form, whose name unclear errors are given.
 
     Raises: ArgumentError: an argument is of a wrong type.
     """
-    if isinstance(error, EdutorchError):
-        return None
-    parameters = list(inspect.signature(function).parameters.values())
-    complain(name, parameters, args, named)
-    return explained(name, error, parameters, args, named)
+    try:
+        return function(*args, **named)
+    except FAILURES as error:
+        if isinstance(error, EdutorchError):
+            raise
+        parameters = list(inspect.signature(function).parameters.values())
+        complain(name, parameters, args, named)
+        better = explained(name, error, parameters, args, named)
+        if better is None:
+            raise
+        raise better from error
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from ..core.methods import as_method, refuse_leaf, spread
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, keep_retaining, same_memory, wrap
-from ..core.tensors_only import FAILURES, explained_call
+from ..core.tensors_only import call_as
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from .axes import swapaxes
@@ -40,13 +40,8 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
     @functools.wraps(function)
     def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(self, name)
-        try:
-            past, result = self._node, function(same_past(self), *args, **named)
-        except FAILURES as error:
-            better = explained_call(name, function, error, (self, *args), named)
-            if better is None:
-                raise
-            raise better from error
+        past = self._node
+        result = call_as(name, function, (same_past(self), *args), named)
         self._array, self._node = result._array, result._node
         keep_retaining(self, past)
         with_tangents(self, result)

@@ -14,7 +14,7 @@ from ..core.node_names import recorded_as
 from ..core.out import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
-from ..core.tensors_only import FAILURES, explained_call
+from ..core.tensors_only import call_as
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .along import index_put, positions
 from .along import scatter as _scatter
@@ -32,14 +32,7 @@ def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def twin(input: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(input, name)
         before = same_past(input)
-        try:
-            result = function(clone(before), *args, **named)
-        except FAILURES as error:
-            better = explained_call(name, function, error, (input, *args), named)
-            if better is None:
-                raise
-            raise better from error
-        overwrite(input, result, before, name)
+        overwrite(input, call_as(name, function, (clone(before), *args), named), before, name)
         return input
 
     twin.__name__ = twin.__qualname__ = name

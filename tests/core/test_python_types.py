@@ -62,7 +62,7 @@ def test_functions_of_dtypes_take_them():
     assert edutorch.tensor([1.0]).double().view(int).dtype is edutorch.int64
 
 
-@pytest.mark.parametrize("wrong", [str, "float32", list, edutorch.Tensor, 32])
+@pytest.mark.parametrize("wrong", [str, "float32", list, edutorch.Tensor, 32, [1], {}])
 @pytest.mark.parametrize("call", ["torch.zeros(2, dtype=kind)", "x.sum(dtype=kind)"])
 def test_what_is_no_dtype_is_refused(call, wrong):
     with pytest.raises(TypeError, match="dtype"):
