@@ -45,7 +45,7 @@ def rivals(key: str, workload: Workload, peers: tuple[str, ...]) -> dict[str, Wo
 def compiled(workload: Workload) -> Work:
     """Return a workload's step, compiled as a whole, with all its kernels there."""
     import edutorch
-    from edutorch.compiling.workshop import wait_for_all
+    from edutorch.compilation.kernel_cache import wait_for_all
 
     step = warm(edutorch.compile(workload.build(edutorch, same)))
     wait_for_all()

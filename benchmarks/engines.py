@@ -13,9 +13,9 @@ SIZES = (20, 100, 500, 2000)
 
 def chain(nodes: int) -> str:
     """Return, as DOT, the graph of a deep network of about `nodes` boxes."""
-    from edutorch.viz.dot import dot_text
-    from edutorch.viz.graph import Vertex, arrange
-    from edutorch.viz.layouts import blank_numbers
+    from edutorch.viz.graph.model import Vertex, arrange
+    from edutorch.viz.live.layout_queue import blank_numbers
+    from edutorch.viz.render.dot import dot_text
 
     vertices = {"x": Vertex("leaf", "x", shape=(64, 8), differentiable=False)}
     above = before = "x"
@@ -35,7 +35,7 @@ def chain(nodes: int) -> str:
 
 def run(options: argparse.Namespace) -> str:
     """Draw each graph with each engine, in turns, and return the report."""
-    from edutorch.viz.render import Worker, engines, render
+    from edutorch.viz.render.graphviz import Worker, engines, render
 
     texts = {size: chain(size) for size in SIZES}
     usable = [each.name for each in engines() if each.available and each.formats]

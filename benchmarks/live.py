@@ -103,10 +103,11 @@ def looks_next(view: Any) -> bool:
 
 def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) -> Any:
     """Return a view in which every box is open, or those of which it thinks so itself."""
-    from edutorch.viz import live
-    from edutorch.viz.fold import Choice
-    from edutorch.viz.pace import UNSEEN_SHARE
-    from edutorch.viz.render import render
+    from edutorch.viz.graph.fold import Choice
+    from edutorch.viz.live.throttle import UNSEEN_SHARE
+    from edutorch.viz.render.graphviz import render
+
+    from edutorch.viz.live import view as live
 
     render("digraph { a }")  # in a notebook it has started by the time that the widget is made
     view = live()
@@ -217,8 +218,9 @@ def postpone(view: Any, seconds: float) -> None:
 
 def large(nodes: int = 10_000) -> str:
     """Say how long a very large graph takes to open folded, and its slowest fold to open."""
-    from edutorch.viz import live
-    from edutorch.viz.render import render
+    from edutorch.viz.render.graphviz import render
+
+    from edutorch.viz.live import view as live
 
     step = deep(nodes)
     render("digraph { a }")
@@ -247,7 +249,7 @@ def large(nodes: int = 10_000) -> str:
 
 def run(options: argparse.Namespace) -> str:
     """Return the tables."""
-    from edutorch.viz.fold import MOST_NODES
+    from edutorch.viz.graph.fold import MOST_NODES
 
     size = (options.rows, options.rows)
     rows = []

@@ -6,6 +6,9 @@ import warnings as _warnings
 from math import e, inf, nan, pi
 from typing import Any as _Any
 
+# What exists because PyTorch has it lies in `compat/`, and is imported as `edutorch.<name>`.
+__path__.append(__path__[0] + "/compat")
+
 from .version import OWN as __version__
 
 # 1/0 is inf and 0/0 is NaN, as in PyTorch: no warning for what our own files compute.
@@ -29,10 +32,10 @@ from .autograd.anomaly import (
     is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled,
 )  # fmt: skip
 from .compiler import compile
-from .core.printing import set_printoptions
+from .core.formatting import set_printoptions
 from .core.shapes import Size, broadcast_shapes
 from .core.tensor import Tensor
-from .device import device, get_default_device, set_default_device
+from .backends.device import device, get_default_device, set_default_device
 from .dtypes import (
     bfloat16, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float,
     float16, float32, float64, get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long,
@@ -42,7 +45,7 @@ from .dtypes import bool as bool
 from .dtypes import result_type
 from .func import vmap
 from .errors import OutOfMemory as OutOfMemoryError
-from .memory_format import (
+from .core.memory_format import (
     channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
     strided,
 )  # fmt: skip
@@ -60,7 +63,7 @@ newaxis = None
 
 _LATER = (
     "__config__", "_dynamo", "accelerator", "distributions", "fx", "jit", "mps", "multiprocessing",
-    "profiler", "testing", "torch_version", "train", "types", "viz", "xpu",
+    "profiler", "return_types", "testing", "torch_version", "train", "types", "viz", "xpu",
 )  # fmt: skip
 
 

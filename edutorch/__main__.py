@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from .doctor import faster_blas
+from .cli.doctor import faster_blas
 from .errors import EdutorchError
 
 
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return graph(options, argv[cut + 1 :])
     if options.command == "doctor":
-        from .doctor import doctor
+        from .cli.doctor import doctor
 
         return doctor(as_json=options.json)
     if options.command == "warmup":

@@ -7,7 +7,7 @@ make one of the small objects below, and only when somebody listens:
         loss = model(x)
 
 Events carry live tensors and arrays. A listener that keeps them keeps their
-memory: turn them into plain data at once (see `viz/recorder.py`). All listeners are
+memory: turn them into plain data at once (see `viz/live/recorder.py`). All listeners are
 handed the same object, so none changes it: frozen ones would take four times as long to make.
 """
 

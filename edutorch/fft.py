@@ -17,10 +17,10 @@ from typing import Any
 
 from . import dtypes
 from .backends.numpy import Array
-from .core.out import takes_out
+from .core.argument_checks import guard as _guard
+from .core.out_variants import takes_out
 from .core.shapes import normal_dim
 from .core.tensor import Tensor
-from .core.tensors_only import guard as _guard
 from .errors import DTypeError, ShapeError
 from .ops import conj, roll
 from .ops.creation import creation

@@ -4,28 +4,28 @@
     U, S, Vh = linalg.svd(A, full_matrices=False)
 
 The functions live in ops/: products and norms in linalg.py, norms.py, matrix_functions.py;
-factors in decompositions.py, eigen.py, cholesky_factor.py, elimination.py, ldl.py,
+factors in decompositions.py, eigen.py, cholesky.py, lu.py, ldl.py,
 householder.py; what is
-solved with them in solving.py, triangular.py, least_squares.py.
+solved with them in solve.py, triangular.py, lstsq.py.
 """
 
 from __future__ import annotations
 
-from .core.node_names import recorded_as
-from .core.out import takes_out
+from .core.argument_checks import guard as _guard
+from .core.autograd.node_names import recorded_as
+from .core.out_variants import takes_out
 from .core.tensor import Tensor
-from .core.tensors_only import guard as _guard
 from .errors import LinAlgError, ShapeError
 from .ops import cross as _cross
 from .ops import diagonal as _diagonal
 from .ops import matmul
-from .ops.cholesky_factor import cholesky, cholesky_ex
+from .ops.cholesky import cholesky, cholesky_ex
 from .ops.decompositions import eigh, eigvalsh, qr, svd, svdvals
 from .ops.eigen import eig, eigvals
-from .ops.elimination import lu, lu_factor, lu_factor_ex, lu_solve
 from .ops.householder import householder_product
 from .ops.ldl import ldl_factor, ldl_factor_ex, ldl_solve
-from .ops.least_squares import cond, lstsq, matrix_rank, pinv
+from .ops.lstsq import cond, lstsq, matrix_rank, pinv
+from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from .ops.matrix_functions import (
     matrix_exp,
     matrix_power,
@@ -36,7 +36,7 @@ from .ops.matrix_functions import (
     vecdot,
 )  # fmt: skip
 from .ops.norms import matrix_norm, norm, vector_norm
-from .ops.solving import det, inv, inv_ex, slogdet, solve, solve_ex
+from .ops.solve import det, inv, inv_ex, slogdet, solve, solve_ex
 from .ops.triangular import solve_triangular
 
 __all__ = [

@@ -24,9 +24,9 @@ from typing import Any
 class Modes:
     """`grad`: record the graph; `inference`: mark results as never recordable;
     `listeners`: callables that receive every event (see `events.py`); `levels`: open
-    levels of forward mode, the outermost first (see `core/forward.py`); `saving`: what
-    is done to values saved for backward, or why nothing may be (see `core/saving.py`);
-    `batches`: open levels of `vmap`, the outermost first (see `backends/batched.py`);
+    levels of forward mode, the outermost first (see `core/autograd/forward_mode.py`); `saving`: what
+    is done to values saved for backward, or why nothing may be (see `core/autograd/saved_tensors.py`);
+    `batches`: open levels of `vmap`, the outermost first (see `backends/batching.py`);
     `autocast`: what converts the operands of ops, if anything does (see `amp/`);
     `follower`: is told of each recorded result, and costs little (see `events.py`)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import dtypes
 from .backends.blas import use_threads
 from .backends.cuda import matmul
-from .device import set_default_device
+from .backends.device import set_default_device
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi",

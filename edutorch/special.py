@@ -3,14 +3,14 @@
     y = special.erfcx(x)
     p = special.gammainc(shape, x)
 
-The functions live in ops/: special.py and bell_curve.py (the bell curve), gamma.py, zeta.py and
+The functions live in ops/: special.py and normal_distribution.py (the bell curve), gamma.py, zeta.py and
 incomplete_gamma.py, bessel.py and modified_bessel.py, polynomials.py. Most compute in float64,
 whatever they are given, and round the result.
 """
 
 from __future__ import annotations
 
-from .core.tensors_only import guard as _guard
+from .core.argument_checks import guard as _guard
 from .ops import (
     digamma,
     erf,
@@ -34,7 +34,6 @@ from .ops import (
     softmax,
     xlogy,
 )  # fmt: skip
-from .ops.bell_curve import entr, erfcx, log_ndtr, ndtr, ndtri, xlog1py
 from .ops.bessel import (
     airy_ai,
     bessel_j0,
@@ -52,6 +51,7 @@ from .ops.modified_bessel import (
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
 )  # fmt: skip
+from .ops.normal_distribution import entr, erfcx, log_ndtr, ndtr, ndtri, xlog1py
 from .ops.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
+
 import edutorch as torch
 from edutorch import nn
 from edutorch.backends import blas
-from edutorch.compiling import workshop
-from edutorch.compiling.lower import lower
+from edutorch.compilation import kernel_cache
+from edutorch.compilation.pipeline import lower
 from edutorch.nn import functional as F
-from edutorch.nn.functional.nll import nll_loss, nll_spread
 from edutorch.ops.conversion import as_type
 from edutorch.ops.indexing import getitem
-from edutorch.ops.movement import expand, reshape, unsqueeze
 from edutorch.ops.reduction import logsumexp
+from edutorch.ops.views import expand, reshape, unsqueeze
 from tests.compiling.graphs import graph_of
 
 FOLDER = Path(__file__).parent / "golden" / "code"
@@ -33,8 +34,8 @@ FOLDER = Path(__file__).parent / "golden" / "code"
 def written_only() -> Iterator[None]:
     """Write kernels and compile none of them."""
     with (
-        mock.patch.object(workshop.compiler, "do"),
-        mock.patch.object(workshop, "_kernels", {}),
+        mock.patch.object(kernel_cache.compiler, "do"),
+        mock.patch.object(kernel_cache, "_kernels", {}),
         mock.patch.object(blas, "hold"),
         mock.patch.dict(os.environ, {"EDUTORCH_KERNELS": "beside"}),
     ):

@@ -1,7 +1,7 @@
 """Complex numbers against PyTorch: values, both derivatives, views, hooks, what is refused.
 
 Gradients are PyTorch's: the direction in which the loss grows fastest, the conjugate of what
-flows through the graph (see the head of edutorch/core/engine.py).
+flows through the graph (see the head of edutorch/core/autograd/engine.py).
 """
 
 from __future__ import annotations

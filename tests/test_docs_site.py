@@ -119,7 +119,7 @@ def test_without_a_graphviz_the_picture_is_a_table(monkeypatch):
     def refuse(*_):
         raise missing_extra("lab", "viz", "there is no Graphviz")
 
-    monkeypatch.setattr("edutorch.viz.static.render", refuse)
+    monkeypatch.setattr("edutorch.viz.render.static.render", refuse)
     text = Page(ENTRIES["exp"]).text({}, {})
     assert "<svg" not in text
     assert "n1 exp" in text and "There was no Graphviz when this page was built" in text

@@ -13,8 +13,8 @@ import pytest
 
 import edutorch
 from edutorch import errors, nn, tensor
-from edutorch.core.methods import OPERATORS
 from edutorch.core.registry import REGISTRY
+from edutorch.core.tensor_methods import OPERATORS
 from tests.module_cases import CASES
 from tests.op_calls import arguments, call
 from tests.op_cases import CASES as OP_CASES

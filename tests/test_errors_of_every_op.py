@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from edutorch import errors
-from edutorch.core.complaints import FOREIGN
+from edutorch.core.error_messages import FOREIGN
 from edutorch.core.op import Op
 from tests.op_calls import arguments, call, ops, oracle
 from tests.op_cases import CASES, INTERNAL, Case

@@ -16,7 +16,7 @@ import pytest
 import edutorch
 from edutorch import modes, nn, optim
 from edutorch.modes import listening, patient
-from edutorch.utils.interrupts import hold, release, uninterrupted, waiting
+from edutorch.utils.deferred_interrupts import hold, release, uninterrupted, waiting
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 

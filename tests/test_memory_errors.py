@@ -10,8 +10,8 @@ import pytest
 
 import edutorch
 from edutorch import ones, zeros
-from edutorch.core import room
-from edutorch.core.room import in_words
+from edutorch.core import allocation
+from edutorch.core.allocation import in_words
 from edutorch.errors import OutOfMemory
 
 N = 10**12
@@ -116,7 +116,7 @@ def test_its_names_and_classes():
 
 
 def test_a_system_that_grants_what_it_does_not_have(monkeypatch):
-    monkeypatch.setattr(room, "ROOM", 2**30)
+    monkeypatch.setattr(allocation, "ROOM", 2**30)
     with pytest.raises(OutOfMemory, match=r"memory\s+= 1.0 GiB"):
         zeros(2**28, 2)
     assert zeros(3).tolist() == [0, 0, 0]

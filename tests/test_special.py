@@ -15,7 +15,7 @@ import edutorch
 from edutorch import special
 from edutorch.autograd import gradcheck
 from edutorch.errors import DTypeError, GradientError, ValueRangeError
-from edutorch.ops.precise import bernoulli, zeta_minus_1
+from edutorch.ops.special_common import bernoulli, zeta_minus_1
 from tests.oracle import require_torch
 
 GENERATOR = np.random.default_rng(0)

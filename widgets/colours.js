@@ -1,5 +1,5 @@
 // What a box is, and how large a gradient is. The hues themselves are in live.css, where dark mode
-// can change them; `edutorch/viz/style.py` has the same tables: tests/golden/style.json.
+// can change them; `edutorch/viz/render/style.py` has the same tables: tests/golden/style.json.
 import { setAttribute } from "./writing.js";
 
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */

@@ -1,4 +1,4 @@
-// What the colours and marks in a picture say. `edutorch/viz/legend.py` draws the same into files.
+// What the colours and marks in a picture say. `edutorch/viz/render/legend.py` draws the same into files.
 import { CUT, FLOW_BOUNDS, MARK_SHAPES, roleOf } from "./colours.js";
 import { svgElement } from "./picture.js";
 

@@ -76,7 +76,7 @@ function trimmed(text, x) {
 }
 
 /**
- * All numbers of a tiny tensor, as `whole` in edutorch/viz/summaries.py writes them.
+ * All numbers of a tiny tensor, as `whole` in edutorch/viz/tensors/summaries.py writes them.
  * @param {number[]} values
  * @param {boolean} scalar
  */

@@ -1,5 +1,5 @@
 // What is shown beside the graph, each by a panel of its own: a part of Python's live view
-// (edutorch/viz/part.py) fills it through `Patch.parts`, under its name.
+// (edutorch/viz/live/panel.py) fills it through `Patch.parts`, under its name.
 import { WalkPanel } from "./walk.js";
 import { GaugesPanel } from "./gauges.js";
 import { HistoryPanel } from "./history.js";

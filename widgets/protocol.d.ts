@@ -121,7 +121,7 @@ export interface Patch {
   layouts: number;
 }
 
-/** A tensor as it is drawn in its box (edutorch/viz/thumbnails.py). */
+/** A tensor as it is drawn in its box (edutorch/viz/tensors/thumbnails.py). */
 export interface Thumbnail {
   kind: "image" | "weights" | "attention" | "bars";
   low: number; // the smallest number of the tensor
@@ -199,7 +199,7 @@ export interface ToyData {
   error: string;
 }
 
-/** The health of a training loop (edutorch/viz/gauges.py). null: NaN or Inf. */
+/** The health of a training loop (edutorch/viz/live/layer_health.py). null: NaN or Inf. */
 export interface GaugesData {
   /** By parameter or module, first to last: name; last and median norm of the gradient; last and
    *  median size of the update beside the weights. */
@@ -212,7 +212,7 @@ export interface GaugesData {
   words: string[];
 }
 
-/** A walk through backward (edutorch/viz/walk.py). */
+/** A walk through backward (edutorch/viz/backward_walk/walk.py). */
 export interface WalkData {
   position: number; // how many steps have been taken
   total: number;
@@ -263,7 +263,7 @@ export interface TroubleData {
 }
 
 export interface TroubleFinding {
-  kind: string; // see edutorch/viz/trouble_words.py
+  kind: string; // see edutorch/viz/diagnostics/messages.py
   says: string;
   do: string;
   line: string; // of the user's code, "" where it is not known

@@ -1,5 +1,5 @@
 // A recording in a page of its own: it answers the view as Python does while a loop runs.
-// edutorch/viz/export.py writes this, the recording and the widget's code into one file.
+// edutorch/viz/history/export.py writes this, the recording and the widget's code into one file.
 import live from "./live.js";
 import { searchVisible } from "./toolbar.js";
 

@@ -1,5 +1,5 @@
 // Small pictures of tensors: an image, a matrix as a heat map, a histogram. Drawn as paths, since
-// a strict page loads no images. `edutorch/viz/thumbnails.py` draws the same into files.
+// a strict page loads no images. `edutorch/viz/tensors/thumbnails.py` draws the same into files.
 import { svgElement } from "./picture.js";
 
 /** @typedef {import("./protocol.js").Thumbnail} Thumbnail */

@@ -193,7 +193,7 @@ class Search {
 }
 
 /**
- * What `edutorch/viz/search.py` says, of what is to be seen alone: for a page without a kernel.
+ * What `edutorch/viz/graph/search.py` says, of what is to be seen alone: for a page without a kernel.
  * @param {import("./protocol.js").Picture} picture
  * @param {string} text
  * @returns {SearchData}

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from edutorch.viz.graph.graph_reader import number_vertex
+from edutorch.viz.graph.model import Key, Vertex, arrange
+from edutorch.viz.render.graphviz import LayoutError
+from edutorch.viz.render.static import Drawing
 
 from edutorch import dtypes
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
 from edutorch.errors import MissingExtraError
 from edutorch.events import OpApplied
-from edutorch.viz.graph import Key, Vertex, arrange
-from edutorch.viz.render import LayoutError
-from edutorch.viz.static import Drawing
-from edutorch.viz.summaries import Stats, summarize
-from edutorch.viz.trace import number_vertex
+from edutorch.viz.tensors.summaries import Stats, summarize
 
 MOST_OPS = 24
 """A picture of more says less than a sentence."""

@@ -1,7 +1,7 @@
 """What autocast does to the arguments of one op.
 
 One object of `Casting` stands in `modes.autocast` while autocast is on for some device.
-`core/apply.py` shows it the operands of each op, `core/tensors_only.py` each call of a
+`core/dispatch.py` shows it the operands of each op, `core/argument_checks.py` each call of a
 composed function; what a function needs is in `lists.py`.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 from weakref import ref
 
 from .. import backends, dtypes
-from ..backends.shared import Shared
-from ..core.autograd import LEAF
+from ..backends.aliased_array import Shared
+from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from ..errors import DTypeError
 from ..modes import changed, current

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import backends
 from ..backends.cupy import problems
+from ..backends.device import Device
 from ..core.tensor import Tensor
-from ..device import Device
 from ..errors import DTypeError, EdutorchError, warn
 from ..ops import full, tensor
 

@@ -1,6 +1,6 @@
 """Tensor methods that are composed of ops and listed for autocast: `x.addmm(a, b)`.
 
-As functions they are wrapped already (`core/tensors_only.py`).
+As functions they are wrapped already (`core/argument_checks.py`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
-from ..core.autograd import Node
-from ..core.backward import backward, grad
+from ..core.autograd.graph import Node
+from ..core.autograd.backward import backward, grad
 from ..modes import (
     enable_grad,
     inference_mode,
@@ -16,7 +16,7 @@ from ..modes import (
 )
 from . import anomaly, forward_ad, function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from .check import gradcheck, gradgradcheck
+from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
 from .variable import Variable
 

@@ -5,7 +5,7 @@
         y = function(x)
         value, moved = unpack_dual(y)          # moved = J · tangent
 
-How ops move tangents is in `core/forward.py`.
+How ops move tangents is in `core/autograd/forward_mode.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..core.forward import Level, set_tangent, tangent_of, with_tangents
+from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import ModeContext, changed, current, switch

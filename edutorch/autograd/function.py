@@ -9,15 +9,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd import edge_of
-from ..core.follow import notify_write
-from ..core.forward import fitted, set_tangent, tangent_of, zeros_as
-from ..core.methods import refuse_leaf
+from ..core.autograd.forward_mode import fitted, set_tangent, tangent_of, zeros_as
+from ..core.autograd.graph import edge_of
+from ..core.autograd.view_tracking import notify_write
 from ..core.tensor import Tensor
+from ..core.tensor_methods import refuse_leaf
 from ..errors import GradientError
 from ..events import work
 from ..modes import changed, current, is_grad_enabled
-from .context import Context, identities
+from .function_context import Context, identities
 from .function_node import FunctionNode, record
 
 __all__ = ["Context", "Function"]
@@ -26,7 +26,7 @@ __all__ = ["Context", "Function"]
 def __getattr__(name: str) -> Any:
     """Find `once_differentiable` here too, where PyTorch has it; it needs this file itself."""
     if name == "once_differentiable":
-        from .once import once_differentiable
+        from .once_differentiable import once_differentiable
 
         return once_differentiable
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .. import backends, dtypes
-from ..core.arriving import Parts, settle
-from ..core.autograd import Description, Node, clock
-from ..core.engine import conjugated, each_conjugated
-from ..core.methods import set_history
-from ..core.pieces import output_of
+from ..core.autograd.engine import conjugated, each_conjugated
+from ..core.autograd.graph import Description, Node, clock
+from ..core.autograd.multi_output import output_of
+from ..core.fast.lazy_gradients import Parts, settle
+from ..core.source_location import users_place
 from ..core.tensor import Tensor, wrap
+from ..core.tensor_methods import set_history
 from ..errors import GradientError
 from ..events import OpApplied, emit
-from ..lines import users_place
 from ..modes import current, enable_grad, is_grad_enabled, no_grad
-from .context import Context, identities
+from .function_context import Context, identities
 
 if TYPE_CHECKING:
     from .function import Function

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.backward import grad
+from ..core.autograd.backward import grad
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import enable_grad

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from ..core.autograd import AccumulateGrad, Node, RemovableHandle
-from ..core.engine import Engine, running_engine
+from ..core.autograd.engine import Engine, running_engine
+from ..core.autograd.graph import AccumulateGrad, Node, RemovableHandle
 from ..core.tensor import LEAF, Tensor, wrap
 from ..errors import GradientError
 from ..modes import ModeContext

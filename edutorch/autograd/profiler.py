@@ -8,9 +8,9 @@ from typing import Any
 from .. import backends
 from ..events import ModuleEntered, ModuleLeft, WorkEnded, WorkStarted
 from ..modes import listening
-from ..profiler.averages import EventList, FunctionEvent, FunctionEventAvg
+from ..profiler.key_averages import EventList, FunctionEvent, FunctionEventAvg
 from ..profiler.profile import profile as Profile
-from ..profiler.ranges import record_function
+from ..profiler.record_function import record_function
 from ..profiler.recording import name_of
 from ..profiler.schedule import ProfilerActivity
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
+# PyTorch's switches (`torch.backends.cudnn`) lie in `compat/backends/`.
+__path__.append(__path__[0].removesuffix("backends") + "compat/backends")
+
 from . import cuda, cudnn, mkl, mkldnn, mps, openmp  # switches that scripts set, kept
 from . import numpy as _numpy
 from .numpy import Backend
-from .stand_in import reference_only
+from .reference_mode import reference_only
 
 __all__ = ["Backend", "get", "of", "reference_only", "register"]
 
@@ -28,7 +31,7 @@ def register(backend: Backend) -> Backend:
 
 
 def register_type(array_type: type) -> None:
-    """Make a class of arrays known that each carry their `backend` (see `batched.py`)."""
+    """Make a class of arrays known that each carry their `backend` (see `batching.py`)."""
     _BY_ARRAY[array_type] = None
 
 

@@ -6,7 +6,7 @@ functions of what it was linked with, so the one that NumPy is made of can be as
 Its threads and those of the kernels must not work at the same time: on a busy machine, two pools
 that wait for each other take seconds for what one thread does in milliseconds. So as soon as
 kernels are wanted, the library is held at one thread, and large products are cut into parts by the
-kernels' own pool (`kernels/cpu/products.py`). Products that a program asks NumPy for itself then
+kernels' own pool (`kernels/cpu/matmul.py`). Products that a program asks NumPy for itself then
 have one thread too; `with backends.blas.all_threads():` gives them all of them for a while.
 """
 

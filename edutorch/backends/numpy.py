@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .stand_in import slot
+from .reference_mode import slot
 
 FAST = slot("scatter.add_at", least=4096)  # of numbers that are added
 UNIFORM = slot("random.uniform", least=16_384)
@@ -28,7 +28,7 @@ class Backend:
     name: str
     xp: ModuleType | Any
     array_type: type
-    level = 0  # of `vmap`: a device is outside of all of them (see `batched.py`)
+    level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
 
     @property
     def device_name(self) -> str:

@@ -77,8 +77,8 @@ def wrong_output(output: str | None) -> str:
 def recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
     """Run a script with a recorder listening; return that, None if it never ran, and the code."""
     from ..events import listening
-    from ..viz.names import Names
-    from ..viz.recorder import Recorder
+    from ..viz.graph.names import Names
+    from ..viz.live.recorder import Recorder
 
     recorder = Recorder(Names((), cast(FrameType, ScriptFrame())), detailed=True)
     failed, code = False, 0
@@ -114,9 +114,9 @@ class ScriptFrame(SimpleNamespace):
 
 def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
     """Draw what was recorded, into a file or as a table on the terminal."""
-    from ..viz.fold import UnknownGroupError
-    from ..viz.mirror import mirrored
-    from ..viz.static import Drawing
+    from ..viz.backward_walk.backward_graph import mirrored
+    from ..viz.graph.fold import UnknownGroupError
+    from ..viz.render.static import Drawing
 
     if recorder.snapshot is None:
         print(
@@ -139,8 +139,8 @@ def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> in
         return 0
     path = Path(output)
     if path.suffix.lower() == ".html":
-        from ..viz.export import drawing_page
-        from ..viz.static import write_whole
+        from ..viz.history.export import drawing_page
+        from ..viz.render.static import write_whole
 
         write_whole(path, drawing_page(drawing).encode())
     else:

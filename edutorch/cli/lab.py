@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .. import kernels
-from ..doctor import faster_blas
 from ..errors import missing_extra
+from .doctor import faster_blas
 
 _WARM_UP = """
 import os, sys

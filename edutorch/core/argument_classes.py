@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .complaints import fits, is_flag, wrong_argument
+from .error_messages import fits, is_flag, wrong_argument
 from .shapes import Size
 
 Classes = frozenset[type] | None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
-from ..memory_format import contiguous_format, memory_format, preserve_format, strided
-from .complaints import no_tensor
+from .error_messages import no_tensor
+from .memory_format import contiguous_format, memory_format, preserve_format, strided
 from .shapes import missing_dim
 from .storage import TypedStorage, UntypedStorage
 

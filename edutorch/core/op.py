@@ -30,13 +30,14 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends.stand_in import Slot, slot_of, without_subclass
+from ..backends.reference_mode import Slot, slot_of, without_subclass
 from ..errors import running
-from . import autograd, generate
-from .complaints import check_flag, explain
-from .generate_backward import backward_source
-from .inline import expression_of, free_names
-from .pieces import PiecesNode, cut
+from .autograd import graph
+from .autograd.multi_output import PiecesNode, cut
+from .error_messages import check_flag, explain
+from .fast import call_codegen
+from .fast.backward_codegen import backward_source
+from .fast.inlining import expression_of, free_names
 from .precision import rounded_once, widened
 from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims, whole
@@ -158,7 +159,7 @@ class Op:
         self._name_nodes(node)
         self.function = self._dress(FunctionType(_first_call.__code__, {}))
         self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
-        self.expression: ast.expr | None = None  # see `inline.py`
+        self.expression: ast.expr | None = None  # see `inlining.py`
         self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
         self._wait()
         REGISTRY[self.name] = self
@@ -223,13 +224,13 @@ class Op:
 
         Those are called too often for a question that costs 20 ns.
         """
-        from .methods import OPERATORS
+        from .tensor_methods import OPERATORS
 
         return bool(self.settings) and self.name not in OPERATORS
 
     def _name_nodes(self, node: str) -> None:
         """Take PyTorch's name of the node; the first of several is that of the base type."""
-        self.node_types: dict[str, type[autograd.Node]] = {}
+        self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
         self.node_type = self.node_named(NODE_NAME.findall(self.node)[0])
 
@@ -241,11 +242,11 @@ class Op:
         title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         return f"{title}Backward0"
 
-    def node_named(self, name: str) -> type[autograd.Node]:
+    def node_named(self, name: str) -> type[graph.Node]:
         """Return the type of the nodes of this op that are called so."""
         made = self.node_types.get(name)
         if made is None:
-            plain = PiecesNode if self.family == "pieces" else autograd.Node
+            plain = PiecesNode if self.family == "pieces" else graph.Node
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
             if base is not plain:
@@ -269,8 +270,8 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path: `source`, `record` and the node's `backward`."""
-        from .apply import apply, apply_operator
-        from .sharing import kept
+        from .dispatch import apply, apply_operator
+        from .numpy_aliasing import kept
 
         scope = {
             "OP": self, "forward": positional(self.forward), "apply": apply,
@@ -282,13 +283,13 @@ class Op:
             "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray},
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
-            "clock": autograd.clock, "MISTAKES": MISTAKES, "explain": explain,
+            "clock": graph.clock, "MISTAKES": MISTAKES, "explain": explain,
             "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
-            "check_flag": check_flag, "whole": whole, "missing": generate.missing,
-            "unknown_keyword": generate.unknown_keyword,
+            "check_flag": check_flag, "whole": whole, "missing": call_codegen.missing,
+            "unknown_keyword": call_codegen.unknown_keyword,
             "array_of": array_of, "node_of": node_of,
-            "edge_of": autograd.edge_of, "result_again": result_again,
-            "second_backward": autograd.second_backward, "stale_value": autograd.stale_value,
+            "edge_of": graph.edge_of, "result_again": result_again,
+            "second_backward": graph.second_backward, "stale_value": graph.stale_value,
             "kept": kept, "entered": entered, "KERNEL": self.slot, "cut": cut,
             "without_subclass": without_subclass, "widened": widened,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
@@ -303,10 +304,10 @@ class Op:
         if self.expression is not None:
             free = free_names(self.expression, self.forward)
             scope |= {f"f_{name}": value for name, value in free.items()}
-        self.source = generate.call_source(self)
+        self.source = call_codegen.call_source(self)
         recorded = self.rules and self.family != "pieces"
         if recorded:
-            self.source += generate.record_source(self) + backward_source(self)
+            self.source += call_codegen.record_source(self) + backward_source(self)
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
         if recorded:
             self.record = scope["record"]
@@ -346,7 +347,7 @@ class Op:
         Args:
             tangents: one per input, None for one that stays.
         """
-        from .forward import push
+        from .autograd.forward_mode import push
 
         named = dict(zip(self.inputs, inputs, strict=False))
         bound = self.signature.bind(**named, **settings)
@@ -419,7 +420,7 @@ def _family(family: str, **fixed: Any) -> Any:
 
 def register(op: Op) -> Any:
     """Give an op its Tensor method (and in-place twin), and return its function."""
-    from .methods import attach
+    from .tensor_methods import attach
 
     attach(op)
     return op.function
@@ -453,4 +454,4 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 
 
 # `typing.get_type_hints` looks for them there.
-autograd.Op, autograd.Tensor = Op, Tensor  # type: ignore[attr-defined]
+graph.Op, graph.Tensor = Op, Tensor  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """What a type checker and an editor should know of Tensor.
 
 The operators and the ops' methods are attached when the ops are defined (see
-`methods.py`), where a checker cannot see them. At run time this class is empty.
+`tensor_methods.py`), where a checker cannot see them. At run time this class is empty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..device import Device
+    from ..backends.device import Device
     from ..dtypes import dtype as DType
     from .tensor import Tensor
 

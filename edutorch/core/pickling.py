@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from ..backends.aliased_array import Lent, Shared, plain
 from ..backends.numpy import owner
-from ..backends.shared import Lent, Shared, plain
 from ..errors import GradientError, warn
-from .autograd import LEAF
+from .autograd.graph import LEAF
 from .operator_types import OperatorTypes
 
 

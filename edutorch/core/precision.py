@@ -5,7 +5,7 @@ A bfloat16 has 8 significant bits, a float16 has 11: a sum that is kept in them 
 float32:
 
 - the forward of an op that is declared with `accumulates=True` (`rounded_once`),
-- the rules of all ops but elementwise ones and views (`generate_backward.py`),
+- the rules of all ops but elementwise ones and views (`backward_codegen.py`),
 - what the engine adds up: gradients of broadcast operands, and of tensors with several uses
   (`WideSum`),
 - `Backend.scatter_add`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..errors import DTypeError, NotForTypesError, TooLargeError
-from .complaints import conversion_hint, described, operand_names
+from .error_messages import conversion_hint, described, operand_names
 from .precision import SCALING, is_half
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import backends, dtypes
-from ..device import Device
+from ..backends.device import Device
 
 
 class UntypedStorage:

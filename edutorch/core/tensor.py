@@ -9,17 +9,17 @@ from weakref import ref
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.shared import Shared
-from ..device import Device
+from ..backends.aliased_array import Shared
+from ..backends.device import Device
 from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
-from ..lines import Place
 from ..modes import current
-from .autograd import LEAF, Hooks, Node, RemovableHandle, Writes
+from .allocation import check_room
+from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, Writes
 from .memory_members import MemoryMembers
-from .numbers_out import NumbersOut
-from .room import check_room
 from .shapes import Size, missing_dim
+from .source_location import Place
+from .tensor_interop import NumbersOut
 
 PLAIN_TENSORS: set[type] = set()
 """The classes whose ops need no special care: Tensor and Parameter."""
@@ -262,7 +262,7 @@ class Tensor(NumbersOut, MemoryMembers):
         Raises: GradientError: nothing was recorded; not a single number and no
             `gradient`; the graph was freed. StaleValueError: a saved value changed.
         """
-        from .backward import backward
+        from .autograd.backward import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

@@ -142,7 +142,7 @@ def _number(device: Any) -> int:
         return current_device()
     if isinstance(device, int):
         return device
-    from ..device import Device
+    from ..backends.device import Device
 
     index = Device(device).index
     return current_device() if index is None else index

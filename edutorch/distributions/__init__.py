@@ -12,21 +12,21 @@ from __future__ import annotations
 import sys as _sys
 
 from . import categorical as _categorical
-from . import compound as _compound
+from . import independent_mixture as _compound
 from . import constraints, kl, transforms, utils
 from . import discrete as _discrete
 from . import distribution as _distribution
 from . import gamma_family as _gamma_family
 from . import location_scale as _location_scale
 from . import multivariate as _multivariate
-from . import random_matrices as _random_matrices
+from . import wishart_lkj as _random_matrices
 from . import relaxed as _relaxed
 from . import transformed as _transformed
-from . import unusual as _unusual
+from . import von_mises_pareto as _unusual
 from .categorical import (
     Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough,
 )  # fmt: skip
-from .compound import Independent, MixtureSameFamily, TransformedDistribution
+from .independent_mixture import Independent, MixtureSameFamily, TransformedDistribution
 from .constraint_registry import biject_to, transform_to
 from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
@@ -35,7 +35,7 @@ from .gamma_family import Beta, Chi2, Dirichlet, Exponential, FisherSnedecor, Ga
 from .kl import kl_divergence, register_kl
 from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal
-from .random_matrices import LKJCholesky, Wishart
+from .wishart_lkj import LKJCholesky, Wishart
 from .relaxed import (
     ExpRelaxedCategorical, LogitRelaxedBernoulli, RelaxedBernoulli, RelaxedOneHotCategorical,
 )  # fmt: skip
@@ -45,7 +45,7 @@ from .transformed import (
 )  # fmt: skip
 from .transforms import *
 from .transforms import __all__ as _transforms
-from .unusual import GeneralizedPareto, VonMises
+from .von_mises_pareto import GeneralizedPareto, VonMises
 
 # PyTorch has a file per distribution: `from torch.distributions.normal import Normal`.
 for _home, _files in {

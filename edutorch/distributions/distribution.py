@@ -19,7 +19,7 @@ from ..errors import warn
 from ..modes import enable_grad, no_grad
 from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
 from . import constraints
-from .rounded import round_once
+from .half_precision import round_once
 
 __all__ = ["Distribution", "ExponentialFamily"]
 

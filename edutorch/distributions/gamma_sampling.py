@@ -21,13 +21,13 @@ import numpy as np
 
 from .. import backends
 from ..autograd import Function
-from ..autograd.once import once_differentiable
+from ..autograd.once_differentiable import once_differentiable
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
 from ..ops.gamma import digamma, stirling_correction
 from ..ops.incomplete_gamma import LARGE, temme_coefficients
-from ..ops.precise import power_series
 from ..ops.random import source
+from ..ops.special_common import power_series
 
 
 def draw_log_gamma(alpha: Array) -> Array:

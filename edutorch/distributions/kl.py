@@ -18,14 +18,14 @@ from ..modes import enable_grad
 from ..nn.functional import softplus
 from ..ops import diag_embed, where
 from .categorical import Categorical, OneHotCategorical
-from .compound import Independent, TransformedDistribution
 from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, Poisson
 from .distribution import Distribution, ExponentialFamily, sum_rightmost
 from .gamma_family import Beta, Dirichlet, Exponential, Gamma
+from .half_precision import rounded_once
+from .independent_mixture import Independent, TransformedDistribution
 from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, distance
-from .rounded import rounded_once
 from .transformed import EULER, Gumbel, HalfNormal, Pareto
 
 __all__ = ["kl_divergence", "register_kl"]

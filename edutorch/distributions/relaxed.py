@@ -16,9 +16,9 @@ from ..core.tensor import Tensor
 from ..ops import full_like, tensor
 from . import constraints
 from .categorical import OF_MANY, Categorical, OfCategorical
-from .compound import TransformedDistribution
 from .discrete import WithProbability
 from .distribution import broadcast_all, clamp_probs, uniform_like
+from .independent_mixture import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
 
 __all__ = [

@@ -10,9 +10,9 @@ import numpy as np
 from ..dtypes import finfo
 from ..ops import full_like, ones_like, where, zeros_like
 from . import constraints
-from .compound import TransformedDistribution
 from .distribution import broadcast_all
 from .gamma_family import Exponential, Gamma
+from .independent_mixture import TransformedDistribution
 from .location_scale import LOC_SCALE, Cauchy, Normal, Uniform
 from .transforms import (
     AbsTransform,

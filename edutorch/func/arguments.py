@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd import reachable
-from ..core.forward import by_itself, released, tangents_of
+from ..core.autograd.forward_mode import by_itself, released, tangents_of
+from ..core.autograd.graph import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
 from ..modes import current, enable_grad

@@ -1,4 +1,4 @@
-"""Forward mode as functions: tangents travel along with the values (see `core/forward.py`)."""
+"""Forward mode as functions: tangents travel along with the values (see `core/autograd/forward_mode.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.forward import Level, set_tangent, tangent_of, with_tangents, zeros_as
+from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents, zeros_as
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import changed, current

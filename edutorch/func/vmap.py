@@ -1,7 +1,7 @@
 """Functions of one example, called with a whole batch: `vmap(f)`.
 
 `f` is called once. The tensors it gets look like one example and hold all of them (see
-`backends/batched.py`), so each op inside computes for the whole batch at once. What `f`
+`backends/batching.py`), so each op inside computes for the whole batch at once. What `f`
 returns gets the dimension of the batch back.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import backends
-from ..backends.batched import BatchedBackend
+from ..backends.batching import BatchedBackend
 from ..core.tensor import Tensor, writes_of
 from ..modes import changed, current
 from ..ops import cat, narrow

@@ -13,8 +13,8 @@ from .graph_module import GraphModule
 from .interpreter import Interpreter, Transformer
 from .node import Node, map_aggregate, map_arg
 from .proxy import Proxy, TraceError
-from .rewriting import replace_pattern
-from .tracer import Tracer, has_side_effect, symbolic_trace, wrap
+from .subgraph_rewriter import replace_pattern
+from ._symbolic_trace import Tracer, has_side_effect, symbolic_trace, wrap
 
 __all__ = [
     "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "TraceError", "Tracer", "Transformer",

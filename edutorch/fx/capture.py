@@ -15,12 +15,15 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from ..core.autograd import LEAF, clock
+from ..core.autograd.graph import LEAF, clock
 from ..core.tensor import Tensor
 from ..modes import current
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import gradients, primitives
-from .captured import (
+from .array_utils import flat
+from .capture_context import Tracer
+from .capture_patches import GRAD, watched
+from .captured_graph import (
     Captured,
     Input,
     Output,
@@ -31,13 +34,10 @@ from .captured import (
     one_step_away,
     python_random,
 )
+from .captured_state import Reach
 from .graph import described
 from .node import Node
-from .reach import Reach
-from .traced import TracedArray, TracedNumber
-from .tracing import Tracer
-from .values import flat
-from .watching import GRAD, watched
+from .traced_array import TracedArray, TracedNumber
 
 __all__ = ["Capturing", "capture"]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.autograd import LEAF
-from ..core.engine import Engine, conjugated
+from ..core.autograd.engine import Engine, conjugated
+from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from . import primitives
 from .graph import Graph, described
 from .node import Node
-from .traced import TracedArray
+from .traced_array import TracedArray
 
 if TYPE_CHECKING:
     from .capture import Capturing

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .codegen import PythonCode, write_function
 from .node import Node, map_arg, qualified
-from .writing import PythonCode, write_function
 
 __all__ = ["Graph"]
 

@@ -43,7 +43,7 @@ class Interpreter:
         enable_io_processing: bool = True,
     ) -> Any:  # fmt: skip
         """Run the whole graph on these arguments."""
-        from .writing import last_uses
+        from .codegen import last_uses
 
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)
@@ -128,7 +128,7 @@ class Transformer(Interpreter):
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        from .tracer import Tracer
+        from ._symbolic_trace import Tracer
 
         self.new_graph = Graph()
         self.tracer = Tracer()
@@ -157,7 +157,7 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """Return a module with the new graph."""
-        from .tracer import unproxied
+        from ._symbolic_trace import unproxied
 
         self.new_graph.constants = dict(self.graph.constants)
         self.new_graph.output(unproxied(self.run()))
@@ -182,7 +182,7 @@ def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
 
     It is what `compiling.lower` has to equal.
     """
-    from .writing import last_uses
+    from .codegen import last_uses
 
     dying = last_uses(graph)
     nodes = [node for node in graph.nodes if node.op != "placeholder"]

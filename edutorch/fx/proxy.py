@@ -10,7 +10,7 @@ from ..errors import EdutorchError
 from .node import INFIX, PREFIX, Node, map_aggregate
 
 if TYPE_CHECKING:
-    from .tracer import Tracer
+    from ._symbolic_trace import Tracer
 
 __all__ = ["Proxy", "TraceError"]
 
@@ -28,7 +28,7 @@ class Proxy:
 
     def __init__(self, node: Node, tracer: Tracer | None = None) -> None:
         if tracer is None:
-            from .tracer import Tracer
+            from ._symbolic_trace import Tracer
 
             tracer = Tracer()
             tracer.graph = node.graph

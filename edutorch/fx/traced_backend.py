@@ -1,6 +1,6 @@
 """The device on which a function runs while it is captured.
 
-It computes with NumPy, on the arrays of `traced.py`. An op enters the graph as one node;
+It computes with NumPy, on the arrays of `traced_array.py`. An op enters the graph as one node;
 so does what runs on arrays outside of ops, as in optimizers: as the op that means the same
 where there is one, else as the function of NumPy.
 """
@@ -15,20 +15,20 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.batched import BatchedBackend
+from ..backends.aliased_array import plain
+from ..backends.batching import BatchedBackend
 from ..backends.numpy import add_at
-from ..backends.shared import plain
 from ..core.registry import REGISTRY
 from ..ops.pieces import alone
 from . import primitives
+from .array_utils import as_array, bare, flat, same_view, whole_of
 from .graph import described
 from .node import Node
-from .traced import TracedArray, TracedNumber
-from .traced_module import TracedModule
-from .values import as_array, bare, flat, same_view, whole_of
+from .traced_array import TracedArray, TracedNumber
+from .traced_numpy import TracedModule
 
 if TYPE_CHECKING:
-    from .tracing import Tracer
+    from .capture_context import Tracer
 
 __all__ = ["TracedBackend"]
 

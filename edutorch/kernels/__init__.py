@@ -19,13 +19,13 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ..backends import blas, stand_in
-from ..backends.kernel_table import KERNELS
-from ..backends.stand_in import Slot, slot_of, slots
+from ..backends import blas, reference_mode
+from ..backends.kernel_registry import KERNELS
+from ..backends.reference_mode import Slot, slot_of, slots
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
-from ..utils.beside import compiler
-from ..utils.memory import keep_freed_memory
+from ..utils.background_compile import compiler
+from ..utils.malloc_tuning import keep_freed_memory
 
 __all__ = ["Made", "available", "warm_up"]
 
@@ -52,7 +52,7 @@ def make_wanted(slot: Slot) -> None:
 
 
 def make_room() -> None:
-    """Have threads and memory as kernels need them: see `backends/blas.py`, `utils/memory.py`."""
+    """Have threads and memory as kernels need them: see `backends/blas.py`, `utils/malloc_tuning.py`."""
     blas.hold()
     keep_freed_memory()
 
@@ -156,4 +156,4 @@ def compilations(allowed: bool) -> Any:
     return Heard()
 
 
-stand_in.maker = make_wanted
+reference_mode.maker = make_wanted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from ..core.tensor import Tensor as _Tensor
-from ..core.tensors_only import guard as _guard
+from ..core.argument_checks import guard as _guard
 from .creation import (
     arange, empty, empty_permuted, empty_strided, eye, full, linspace, logspace, ones, range,
     scalar_tensor, zeros,
@@ -40,23 +40,23 @@ from .comparison import (
     logical_xor, lt, ne, signbit,
 )  # fmt: skip
 from .more_arithmetic import float_power, logaddexp, logaddexp2, rsub
-from .choosing import clamp_max, clamp_min, fmax, fmin, heaviside
-from .float_parts import copysign, frexp, ldexp, nextafter
+from .minmax import clamp_max, clamp_min, fmax, fmin, heaviside
+from .floating_point import copysign, frexp, ldexp, nextafter
 from .integers import bitwise_left_shift, bitwise_right_shift, gcd, lcm
 from .reduction import (
     all, amax, amin, any, argmax, argmin, count_nonzero, logsumexp, mean, prod, sum,
 )  # fmt: skip
 from .statistics import aminmax, nanmean, nansum, norm
-from .spread import std, std_mean, var, var_mean
+from .variance import std, std_mean, var, var_mean
 from .quantiles import median, nanmedian, nanquantile, quantile
-from .running import cumprod, cumsum, logcumsumexp
+from .cumulative import cumprod, cumsum, logcumsumexp
 from .calculus import cumulative_trapezoid, diff, gradient, trapezoid
-from .movement import (
+from .views import (
     as_strided, as_strided_scatter, diagonal, narrow, permute, reshape, select, squeeze, t,
     transpose, unsqueeze,
 )  # fmt: skip
-from .movement import expand  # hidden below: a method only, as in PyTorch
-from .axes import (
+from .views import expand  # hidden below: a method only, as in PyTorch
+from .shape import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
@@ -67,7 +67,7 @@ from .axes import (
     swapaxes,
     unflatten,
 )
-from .arrange import (
+from .rearrange import (
     broadcast_tensors, diag, diag_embed, diagflat, flip, fliplr, flipud, meshgrid,
     repeat_interleave, roll, rot90, tile, tril, tril_indices, triu, triu_indices,
 )  # fmt: skip
@@ -76,27 +76,27 @@ from .joining import (
     tensor_split, unbind, unsafe_chunk, unsafe_split, unsafe_split_with_sizes, vsplit, vstack,
 )  # fmt: skip
 from . import indexing, random_fill
-from .along import (
+from .gather_scatter import (
     gather, index_add, index_copy, index_fill, index_put, index_select, scatter_add, take,
     take_along_dim,
 )  # fmt: skip
-from .writes import (
+from .index_put import (
     index_put_, index_reduce, masked_scatter, put, scatter,
 )  # fmt: skip
-from .copies import (
+from .view_copy import (
     alias_copy, as_strided_copy, detach, detach_, detach_copy, diagonal_copy, diagonal_scatter,
     expand_copy, narrow_copy, permute_copy, select_copy, select_scatter, slice_copy, slice_inverse,
     slice_scatter, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
     unbind_copy, unfold_copy, unsqueeze_copy, view_as_complex_copy, view_as_real_copy, view_copy,
 )  # fmt: skip
-from .memory import as_strided_, resize_as_
-from .masks import argwhere, isin, masked_fill, masked_select, nonzero, where
+from .inplace_views import as_strided_, resize_as_
+from .masking import argwhere, isin, masked_fill, masked_select, nonzero, where
 from .linalg import (
     addmm, addmv, baddbmm, bmm, cdist, cross, dot, inner, kron, matmul, mm, mv, outer, tensordot,
     trace,
 )  # fmt: skip
 from .products import addbmm, addr, adjoint, block_diag, dist, ger, renorm, vdot
-from .matrix_names import (
+from .torch_linalg import (
     chain_matmul, cholesky, cholesky_inverse, cholesky_solve, det, eig, frobenius_norm, geqrf,
     inverse, logdet, lstsq, lu, lu_solve, lu_unpack, matrix_exp, matrix_power, matrix_rank,
     nuclear_norm, orgqr, ormqr, pinverse, qr, slogdet, solve, svd, symeig, triangular_solve, vander,
@@ -107,9 +107,9 @@ from .low_rank import pca_lowrank, svd_lowrank
 from .einsum import einsum
 from .softmax import log_softmax, softmax
 from .sorting import argsort, kthvalue, max, min, msort, sort, topk
-from .counting import bincount, bucketize, histc, searchsorted
-from .distinct import unique, unique_consecutive
-from .extremes import cummax, cummin, mode
+from .bincount_searchsorted import bincount, bucketize, histc, searchsorted
+from .unique import unique, unique_consecutive
+from .cummax_mode import cummax, cummin, mode
 from .histograms import histogram, histogramdd
 from .combinatorics import cartesian_prod, combinations, nonzero_static, unravel_index
 from .scatter_reduce import scatter_reduce
@@ -121,7 +121,7 @@ from .complex import (
 from .windows import (
     bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
 )  # fmt: skip
-from .about import (
+from .predicates import (
     get_device, is_complex, is_distributed, is_floating_point, is_inference, is_nonzero,
     is_same_size, is_signed, is_tensor, numel,
 )  # fmt: skip

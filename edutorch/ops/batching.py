@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
-from ..backends.batched_random import drawn_inside
-from ..backends.batched_words import VmapError
+from ..backends.batching_random import drawn_inside
 from ..backends.numpy import Array
+from ..backends.vmap_errors import VmapError
 from ..core.op import op
 from ..core.tensor import Tensor
 from ..modes import changed, current

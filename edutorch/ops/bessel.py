@@ -32,7 +32,7 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .precise import in_float64, power_series
+from .special_common import in_float64, power_series
 
 NEAR, LOG_2 = 2.0, math.log(2.0)
 STEPS = 24

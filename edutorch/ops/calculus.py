@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..core.methods import as_method, with_aliases
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 
 
@@ -184,8 +184,8 @@ def parabola_slope(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor
 
 
 from .conversion import to  # noqa: E402
+from .cumulative import cumsum  # noqa: E402
 from .joining import cat  # noqa: E402
-from .movement import narrow, reshape  # noqa: E402
 from .reduction import sum  # noqa: E402
-from .running import cumsum  # noqa: E402
 from .sorting import no_bools  # noqa: E402
+from .views import narrow, reshape  # noqa: E402

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.methods import as_method
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import Size
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
 
@@ -93,9 +93,9 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return cat([narrow(found, 0, 0, size - missing), filling])
 
 
-from .along import index_select  # noqa: E402
-from .arrange import meshgrid  # noqa: E402
 from .from_data import tensor  # noqa: E402
+from .gather_scatter import index_select  # noqa: E402
 from .joining import cat, stack  # noqa: E402
-from .masks import nonzero  # noqa: E402
-from .movement import narrow  # noqa: E402
+from .masking import nonzero  # noqa: E402
+from .rearrange import meshgrid  # noqa: E402
+from .views import narrow  # noqa: E402

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.numpy import Array
-from ..core.methods import as_method
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ValueRangeError
 
 

@@ -1,6 +1,6 @@
 """Complex numbers: their parts, their conjugate, and the way there and back.
 
-A gradient here is the g in dL = Re(g · dz): see the head of `core/engine.py`. The rules
+A gradient here is the g in dL = Re(g · dz): see the head of `core/autograd/engine.py`. The rules
 of this file are the few that treat z and its conjugate differently.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.methods import as_method
 from ..core.op import elementwise, movement, op
 from ..core.tensor import Tensor, array_of
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError
 
 

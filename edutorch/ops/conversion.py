@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends, dtypes
+from ..backends.device import Device, backend_for
 from ..backends.numpy import Array
-from ..core.methods import as_method, leaves_no_trace, overwrite, refuse_leaf, same_past, write
+from ..core.memory_format import (
+    contiguous_format,
+    kept_order,
+    laid_out,
+    memory_format,
+    preserve_format,
+)
 from ..core.op import op
 from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
-from ..device import Device, backend_for
+from ..core.tensor_methods import (
+    as_method,
+    leaves_no_trace,
+    overwrite,
+    refuse_leaf,
+    same_past,
+    write,
+)
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..memory_format import contiguous_format, kept_order, laid_out, memory_format, preserve_format
 
 
 def copied(xp: Any, input: Array, format: memory_format | None) -> Array:

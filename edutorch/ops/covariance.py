@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import dtypes
-from ..core.methods import as_method
 from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 
 
@@ -99,5 +99,5 @@ from .arithmetic import clamp  # noqa: E402  (rules may use any op)
 from .complex import complex, conj, holds_complex  # noqa: E402
 from .elementwise import sqrt  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .matrices import real_part  # noqa: E402
-from .movement import diagonal, unsqueeze  # noqa: E402
+from .linalg_common import real_part  # noqa: E402
+from .views import diagonal, unsqueeze  # noqa: E402

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..backends.device import backend_for
 from ..backends.numpy import Array
-from ..core.apply import InferenceWrites
-from ..core.out import into
-from ..core.room import check_room, is_too_large, no_room
+from ..core.allocation import check_room, is_too_large, no_room
+from ..core.dispatch import InferenceWrites
+from ..core.memory_format import laid_out, strided
+from ..core.out_variants import into
 from ..core.tensor import Tensor, wrap
-from ..device import backend_for
 from ..errors import (
     ArgumentError,
     DTypeError,
@@ -33,7 +34,6 @@ from ..errors import (
     refuse_complex,
 )  # fmt: skip
 from ..events import TensorMade, emit
-from ..memory_format import laid_out, strided
 from ..modes import current
 
 LARGE = 2**27

@@ -1,7 +1,7 @@
 """A matrix as a product of simpler ones: QR, eigenvectors, singular values.
 
-An op here returns its parts joined: see `matrices.py`. Cholesky's factor is in
-cholesky_factor.py, those of elimination in elimination.py and ldl.py.
+An op here returns its parts joined: see `linalg_common.py`. Cholesky's factor is in
+cholesky.py, those of elimination in lu.py and ldl.py.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import GradientError, InvalidValueError
 from .lapack import lapack
-from .matrices import (
+from .linalg_common import (
     adjoint_of,
     divided,
     joined,
@@ -261,10 +261,10 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return svd(A, full_matrices=False, driver=driver).S
 
 
-from .arrange import diag_embed, tril, triu  # noqa: E402  (rules may use any op)
 from .complex import holds_complex, imag  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .movement import diagonal, unsqueeze  # noqa: E402
-from .solving import solve_matrices  # noqa: E402
+from .rearrange import diag_embed, tril, triu  # noqa: E402  (rules may use any op)
+from .solve import solve_matrices  # noqa: E402
 from .triangular import solve_rows  # noqa: E402
+from .views import diagonal, unsqueeze  # noqa: E402

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..dtypes import of as dtype_of
 from .lapack import lapack
-from .matrices import (
+from .linalg_common import (
     adjoint_of,
     joined,
     need_free_phase,
@@ -130,11 +130,11 @@ def lobpcg(
     return w[..., :k], v[..., :, :k]
 
 
-from .arrange import diag_embed  # noqa: E402  (rules may use any op)
-from .cholesky_factor import cholesky  # noqa: E402
+from .cholesky import cholesky  # noqa: E402
 from .complex import conj, imag, real  # noqa: E402
 from .decompositions import eigh  # noqa: E402
 from .linalg import matmul  # noqa: E402
-from .movement import diagonal, unsqueeze  # noqa: E402
-from .solving import solve_matrices  # noqa: E402
+from .rearrange import diag_embed  # noqa: E402  (rules may use any op)
+from .solve import solve_matrices  # noqa: E402
 from .triangular import solve_triangular  # noqa: E402
+from .views import diagonal, unsqueeze  # noqa: E402

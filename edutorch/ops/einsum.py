@@ -118,4 +118,4 @@ def einsum(equation: str, *operands: Any) -> Any:
 
 
 from .indexing import place  # noqa: E402  (rules may use any op)
-from .movement import expand  # noqa: E402
+from .views import expand  # noqa: E402

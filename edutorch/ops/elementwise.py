@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array
-from ..core.methods import as_method
 from ..core.op import elementwise
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..dtypes import FLOATING
 from ..errors import DTypeError
 
@@ -305,5 +305,5 @@ logit.vjp(
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .complex import conj_physical, holds_complex, sgn  # noqa: E402
 from .lengths import with_curvature  # noqa: E402
-from .masks import scale_gradient  # noqa: E402
+from .masking import scale_gradient  # noqa: E402
 from .rounding import sign  # noqa: E402

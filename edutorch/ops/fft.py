@@ -5,7 +5,7 @@
 This is a product with a matrix whose element is e^(-2πi jk/n): exchange j and k, and it is
 the same. So the matrix is its own transpose, and the gradient of a transform is *the same
 transform* of the gradient: no inverse, no conjugate. (Those appear in books that carry the
-conjugate of our g: see the head of `core/engine.py`.) The constant c comes along.
+conjugate of our g: see the head of `core/autograd/engine.py`.) The constant c comes along.
 
 The spectrum of real numbers repeats itself, y[n-k] = conj(y[k]), so `half_spectrum` keeps
 the half of it. Coming back, each number inside the half counts twice, for itself and for
@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.complaints import need_tensor
+from ..core.error_messages import need_tensor
 from ..core.op import op
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.shared import plain, shared
+from ..backends.aliased_array import plain, shared
+from ..backends.device import backend_for
 from ..core.tensor import Tensor
-from ..device import backend_for
 from ..errors import ArgumentError, InvalidValueError, ShapeError
 from .creation import created, strided_only
-from .nested import from_lists
+from .nested_lists import from_lists
 
 
 def tensor(
@@ -54,7 +54,7 @@ def host_array(data: Any, dtype: Any = None) -> np.ndarray:
 
 
 def of_memory(array: np.ndarray, requires_grad: bool = False) -> Tensor:
-    """Make a tensor of memory that somebody else holds as well (see `core/sharing.py`)."""
+    """Make a tensor of memory that somebody else holds as well (see `core/numpy_aliasing.py`)."""
     return created(shared(array), requires_grad)
 
 

@@ -17,7 +17,7 @@ from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
-from .precise import bernoulli, in_float64, power_series, zeta_minus_1
+from .special_common import bernoulli, in_float64, power_series, zeta_minus_1
 
 FAR = 10.0
 """From here on Stirling's series has 16 digits after a few terms."""

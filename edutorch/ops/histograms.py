@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import backends, return_types
+from .. import backends
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.out import takes_out
+from ..core import return_types
+from ..core.out_variants import takes_out
 from ..core.tensor import Tensor, wrap
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
 

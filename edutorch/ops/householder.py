@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .matrices import adjoint_of, need_matrix
+from .linalg_common import adjoint_of, need_matrix
 
 
 @op(outputs=("a", "tau"), method=False, public="geqrf")
@@ -140,7 +140,7 @@ def ormqr(
     return y
 
 
-from .arrange import tril  # noqa: E402  (rules may use any op)
 from .complex import conj  # noqa: E402
 from .creation import eye  # noqa: E402
 from .linalg import matmul  # noqa: E402
+from .rearrange import tril  # noqa: E402  (rules may use any op)

@@ -20,7 +20,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from .gamma import log_gamma, near_2, stirling_correction
-from .precise import in_float64, no_derivative, power_series
+from .special_common import in_float64, no_derivative, power_series
 
 LARGE = 20.0
 """From this a on, Temme's expansion has 16 digits."""

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.batched_words import not_in_place
+from ..backends.aliased_array import plain
 from ..backends.numpy import Array
-from ..backends.shared import plain
-from ..core.autograd import Node
-from ..core.complaints import valid_indices
-from ..core.follow import notify, notify_write
-from ..core.forward import propagate, written
-from ..core.methods import refuse_leaf, same_past, set_history, write
+from ..backends.vmap_errors import not_in_place
+from ..core.autograd.forward_mode import propagate, written
+from ..core.autograd.graph import Node
+from ..core.autograd.view_tracking import notify, notify_write
+from ..core.error_messages import valid_indices
 from ..core.op import movement, op
 from ..core.tensor import Tensor, array_of, wrap
+from ..core.tensor_methods import refuse_leaf, same_past, set_history, write
 from ..errors import DimError, DTypeError, ShapeError
 from ..events import OpApplied
 from ..modes import current
@@ -330,4 +330,4 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 from .batching import shared  # noqa: E402
 from .from_data import host_array  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402  (rules may use any op)
-from .nested import number_in  # noqa: E402
+from .nested_lists import number_in  # noqa: E402

@@ -7,12 +7,12 @@ from typing import Any
 from weakref import ref
 
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import normal_dim, whole
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, ShapeError, ShapeValueError
 
 
@@ -347,8 +347,8 @@ def _slices(self: Tensor) -> Iterator[Tensor]:
 Tensor.__iter__ = _slices  # type: ignore[attr-defined]
 
 from . import pieces  # noqa: E402  (rules may use any op)
-from .axes import atleast_1d, atleast_3d  # noqa: E402
-from .movement import narrow, reshape, select  # noqa: E402
+from .shape import atleast_1d, atleast_3d  # noqa: E402
+from .views import narrow, reshape, select  # noqa: E402
 
 for _public in (split, split_with_sizes, unbind):
     _public.op = getattr(pieces, _public.__name__).op  # type: ignore[attr-defined]

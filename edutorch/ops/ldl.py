@@ -13,15 +13,15 @@ import math
 from itertools import product
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
+from ..core import return_types
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import LinAlgError, ShapeError
-from .elimination import need_pivots, sizes
-from .matrices import batch_text, need_matrix
+from .linalg_common import batch_text, need_matrix
+from .lu import need_pivots, sizes
 
 ALPHA = (1 + math.sqrt(17)) / 8
 """How small a pivot may be, next to its column, before a larger one is fetched."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.backward import grad
+from ..core.autograd.backward import grad
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, wrap
 from ..errors import GradientError

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..core.methods import as_method
-from ..core.room import check_room
+from ..backends.device import backend_for
+from ..core.allocation import check_room
+from ..core.memory_format import kept_order, laid_out, preserve_format
 from ..core.subclasses import result_class, turned_into
 from ..core.tensor import PLAIN_TENSORS, Tensor
-from ..device import backend_for
-from ..memory_format import kept_order, laid_out, preserve_format
+from ..core.tensor_methods import as_method
 from .creation import created, empty_strided, number_of, sizes, strided_only
 from .from_data import tensor
 

@@ -9,13 +9,13 @@ from typing import Any
 from .. import dtypes
 from ..backends.interruptible import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out, with_twin
+from ..core.out_variants import takes_out, with_twin
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
 
 
@@ -442,8 +442,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 from .arithmetic import add  # noqa: E402  (rules may use any op)
-from .arrange import roll  # noqa: E402
 from .einsum import einsum_of  # noqa: E402
 from .lengths import root  # noqa: E402
-from .movement import diagonal, transpose, unsqueeze  # noqa: E402
+from .rearrange import roll  # noqa: E402
 from .statistics import vector_norm  # noqa: E402
+from .views import diagonal, transpose, unsqueeze  # noqa: E402

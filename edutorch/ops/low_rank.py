@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..errors import InvalidValueError
 from .decompositions import qr, svd
 from .linalg import matmul
-from .matrices import adjoint_of, need_matrix
+from .linalg_common import adjoint_of, need_matrix
 from .random import randn
 
 

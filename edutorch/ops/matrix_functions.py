@@ -8,12 +8,12 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .lapack import lapack
-from .matrices import need_matrix, need_numbers, turned
+from .linalg_common import need_matrix, need_numbers, turned
 
 # The exponential --------------------------------------------------------------------------------
 
@@ -226,12 +226,12 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return cat([unsqueeze(ones_like(x), -1), cumprod(steps, -1)], -1)
 
 
-from .axes import movedim  # noqa: E402  (rules may use any op)
 from .complex import conj  # noqa: E402
+from .cumulative import cumprod  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like  # noqa: E402
 from .linalg import matmul, mm  # noqa: E402
-from .movement import expand, unsqueeze  # noqa: E402
 from .reduction import sum  # noqa: E402
-from .running import cumprod  # noqa: E402
-from .solving import eye_like, inv, solve  # noqa: E402
+from .shape import movedim  # noqa: E402  (rules may use any op)
+from .solve import eye_like, inv, solve  # noqa: E402
+from .views import expand, unsqueeze  # noqa: E402

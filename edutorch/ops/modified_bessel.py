@@ -20,7 +20,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from .bessel import LOG_2, NEAR, falling, logarithmic_series, over_x, plain_series
-from .precise import in_float64, power_series
+from .special_common import in_float64, power_series
 
 FAR, LARGEST = 25.0, sys.float_info.max
 

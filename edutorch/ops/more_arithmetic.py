@@ -7,12 +7,12 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
+from ..core.autograd.node_names import recorded_as
 from ..core.op import elementwise
-from ..core.out import takes_out, with_twin
+from ..core.out_variants import takes_out, with_twin
 from ..core.precision import is_half, widened
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError
 
 

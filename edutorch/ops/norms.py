@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError
-from .axes import movedim
 from .decompositions import svdvals
 from .elementwise import abs
-from .matrices import need_numbers
+from .linalg_common import need_numbers
 from .reduction import amax, amin, sum
+from .shape import movedim
 from .statistics import vector_norm as length
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..errors import InvalidValueError
-from .precise import in_float64
+from .special_common import in_float64
 
 Step = Callable[[Array, int, Array, Array], Array]
 polynomial = elementwise(method=False, takes="bif")

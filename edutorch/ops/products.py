@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 
 from .. import dtypes
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
-from ..core.out import takes_out, with_twin
+from ..core.autograd.node_names import recorded_as
+from ..core.out_variants import takes_out, with_twin
 from ..core.precision import composed_in_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError
 
 
@@ -180,12 +180,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return cat(rows, 0)
 
 
-from .axes import atleast_2d  # noqa: E402
 from .complex import conj  # noqa: E402  (rules may use any op)
 from .creation import empty  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import bmm, dot, outer, plus  # noqa: E402
-from .masks import where  # noqa: E402
-from .movement import transpose  # noqa: E402
+from .masking import where  # noqa: E402
 from .reduction import need_floating, sum  # noqa: E402
+from .shape import atleast_2d  # noqa: E402
 from .statistics import vector_norm  # noqa: E402
+from .views import transpose  # noqa: E402

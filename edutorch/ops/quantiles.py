@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import backends, return_types
+from .. import backends
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
@@ -200,12 +201,12 @@ def nothing(dtype: Any) -> Any:
     return 0 if dtype.itemsize < 4 else iinfo(of(dtype)).min
 
 
-from .along import gather  # noqa: E402
 from .arithmetic import lerp  # noqa: E402
-from .axes import atleast_1d, movedim  # noqa: E402
 from .comparison import isinf, isnan, logical_and, where  # noqa: E402
 from .from_data import tensor  # noqa: E402
+from .gather_scatter import gather  # noqa: E402
 from .like import full_like, zeros_like  # noqa: E402
 from .reduction import share_evenly, sum  # noqa: E402
 from .rounding import ceil, floor, round  # noqa: E402
+from .shape import atleast_1d, movedim  # noqa: E402
 from .sorting import no_bools, sort  # noqa: E402

@@ -16,14 +16,14 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.batched_random import drawn_inside
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
-from ..core.out import into, takes_out
-from ..core.room import check_room
+from ..backends.batching_random import drawn_inside
+from ..backends.device import backend_for
+from ..core.allocation import check_room
+from ..core.autograd.node_names import recorded_as
+from ..core.out_variants import into, takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..device import backend_for
+from ..core.tensor_methods import as_method
 from ..errors import (
     ArgumentError,
     DTypeError,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.follow import notify_write
-from ..core.methods import as_method, write
+from ..core.autograd.view_tracking import notify_write
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method, write
 from ..errors import DTypeError, ValueRangeError, refuse_complex
 from ..modes import current
 from .conversion import replace_values

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import backends
+from ..backends.device import backend_for
 from ..core.tensor import Tensor
-from ..device import backend_for
 from .random import default_generator
 
 

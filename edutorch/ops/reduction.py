@@ -268,11 +268,11 @@ def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
     return xp.count_nonzero(input, axis=dim)
 
 
-from .arrange import flip  # noqa: E402
 from .comparison import logical_and, logical_or, where  # noqa: E402  (rules may use any op)
+from .cumulative import cumprod  # noqa: E402
 from .elementwise import exp  # noqa: E402
 from .joining import cat  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
-from .masks import scale_gradient  # noqa: E402
-from .movement import expand, narrow, reshape  # noqa: E402
-from .running import cumprod  # noqa: E402
+from .masking import scale_gradient  # noqa: E402
+from .rearrange import flip  # noqa: E402
+from .views import expand, narrow, reshape  # noqa: E402

@@ -10,7 +10,7 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
-from .along import (
+from .gather_scatter import (
     along,
     check_as_many,
     check_range,
@@ -195,4 +195,4 @@ scatter_reduce.vjp(
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .indexing import place  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
-from .movement import reshape  # noqa: E402
+from .views import reshape  # noqa: E402

@@ -6,17 +6,17 @@ from typing import Any
 
 from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import name_node, recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import name_node, recorded_as
 from ..core.op import op
-from ..core.out import into, takes_out
+from ..core.out_variants import into, takes_out
+from ..core.return_types import ValuesIndices
 from ..core.shapes import normal_dim
 from ..core.tensor import LEAF, Tensor, wrap
+from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
-from ..return_types import ValuesIndices
 
 
 def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
@@ -258,8 +258,8 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     return return_types.kthvalue(*(each if keepdim else each.squeeze(dim) for each in parts))
 
 
-from .along import along, gather  # noqa: E402
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
+from .gather_scatter import along, gather  # noqa: E402
 from .indexing import place  # noqa: E402
-from .movement import narrow, reshape  # noqa: E402
 from .reduction import amax, amin  # noqa: E402
+from .views import narrow, reshape  # noqa: E402

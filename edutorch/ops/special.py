@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .precise import exp_of_minus_square, in_float64, power_series
+from .special_common import exp_of_minus_square, in_float64, power_series
 
 SMALL = 0.5
 LARGE = 6.0  # from here on the result is 1 in every type

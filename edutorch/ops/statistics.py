@@ -1,20 +1,20 @@
 """What describes many numbers: spread, size, middle. Composed functions return tensors
 of their own; `var` and `vector_norm` are blocks, because their derivatives are short.
-How `var` is called is in spread.py; the middle of numbers is in quantiles.py."""
+How `var` is called is in variance.py; the middle of numbers is in quantiles.py."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.methods import as_method
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import reduction
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.precision import add_up, widened
 from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
 from .reduction import Dims, count, mean_of, need_floating, share_evenly
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import return_types
 from ..backends.numpy import Array
-from ..core.node_names import recorded_as
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
-from ..core.out import takes_out
+from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .matrices import need_matrix, turned
+from .linalg_common import need_matrix, turned
 
 
 @op(
@@ -105,5 +105,5 @@ def triangular_solve(
     return return_types.triangular_solve(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())
 
 
-from .arrange import tril, triu  # noqa: E402  (rules may use any op)
 from .linalg import matmul  # noqa: E402
+from .rearrange import tril, triu  # noqa: E402  (rules may use any op)

@@ -8,7 +8,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..errors import ValueRangeError
-from .precise import bernoulli, in_float64, no_derivative
+from .special_common import bernoulli, in_float64, no_derivative
 
 
 def hurwitz(xp: Any, s: Array, q: Array) -> Array:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .at_once import AtOnce
+from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
+from .fused import AtOnce
 from .optimizer import check
-from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
 
 __all__ = ["Adadelta"]
 

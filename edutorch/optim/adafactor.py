@@ -8,8 +8,8 @@ from typing import Any
 from .. import dtypes
 from ..core.tensor import Tensor
 from ..ops import zeros, zeros_like
+from .differentiable import RuleOptimizer, check_rate, decayed, rate, scalar
 from .optimizer import check
-from .rule import RuleOptimizer, check_rate, decayed, rate, scalar
 
 __all__ = ["Adafactor"]
 

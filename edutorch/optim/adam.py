@@ -9,9 +9,9 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..ops import tensor, view_as_real, zeros_like
-from .at_once import AtOnce
+from .differentiable import AlsoRecorded, decayed, rate
+from .fused import AtOnce
 from .optimizer import check
-from .rule import AlsoRecorded, decayed, rate
 
 __all__ = ["Adam"]
 

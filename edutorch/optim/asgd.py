@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .rule import RuleOptimizer, check_not_negative, check_rate, decayed, scalar
+from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, scalar
 
 __all__ = ["ASGD"]
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.autograd import RemovableHandle
+from ..core.autograd.graph import RemovableHandle
 
 __all__ = [
     "OptimizerHooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",

@@ -8,10 +8,10 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..modes import enable_grad, no_grad
 from ..ops import cat, zeros_like
-from ..utils.interrupts import waiting
+from ..utils.deferred_interrupts import waiting
+from .differentiable import check_rate, pairs
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
-from .rule import check_rate, pairs
 
 __all__ = ["LBFGS"]
 

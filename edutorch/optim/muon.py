@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.tensor import Tensor, wrap
 from ..ops import zeros_like
+from .differentiable import RuleOptimizer, check_rate, rate
 from .optimizer import check
-from .rule import RuleOptimizer, check_rate, rate
 
 __all__ = ["Muon"]
 

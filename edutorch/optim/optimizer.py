@@ -15,16 +15,16 @@ from typing import Any, Self
 
 from .. import backends
 from ..backends.numpy import Array
+from ..core.argument_checks import check_settings
 from ..core.precision import in_float32, is_half
+from ..core.source_location import Place, users_place
 from ..core.tensor import Tensor, array_of, wrap
-from ..core.tensors_only import check_settings
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
 from ..events import Stepped, emit, milestone, work
-from ..lines import Place, users_place
 from ..modes import current, enable_grad, no_grad
-from ..utils.interrupts import hold, once_interruptible, release
-from ..utils.memory import keep_freed_memory
-from .at_once import AtOnce
+from ..utils.deferred_interrupts import hold, once_interruptible, release
+from ..utils.malloc_tuning import keep_freed_memory
+from .fused import AtOnce
 from .hooks import (
     OptimizerHooks,
     register_optimizer_step_post_hook,

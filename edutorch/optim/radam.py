@@ -8,8 +8,16 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .at_once import AtOnce
-from .rule import RuleOptimizer, check_betas, check_not_negative, check_rate, decayed, rate, scalar
+from .differentiable import (
+    RuleOptimizer,
+    check_betas,
+    check_not_negative,
+    check_rate,
+    decayed,
+    rate,
+    scalar,
+)
+from .fused import AtOnce
 
 __all__ = ["RAdam"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import full_like, zeros_like
+from .differentiable import RuleOptimizer, check_rate, scalar
 from .optimizer import check
-from .rule import RuleOptimizer, check_rate, scalar
 
 __all__ = ["Rprop"]
 

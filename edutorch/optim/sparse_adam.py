@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
+from .differentiable import check_betas
 from .optimizer import Optimizer, check
-from .rule import check_betas
 
 __all__ = ["SparseAdam"]
 

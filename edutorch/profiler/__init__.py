@@ -1,8 +1,8 @@
 """Where the time and the memory go: per op, module, and step (see README.md)."""
 
-from .averages import EventList, FunctionEvent, FunctionEventAvg
+from .key_averages import EventList, FunctionEvent, FunctionEventAvg
 from .profile import profile, supported_activities, tensorboard_trace_handler
-from .ranges import record_function
+from .record_function import record_function
 from .schedule import ProfilerAction, ProfilerActivity, schedule
 
 __all__ = [

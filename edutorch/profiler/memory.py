@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import ref
 
-from ..core.arriving import Parts
+from ..core.fast.lazy_gradients import Parts
 from ..core.tensor import array_of
 
 

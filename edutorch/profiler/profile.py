@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from .. import cuda
 from ..errors import EdutorchError, warn
-from . import chrome, device
-from .averages import EventList, events
+from . import chrome_trace, device
+from .key_averages import EventList, events
 from .recording import Options, Recording, cost_per_span
 from .schedule import ProfilerAction, ProfilerActivity, ScheduleError, always
 from .spans import Span, walk
@@ -296,7 +296,7 @@ class profile:
             "with_stack": int(self.with_stack), "with_flops": int(self.with_flops),
             **self._metadata,
         }  # fmt: skip
-        chrome.write(path, chrome.trace(self.spans, self._began(), history, about))
+        chrome_trace.write(path, chrome_trace.trace(self.spans, self._began(), history, about))
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import dtypes
-from ..core.autograd import LEAF, Node
+from ..core.autograd.graph import LEAF, Node
+from ..core.source_location import users_frame
 from ..core.tensor import Tensor
 from ..events import (
     GradientAccumulated,
@@ -26,7 +27,6 @@ from ..events import (
     WorkEnded,
     WorkStarted,
 )
-from ..lines import users_frame
 from ..modes import current, listening, switch
 from .flops import flops_of, multiplies
 from .memory import Memory
@@ -63,7 +63,7 @@ class Recording:
 
     Args:
         options: what to record.
-        device: the clock of a GPU (see `device.py`), None for the host's time only.
+        device: the clock of a GPU (see `backends/device.py`), None for the host's time only.
         counted: says of an op whether its operations count, None for all.
     """
 

@@ -1,7 +1,7 @@
 """Checkpoints: tensors and what surrounds them, saved and loaded without running any code.
 
-Our own files are safetensors with JSON beside it (see `container.py`). PyTorch's files are
-read, too: their pickles by an interpreter that can only build data (see `opcodes.py`). Whole
+Our own files are safetensors with JSON beside it (see `safetensors_file.py`). PyTorch's files are
+read, too: their pickles by an interpreter that can only build data (see `restricted_unpickler.py`). Whole
 objects, such as a module, are pickled (see `objects.py`), and loaded with `weights_only=False`.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..utils.files import read_whole, write_atomically
-from . import container
+from ..utils.atomic_files import read_whole, write_atomically
+from . import safetensors_file
 from .errors import CheckpointError, RefusedError
-from .trusted import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
 __all__ = [
     "CheckpointError", "RefusedError", "add_safe_globals", "clear_safe_globals",
@@ -52,7 +52,7 @@ def save(
     >>> load(io.BytesIO(file.getvalue()), weights_only=False)
     Linear(in_features=2, out_features=1, bias=True)
     """
-    write_atomically(f, container.written(obj))
+    write_atomically(f, safetensors_file.written(obj))
 
 
 def load(
@@ -91,7 +91,7 @@ def load(
         from . import torch_file
 
         return torch_file.read(data, name, map_location, only_data)
-    return container.read(data, name, map_location, only_data)
+    return safetensors_file.read(data, name, map_location, only_data)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
@@ -104,7 +104,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     data = read_whole(f)
     from . import torch_file
 
-    reader = torch_file if looks_like_torchs(data, "the file") else container
+    reader = torch_file if looks_like_torchs(data, "the file") else safetensors_file
     try:
         reader.read(data, "the file", "cpu")
     except RefusedError as error:

@@ -2,7 +2,7 @@
 
 An object is pickled by the name of its class, which must be importable when the file is loaded.
 Tensors are not part of the pickle: they are stored beside it, as all tensors of a checkpoint are
-(see `memory.py`). So they share memory after loading as before, other programs can read them, and
+(see `storage_table.py`). So they share memory after loading as before, other programs can read them, and
 `map_location` moves them.
 
 Loading a pickle can run any code, so `load` does it for `weights_only=False` alone.
@@ -20,9 +20,9 @@ import numpy as np
 
 from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory, wrap
 from ..errors import EdutorchError
-from ..nn.modules.everywhere import Hook
+from ..nn.modules.global_hooks import Hook
+from .encode import Packer
 from .errors import CheckpointError
-from .pack import Packer
 
 PROTOCOL = 4
 

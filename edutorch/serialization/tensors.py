@@ -11,9 +11,9 @@ import numpy as np
 from .. import backends, dtypes
 from ..core.tensor import Tensor, same_memory, wrap
 from ..nn.parameter import Buffer, Parameter
+from .allowed_globals import KNOWN, Known, Refused, refuse_call, whole
 from .errors import CheckpointError
-from .known import KNOWN, Known, Refused, refuse_call, whole
-from .places import placed
+from .map_location import placed
 
 MOST_NUMBERS = 2**40  # of a view that shows few numbers many times
 

@@ -5,7 +5,7 @@ of its own beside it. Before that three small pickles, the data's pickle and a l
 came one after another, then all storages. Zip archives have checksums, the older files have none:
 there, a number that has changed goes unnoticed.
 
-Neither PyTorch nor `pickle`'s own machine is needed; see `opcodes.py`.
+Neither PyTorch nor `pickle`'s own machine is needed; see `restricted_unpickler.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from . import trusted
+from . import safe_globals
+from .allowed_globals import KNOWN, ListedClass, Refused
 from .errors import CheckpointError, RefusedError, damaged
-from .known import KNOWN, ListedClass, Refused
-from .opcodes import Interpreter
+from .restricted_unpickler import Interpreter
 from .tensors import QUANTIZED, Storage, StorageKind
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -44,7 +44,7 @@ def find_data(module: str, name: str) -> Any:
             "load", f"the file holds tensors of the type torch.{name}, which edutorch has not",
             hint="in PyTorch: save x.float() or x.to(torch.int64) instead",
         )  # fmt: skip
-    listed = trusted.find(full)
+    listed = safe_globals.find(full)
     return Refused(full) if listed is None else ListedClass(listed)
 
 
@@ -255,7 +255,7 @@ def run_as_data(
     """
     machine = Interpreter(find, persistent, name)
     result = machine.run(program)
-    refused = [each for each in machine.refused if trusted.find(each) is None]
+    refused = [each for each in machine.refused if safe_globals.find(each) is None]
     if refused:
         raise refusal(name, refused)
     return result

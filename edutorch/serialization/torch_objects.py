@@ -12,11 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
 from typing import Any
 
-from ..nn.modules.everywhere import Hook
+from ..nn.modules.global_hooks import Hook
 from ..nn.modules.module import HOOKS, Module
+from .allowed_globals import KNOWN, Known, set_state
 from .errors import CheckpointError
-from .known import KNOWN, Known, set_state
-from .opcodes import Interpreter
+from .restricted_unpickler import Interpreter
 from .torch_file import find_data
 from .unpickle import cannot_make, not_here, refuse_harmful
 

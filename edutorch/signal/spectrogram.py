@@ -6,9 +6,9 @@ S[k, t] = Σ_j window[j] · x[t · hop_length + j] · e^(-2πi jk/n_fft)
 from __future__ import annotations
 
 from .. import fft
-from ..core.methods import as_method
+from ..core.argument_checks import tensors_only
 from ..core.tensor import Tensor
-from ..core.tensors_only import tensors_only
+from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from ..nn.functional import pad
 from ..ops import arange, ones, view_as_real, zeros

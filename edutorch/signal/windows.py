@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.tensors_only import guard as _guard
+from ..core.argument_checks import guard as _guard
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
 from ..ops.windows import bessel, sum_of_cosines, triangle

@@ -10,7 +10,7 @@ from .callbacks import (
 from .errors import MonitorError, SettingError, StepOutputError, TrainError
 from .loggers import CSVLogger, Logger, TensorBoardLogger
 from .module import DataModule, TrainModule
-from .simple import fit
+from .fit import fit
 from .trainer import Trainer
 
 # Their names in Lightning, for scripts that were written for it.

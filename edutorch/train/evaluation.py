@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..modes import no_grad
 from ..nn import Module
-from .batches import check_loader, limited_length
-from .logged import LogBook
+from .log_buffer import LogBook
+from .resumable_loader import check_loader, limited_length
 
 if TYPE_CHECKING:
     from .trainer import Trainer

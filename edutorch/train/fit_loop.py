@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
 from ..errors import warn
-from ..utils.interrupts import uninterrupted
-from .batches import Replay, limited_length
+from ..utils.deferred_interrupts import uninterrupted
 from .errors import StepOutputError
-from .optimizing import update_schedulers
+from .optimizer_step import update_schedulers
 from .random_state import RandomState
+from .resumable_loader import Replay, limited_length
 
 if TYPE_CHECKING:
     from .trainer import Trainer

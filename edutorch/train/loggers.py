@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..utils.files import named_in_errors
+from ..utils.atomic_files import named_in_errors
 
 __all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
 

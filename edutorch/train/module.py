@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from ..backends.device import Device
 from ..core.tensor import Tensor
-from ..device import Device
 from ..nn import Module
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
 from ..serialization import load

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..device import backend_for
+from ..backends.device import backend_for
 from ..ops import Generator
 from ..ops.random import default_generator
 

@@ -9,12 +9,11 @@ from typing import Any
 from .. import cuda
 from ..errors import warn
 from ..ops import tensor
-from ..serialization.container import written
+from ..serialization.safetensors_file import written
 from ..settings import use_deterministic_algorithms
-from ..utils.files import write_atomically
+from ..utils.atomic_files import write_atomically
 from . import checkpoint as checkpoints
 from . import module
-from .batches import unshuffled
 from .callbacks import base
 from .callbacks.base import Callback
 from .callbacks.model_checkpoint import ModelCheckpoint
@@ -22,8 +21,9 @@ from .callbacks.progress import ProgressBar
 from .loggers import CSVLogger, Logger
 from .module import TrainModule
 from .precision import Precision
+from .resumable_loader import unshuffled
 from .settings import check_settings, device_type_of
-from .stages import Stages
+from .setup import Stages
 
 __all__ = ["Trainer"]
 

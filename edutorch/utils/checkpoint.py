@@ -17,11 +17,11 @@ from typing import Any
 
 from .. import backends
 from ..autograd.graph import saved_tensors_hooks
-from ..core.autograd import LEAF, Writes
-from ..core.saving import PackedTensor
+from ..core.autograd.graph import LEAF, Writes
+from ..core.autograd.saved_tensors import PackedTensor
+from ..core.source_location import read_line
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, StaleValueError
-from ..lines import read_line
 from ..modes import changed, current, is_grad_enabled
 from ..ops.random import default_generator
 from ..ops.random_state import fork_rng

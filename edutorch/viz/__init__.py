@@ -9,24 +9,24 @@ walk(loss)                     # what does backward do, one node at a time?
 toy("line")                    # how does an optimizer walk over the hills of a loss?
 """
 
-from .difference import Comparison
+from .history.difference import Comparison
 from .draw import draw
-from .flame import Flame, flame
-from .history import History
-from .images import attention, filters, image
-from .landscape import Landscape, landscape
-from .live import View, live
-from .plots import Plot
+from .render.flame_graph import Flame, flame
+from .history.recording import History
+from .tensors.images import attention, filters, image
+from .tensors.landscape import Landscape, landscape
+from .live.view import View, live
+from .render.plots import Plot
 from .magic import register
-from .recorder import Recorder
-from .render import engines
-from .show import Deeper, Shown, deeper, show, show_in_notebooks
-from .static import Drawing
-from .trouble import Trouble, check, post_mortem, trouble
-from .trouble_report import Report
-from .touch import touch
-from .toy import toy
-from .walk import Walk, walk
+from .live.recorder import Recorder
+from .render.graphviz import engines
+from .tensors.show import Deeper, Shown, deeper, show, show_in_notebooks
+from .render.static import Drawing
+from .diagnostics.checks import Trouble, check, post_mortem, trouble
+from .diagnostics.report import Report
+from .explore.touch import touch
+from .explore.playground import toy
+from .backward_walk.walk import Walk, walk
 
 __all__ = [
     "Comparison", "Deeper", "Drawing", "Flame", "History", "Landscape", "Plot", "Recorder",

@@ -9,20 +9,20 @@ from types import FrameType, MappingProxyType
 from typing import Any, Literal
 
 from ..autograd import enable_grad, grad
-from ..core.autograd import reachable
+from ..core.autograd.graph import reachable
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from ..events import listening
 from ..nn import Module
 from ..ops import ones_like
 from ..utils._pytree import tree_leaves, tree_map
-from .fx import graph_of, snapshot
-from .graph import Key, Snapshot, Vertex, arrange
-from .mirror import Part, mirrored
-from .names import Names, models_among, variables
-from .recorder import Recorder
-from .static import Drawing
-from .trace import gathered, root_key, trace
+from .backward_walk.backward_graph import Part, mirrored
+from .graph.fx_graph import graph_of, snapshot
+from .graph.graph_reader import gathered, root_key, trace
+from .graph.model import Key, Snapshot, Vertex, arrange
+from .graph.names import Names, models_among, variables
+from .live.recorder import Recorder
+from .render.static import Drawing
 
 
 class NotDrawableError(EdutorchError, TypeError):

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ..errors import EdutorchError
-from .cells import watch_cells
-from .live import View
-from .names import NotAModelError
+from .graph.names import NotAModelError
+from .live.cell_output import watch_cells
+from .live.view import View
 
 
 class MagicError(EdutorchError, ValueError):

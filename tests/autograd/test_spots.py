@@ -9,11 +9,11 @@ import pytest
 
 import edutorch as torch
 from edutorch.backends import reference_only
-from edutorch.core import arriving
-from edutorch.core.arriving import Spots
+from edutorch.core.fast import lazy_gradients
+from edutorch.core.fast.lazy_gradients import Spots
 from edutorch.kernels import available, make
 from edutorch.nn import functional as F
-from edutorch.nn.functional import nll
+from edutorch.nn.functional.loss import nll
 from edutorch.ops.softmax import SPOTTED
 
 SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
@@ -152,7 +152,7 @@ def test_what_waits_is_computed_before_a_hook_runs(computed: list[Spots]) -> Non
     loss = F.nll_loss(logs, target) + side.sum()
     loss.backward()
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12, atol=1e-15)
-    assert not arriving._OWED.__dict__.get("edges")
+    assert not lazy_gradients._OWED.__dict__.get("edges")
 
 
 def test_it_needs_no_zeros(monkeypatch: pytest.MonkeyPatch) -> None:

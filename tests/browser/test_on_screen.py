@@ -16,7 +16,7 @@ LOOP = """
 import pathlib, random, time
 import edutorch as torch
 from edutorch.viz import live
-from edutorch.viz.fold import Choice
+from edutorch.viz.graph.fold import Choice
 w = torch.ones(3, 3, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.0)
 chance = random.Random(0)

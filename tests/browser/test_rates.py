@@ -17,7 +17,7 @@ LOOP = """
 import json, time
 from benchmarks.live import deep, opened
 from edutorch.viz import live
-from edutorch.viz.fold import Choice
+from edutorch.viz.graph.fold import Choice
 step = deep({nodes})
 step()
 view = live()

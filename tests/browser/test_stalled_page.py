@@ -18,7 +18,7 @@ import json, os, time
 from pathlib import Path
 from benchmarks.live import deep
 from edutorch import viz
-from edutorch.viz.fold import Choice
+from edutorch.viz.graph.fold import Choice
 
 step = deep(1000)
 page = os.sysconf("SC_PAGE_SIZE")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.viz import touch, toy
+from edutorch.viz.explore import playground, touch
 from tests.browser.bench import Bench
 from tests.browser.lab import Lab, appear, run_all, write_notebook
 
@@ -144,7 +144,7 @@ def test_a_change_travels_through_the_graph(page: Any) -> None:
 
 
 def test_points_are_dragged_by_mouse_and_keys(still: Any) -> None:
-    bench = Bench(still).open(toy("line"))
+    bench = Bench(still).open(playground("line"))
     bench.screenshot("toy-line")
     point = still.locator(".edutorch-toy .point").nth(3)
     before = bench.shown.points[3].copy()
@@ -183,7 +183,7 @@ def test_points_are_dragged_by_mouse_and_keys(still: Any) -> None:
 
 
 def test_a_run_goes_on_until_it_is_stopped(still: Any) -> None:
-    bench = Bench(still).open(toy("moons"))
+    bench = Bench(still).open(playground("moons"))
     run = still.get_by_role("button", name="Let the optimizer take step after step")
     run.click()
     for _ in range(30):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.live.layout_queue import LIMIT
+
 import edutorch
 from edutorch import nn, optim
 from edutorch.nn import functional as F
-from edutorch.viz import draw, live, touch, toy, walk
-from edutorch.viz.explore import Explorer
-from edutorch.viz.layouts import LIMIT
+from edutorch.viz import draw
+from edutorch.viz.backward_walk import walk
+from edutorch.viz.explore import playground, touch
+from edutorch.viz.live import view
 
 STEPS = 40
 
@@ -54,7 +58,7 @@ class Loop:
     def __init__(self, state: str, *looks: dict[str, Any], breaks: bool = False) -> None:
         edutorch.manual_seed(0)
         self.net, self.breaks = Net(), breaks
-        self.view = live(self.net)
+        self.view = view(self.net)
         self.stage = self.view._stage
         self.state, self.looks = state, looks
 
@@ -131,7 +135,7 @@ class Walking:
 VIEWS = {
     "explore": two_layers,
     "touch": function,
-    "toy": toy,
+    "toy": playground,
     "running": running,
     "paused": paused,
     "trouble": broken,

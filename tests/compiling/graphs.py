@@ -12,7 +12,7 @@ import edutorch
 from edutorch import fx
 from edutorch.ops.conversion import as_type
 from edutorch.ops.indexing import getitem
-from edutorch.ops.movement import expand, unsqueeze
+from edutorch.ops.views import expand, unsqueeze
 
 Specs = Sequence[tuple[tuple[int, ...], str]]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.compiling.lower import lower
+from edutorch.compilation.pipeline import lower
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.ops.movement import reshape
+from edutorch.ops.views import reshape
 from tests.compiling.graphs import graph_of
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edutorch
-from edutorch.compiling.functions import FUNCTIONS
-from edutorch.compiling.lower import lower
-from edutorch.compiling.symbols import NotPlainError, Symbol
-from edutorch.compiling.values import Value
+from edutorch.compilation.pipeline import lower
+from edutorch.compilation.scalar_functions import FUNCTIONS
+from edutorch.compilation.symbols import NotPlainError, Symbol
+from edutorch.compilation.values import Value
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
 from tests import golden_code

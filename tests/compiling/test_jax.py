@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.compiling.xla import XlaError, lower_jax
+from edutorch.compilation.xla import XlaError, lower_jax
 from edutorch.errors import MissingExtraError
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compiling.graphs import Random, graph_of

@@ -11,14 +11,14 @@ import sys
 
 import numpy as np
 import pytest
+from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
 
 import edutorch
 from edutorch import fx
-from edutorch.compiling import workshop
-from edutorch.compiling.lower import lower
+from edutorch.compilation import kernel_cache
+from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.nn.functional.nll import nll_loss, nll_spread
 from tests.compiling.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_code_is_straight_line_python():
 
 
 def test_without_numba_it_works_and_says_so(monkeypatch):
-    monkeypatch.setattr(workshop, "available", lambda: False)
+    monkeypatch.setattr(kernel_cache, "available", lambda: False)
     lowered = lower(graph_of(scores, SPECS))
     assert not lowered.fused
     assert lowered.ready
@@ -68,8 +68,8 @@ def test_kernels_can_be_switched_off(monkeypatch):
 @needs_numba
 def test_until_a_kernel_is_ready_numpy_computes(monkeypatch):
     waiting = []
-    monkeypatch.setattr(workshop.compiler, "do", waiting.append)
-    monkeypatch.setattr(workshop, "_kernels", {})
+    monkeypatch.setattr(kernel_cache.compiler, "do", waiting.append)
+    monkeypatch.setattr(kernel_cache, "_kernels", {})
     lowered = lower(graph_of(scores, SPECS), wait=False, fuse=True)
     assert not lowered.ready
     assert "being compiled" in str(lowered.explain())
@@ -95,8 +95,8 @@ def test_a_compiled_kernel_is_what_runs(rows, shared):
 
 @needs_numba
 def test_a_kernel_that_cannot_be_compiled_is_left_to_numpy(monkeypatch):
-    monkeypatch.setattr(workshop, "_kernels", {})
-    monkeypatch.setattr(workshop, "OPTIONS", "no_such_option=True")
+    monkeypatch.setattr(kernel_cache, "_kernels", {})
+    monkeypatch.setattr(kernel_cache, "OPTIONS", "no_such_option=True")
     with pytest.warns(UserWarning, match="slower, the same results"):
         lowered = lower(graph_of(scores, SPECS), wait=True, fuse=True)
     wanted = run_on_arrays(lowered.graph)(arrays())[0]
@@ -107,7 +107,7 @@ def test_a_kernel_that_cannot_be_compiled_is_left_to_numpy(monkeypatch):
 SECOND = """
 import numpy as np
 import edutorch
-from edutorch.compiling.lower import lower
+from edutorch.compilation.pipeline import lower
 from tests.compiling.graphs import graph_of
 from tests.compiling.test_lower import SPECS, arrays, scores
 lowered = lower(graph_of(scores, SPECS), wait=True, fuse=True)
@@ -148,7 +148,7 @@ def test_numbers_are_computed_in_each_call():
     for node in (y, z):
         node.meta.update(x.meta)
     graph.output((z, root))
-    for fuse in (False, workshop.available()):
+    for fuse in (False, kernel_cache.available()):
         lowered = lower(graph, wait=True, fuse=fuse)
         for count in (1.0, 5.0):
             given = [np.arange(4, dtype="float32"), np.array(count, "float32"), 0.25]

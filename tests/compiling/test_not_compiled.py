@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 import edutorch
-from edutorch.compiling import making
-from edutorch.compiling.xla import XlaError
+from edutorch.compilation import backends
+from edutorch.compilation.xla import XlaError
 
 
 def twice(x):
@@ -41,7 +41,7 @@ def test_what_xla_has_not(monkeypatch):
 
         return run
 
-    monkeypatch.setitem(making.BACKENDS, "jax", lowered)
+    monkeypatch.setitem(backends.BACKENDS, "jax", lowered)
     (text,) = said(edutorch.compile(twice, backend="jax"), edutorch.ones(3))
     assert text.startswith("compile: twice runs as it is written, not compiled: its compiled")
     assert "`sin` cannot be run by XLA" in text

@@ -9,10 +9,10 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from edutorch.compiling import workshop
+from edutorch.compilation import kernel_cache
 
 fusing = pytest.mark.skipif(
-    not workshop.available() or os.environ.get("EDUTORCH_KERNELS") == "off",
+    not kernel_cache.available() or os.environ.get("EDUTORCH_KERNELS") == "off",
     reason="nothing is fused without numba",
 )
 

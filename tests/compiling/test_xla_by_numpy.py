@@ -16,7 +16,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import fx
-from edutorch.compiling.xla import Cell, Function, Functions, XlaError, lower_jax, opened, packed
+from edutorch.compilation.xla import Cell, Function, Functions, XlaError, lower_jax, opened, packed
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compiling.graphs import Random, graph_of
@@ -187,7 +187,7 @@ def test_numbers_are_numbers():
 def test_parts_and_shapes():
     def build(call, x):
         from edutorch.ops.indexing import getitem
-        from edutorch.ops.movement import expand, reshape, unsqueeze
+        from edutorch.ops.views import expand, reshape, unsqueeze
 
         return [
             call(getitem, x, index=(slice(1, 3), 0)), call(getitem, x, index=(1,)),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.core import arriving
+from edutorch.core.fast import lazy_gradients
 
 
 def test_the_callers_gradient_stays_the_callers():
@@ -69,15 +69,15 @@ def test_a_mean_of_many_elements(count, dtype):
 
 def test_large_gradients_are_added_up_by_the_kernels(monkeypatch):
     """What a kernel returns is the sum, and NumPy computes only where there is none."""
-    g = np.ones((2, arriving.MANY), np.float32)
+    g = np.ones((2, lazy_gradients.MANY), np.float32)
     calls = {
-        "ADD": lambda: arriving.together(g, g), "SUM": lambda: arriving.sum_over(g, 0),
-        "ADD_ONTO": lambda: arriving.add_onto(g, g),
+        "ADD": lambda: lazy_gradients.together(g, g), "SUM": lambda: lazy_gradients.sum_over(g, 0),
+        "ADD_ONTO": lambda: lazy_gradients.add_onto(g, g),
     }  # fmt: skip
     for name, call in calls.items():
         answer = object()
         slot = Mock(return_value=answer, least=1)
-        monkeypatch.setattr(arriving, name, slot)
+        monkeypatch.setattr(lazy_gradients, name, slot)
         before = g.copy()
         assert call() is (None if name == "ADD_ONTO" else answer)
         slot.assert_called_once()

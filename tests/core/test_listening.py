@@ -7,7 +7,7 @@ import pytest
 
 import edutorch
 from edutorch import modes
-from edutorch.core import apply
+from edutorch.core import dispatch
 from edutorch.errors import ShapeError
 from edutorch.events import OpApplied, WorkEnded, WorkStarted
 from edutorch.modes import listening
@@ -70,7 +70,7 @@ def described(event):
 def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
     result, gradient, heard = told(CALLS[name], "short")
     monkeypatch.setattr(
-        apply, "Heard", type(None)
+        dispatch, "Heard", type(None)
     )  # no modes are of this kind: all go the long way
     other, wanted, all_of_it = told(CALLS[name], "long")
     assert np.array_equal(result, other)
@@ -83,8 +83,8 @@ def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
 def test_the_short_way_is_taken(monkeypatch):
     """Somebody who listens does not bring about the questions that only other cases need."""
     asked = []
-    usual = apply.carry_out
-    monkeypatch.setattr(apply, "carry_out", lambda op, *rest: asked.append(op) or usual(op, *rest))
+    usual = dispatch.carry_out
+    monkeypatch.setattr(dispatch, "carry_out", lambda op, *rest: asked.append(op) or usual(op, *rest))
     x = edutorch.ones(3, requires_grad=True)
     with listening(lambda event: None):
         (x * 2).tanh().sum()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.core import printing
-from edutorch.core.printing import printoptions, set_printoptions, tensor_text, visible_part
+from edutorch.core import formatting
+from edutorch.core.formatting import printoptions, set_printoptions, tensor_text, visible_part
 from tests.oracle import require_torch
 from tests.trials import tried
 
@@ -72,14 +72,14 @@ def test_suffixes():
 
 
 def test_options_are_checked_and_restored():
-    before = printing.get_printoptions()
+    before = formatting.get_printoptions()
     with pytest.raises(ValueError, match="profile is one of"):
         set_printoptions(profile="long")
     with pytest.raises(ValueError, match="edgeitems is at least 1, got 0"):
         set_printoptions(edgeitems=0)
     with printoptions(precision=1, sci_mode=True):
         assert text(np.array([math.pi])) == "tensor([3.1e+00], dtype=torch.float64)"
-    assert printing.get_printoptions() == before
+    assert formatting.get_printoptions() == before
 
 
 def test_only_the_corners_of_a_large_tensor_are_needed():

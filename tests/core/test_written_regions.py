@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from edutorch.core.autograd.written_regions import FEW, WrittenRegions
 
 import edutorch
 from edutorch import autograd, tensor, zeros
-from edutorch.core.written_regions import FEW, WrittenRegions
 from edutorch.errors import StaleValueError
 from tests.devices import device  # noqa: F401  (a fixture)
 
@@ -122,7 +122,7 @@ def test_parts_that_are_written_again_are_kept_once():
 
 
 def test_too_many_parts_count_as_all(monkeypatch):
-    monkeypatch.setattr("edutorch.core.written_regions.MOST", 10)
+    monkeypatch.setattr("edutorch.core.autograd.written_regions.MOST", 10)
     regions, memory = WrittenRegions(0), np.zeros(2 * FEW)
     for position in range(FEW + 1):
         regions.add((memory, position, position + 1, None))

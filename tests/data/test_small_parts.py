@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.utils.data import DataLoader, IterableDataset, RandomSampler, failures, parcel
-from edutorch.utils.data.crew import PATIENCE, Crew
-from edutorch.utils.data.failures import shortened
-from edutorch.utils.data.iterators import pinned
+from edutorch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    batch_transport,
+    worker_errors,
+)
+from edutorch.utils.data.single_process_iterator import pinned
+from edutorch.utils.data.worker_errors import shortened
+from edutorch.utils.data.worker_pool import PATIENCE, Crew
 from tests.data.test_workers import Table, loader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")
@@ -117,12 +123,12 @@ def test_the_samples_of_a_batch_fit_on_a_line(indices, text):
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_no_more_files_are_mapped_than_allowed(limit, monkeypatch):
-    monkeypatch.setattr(parcel, "_mapped", type(parcel._mapped)())
-    monkeypatch.setattr(parcel, "MAPPED_AT_ONCE", limit)
+    monkeypatch.setattr(batch_transport, "_mapped", type(batch_transport._mapped)())
+    monkeypatch.setattr(batch_transport, "MAPPED_AT_ONCE", limit)
     batches = list(loader(Table(lambda i: edutorch.full((150, 150), float(i)), 6), None,
                           num_workers=1))  # fmt: skip
     assert [batch[0, 0].item() for batch in batches] == list(range(6))
-    assert len(parcel._mapped) == limit
+    assert len(batch_transport._mapped) == limit
 
 
 class Process:
@@ -195,12 +201,12 @@ def test_a_worker_computes_with_one_thread() -> None:
 
 
 def test_a_failure_is_told_from_the_first_line_of_the_users() -> None:
-    code = compile("def outer(): return 1 / 0", f"{failures.PACKAGE}/made.py", "exec")
+    code = compile("def outer(): return 1 / 0", f"{worker_errors.PACKAGE}/made.py", "exec")
     scope: dict[str, Any] = {}
     exec(code, scope)
     with pytest.raises(ZeroDivisionError) as caught:
         scope["outer"]()
     trace = caught.value.__traceback__
     assert trace is not None
-    assert failures.from_first_own(trace) is trace  # this test's own line is the first
-    assert failures.from_first_own(trace.tb_next) is None
+    assert worker_errors.from_first_own(trace) is trace  # this test's own line is the first
+    assert worker_errors.from_first_own(trace.tb_next) is None

@@ -25,7 +25,7 @@ from edutorch.utils.data import (
     TensorDataset,
     get_worker_info,
 )
-from edutorch.utils.data.parcel import HAS_MEMORY_FILES
+from edutorch.utils.data.batch_transport import HAS_MEMORY_FILES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")
 
@@ -133,11 +133,11 @@ def test_seeds_are_derived_as_pytorch_does(torch):
     base = theirs._base_seed
     expected = list(theirs)
     ours = loader(Table(draws, 6), None, num_workers=2)
-    from edutorch.utils.data import from_workers
+    from edutorch.utils.data import multiprocess_iterator
 
     with pytest.MonkeyPatch.context() as patch:
-        made = from_workers.job_of
-        patch.setattr(from_workers, "job_of", lambda loader, worker, _: made(loader, worker, base))
+        made = multiprocess_iterator.job_of
+        patch.setattr(multiprocess_iterator, "job_of", lambda loader, worker, _: made(loader, worker, base))
         assert list(ours) == [list(each) for each in expected]
 
 
@@ -298,7 +298,7 @@ def test_tensors_arrive_whole(shape, dtype):
 
 
 def test_a_part_of_a_large_tensor_travels_alone():
-    from edutorch.utils.data.parcel import Parcel, pack
+    from edutorch.utils.data.batch_transport import Parcel, pack
 
     large = edutorch.arange(1e6).reshape(1000, 1000)
     for part in (large[3], large[:, 3], large[5:7].requires_grad_()):
@@ -312,11 +312,11 @@ def test_a_part_of_a_large_tensor_travels_alone():
 @pytest.mark.skipif(not HAS_MEMORY_FILES, reason="there is no such memory on this system")
 @pytest.mark.parametrize("moment", ["recv_fds", "mmap"])
 def test_ctrl_c_while_a_batch_arrives_leaves_no_file_open(moment, monkeypatch):
-    from edutorch.utils.data import parcel
+    from edutorch.utils.data import batch_transport
 
     here, there = multiprocessing.Pipe()
-    parcel.send(there, "head", *parcel.pack(edutorch.ones(300, 300)))
-    holder = parcel.socket if moment == "recv_fds" else parcel.mmap
+    batch_transport.send(there, "head", *batch_transport.pack(edutorch.ones(300, 300)))
+    holder = batch_transport.socket if moment == "recv_fds" else batch_transport.mmap
     usual, files = getattr(holder, moment), set(os.listdir("/proc/self/fd"))
 
     def interrupted(*args, **kwargs):
@@ -326,7 +326,7 @@ def test_ctrl_c_while_a_batch_arrives_leaves_no_file_open(moment, monkeypatch):
 
     monkeypatch.setattr(holder, moment, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        parcel.receive(here)
+        batch_transport.receive(here)
     monkeypatch.undo()
     assert set(os.listdir("/proc/self/fd")) <= files
     there.send("and the pipe is still there")
@@ -342,10 +342,10 @@ def test_more_batches_at_once_than_files_may_be_open():
 
 @pytest.mark.parametrize("problem", ["none of it", "no room"])
 def test_without_shared_memory_the_pipe_carries_batches(problem, monkeypatch, recwarn):
-    from edutorch.utils.data import parcel
+    from edutorch.utils.data import batch_transport
 
     if problem == "none of it":
-        monkeypatch.setattr(parcel, "HAS_MEMORY_FILES", False)
+        monkeypatch.setattr(batch_transport, "HAS_MEMORY_FILES", False)
     else:
 
         def full(file, buffer, place):

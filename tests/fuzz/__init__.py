@@ -10,5 +10,5 @@ lines. How it works, in the order of its files:
 - `judge.py`: whether two outcomes agree, by a tolerance per dtype, and who is right if not.
 - `minimise.py`, `scripts.py`: a finding made small, and written as a script.
 - `worker.py`, `session.py`: calls run in a process of their own, which is killed when it hangs.
-- `known.py`: what is left out and why.
+- `allowed_globals.py`: what is left out and why.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.core.complaints import TRUTHS
+from edutorch.core.error_messages import TRUTHS
 from edutorch.errors import EdutorchError
 from tests.fuzz.calls import Call, run_call
 from tests.fuzz.targets import Parameter, Target, all_targets

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edutorch.fx.reach import same
-from edutorch.fx.values import lying
+from edutorch.fx.array_utils import lying
+from edutorch.fx.captured_state import same
 
 FLAT = np.arange(24.0)
 WHOLE = FLAT.reshape(4, 6)

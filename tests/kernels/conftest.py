@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from edutorch.backends.stand_in import slots
+from edutorch.backends.reference_mode import slots
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 import edutorch as torch
 from edutorch.backends import reference_only
-from edutorch.backends.kernel_table import KERNELS
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.kernel_registry import KERNELS
+from edutorch.backends.reference_mode import slot_of
 from edutorch.kernels import make
 from edutorch.kernels.cpu import arithmetic, reductions
 

@@ -10,10 +10,10 @@ import pytest
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.core import arriving
+from edutorch.core.fast import lazy_gradients
 from edutorch.nn.functional import linear
 
-products = pytest.importorskip("edutorch.kernels.cpu.products", reason="needs the extra `fast`")
+products = pytest.importorskip("edutorch.kernels.cpu.matmul", reason="needs the extra `fast`")
 
 ROWS, INPUTS, OUTPUTS = 32, 160, 192
 
@@ -23,7 +23,7 @@ def made(monkeypatch):
     """Counts the products that were left for later, and how often some were computed."""
     counts = {"kept": 0, "computed": 0}
 
-    begin, compute = arriving.Products.__init__, arriving.Products.computed
+    begin, compute = lazy_gradients.Products.__init__, lazy_gradients.Products.computed
 
     def computed(self):
         counts["computed"] += 1
@@ -33,8 +33,8 @@ def made(monkeypatch):
         counts["kept"] += 1
         begin(self, *arguments)
 
-    monkeypatch.setattr(arriving.Products, "__init__", noted)
-    monkeypatch.setattr(arriving.Products, "computed", computed)
+    monkeypatch.setattr(lazy_gradients.Products, "__init__", noted)
+    monkeypatch.setattr(lazy_gradients.Products, "computed", computed)
     return counts
 
 
@@ -71,7 +71,7 @@ def agree(found, exact):
 def test_each_weight_gets_one_product_for_all_its_uses(steps, dtype, made):
     found = gradients(lambda w, v: network(w, v, steps), dtype)
     assert made["kept"] >= 2 * steps
-    folded = 2 * (steps * ROWS // arriving.MOST_ROWS)
+    folded = 2 * (steps * ROWS // lazy_gradients.MOST_ROWS)
     assert made["computed"] == 2 + folded
     with reference_only():
         agree(found, gradients(lambda w, v: network(w, v, steps), edutorch.float64))
@@ -85,7 +85,7 @@ def test_factors_are_gone_before_there_is_a_product():
     def one(rows):
         g, x = np.ones((rows, 3), np.float32), np.ones((rows, 2), np.float32)
         factors.extend((ref(g), ref(x)))
-        return arriving.Products(g, x, multiply)
+        return lazy_gradients.Products(g, x, multiply)
 
     alive, factors = [], []
     products = one(4)

@@ -10,10 +10,10 @@ pytest.importorskip("numba")
 import edutorch
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.reference_mode import slot_of
 from edutorch.kernels.cpu import attention
-from edutorch.nn.functional import attention as definitions
 from edutorch.nn.functional import scaled_dot_product_attention
+from edutorch.nn.functional import scaled_dot_product_attention as definitions
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 

@@ -9,11 +9,11 @@ pytest.importorskip("numba")
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.reference_mode import slot_of
 from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
-from edutorch.kernels.cpu.conv_plan import plan_of_response
+from edutorch.kernels.cpu.conv_indexing import plan_of_response
 from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight, transposed, window_of
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}

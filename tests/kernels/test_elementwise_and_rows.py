@@ -9,11 +9,12 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 import edutorch as torch
 from edutorch.backends import reference_only
-from edutorch.backends.kernel_table import KERNELS
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.kernel_registry import KERNELS
+from edutorch.backends.reference_mode import slot_of
 from edutorch.core.registry import REGISTRY
 from edutorch.kernels import make
-from edutorch.kernels.cpu import activations, norms, reductions, rows, softmax
+from edutorch.kernels.cpu import activations, norms, reductions, softmax
+from edutorch.kernels.cpu import select as rows
 from edutorch.nn import functional as F
 
 SETTINGS = {

@@ -10,9 +10,9 @@ import pytest
 
 import edutorch
 from edutorch import kernels
-from edutorch.backends import blas, stand_in
-from edutorch.backends.kernel_table import KERNELS
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends import blas, reference_mode
+from edutorch.backends.kernel_registry import KERNELS
+from edutorch.backends.reference_mode import slot_of
 from tests.trials import tried
 
 numba = pytest.importorskip("numba", reason="needs numba: the extra `fast`")
@@ -34,7 +34,7 @@ def run(program, **environment):
 
 STEP = """
 import edutorch, time
-from edutorch.backends.stand_in import slots
+from edutorch.backends.reference_mode import slots
 w = edutorch.zeros(10_000, requires_grad=True)
 w.grad = edutorch.ones(10_000)
 edutorch.optim.Adam([w]).step()
@@ -106,7 +106,7 @@ def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", before)
     monkeypatch.setattr(kernels, "maker_of", lambda slot: maker)
-    slot = stand_in.Slot("some.kernel", least=0)
+    slot = reference_mode.Slot("some.kernel", least=0)
     kernels.make(slot)
     assert slot.run == made.append
 
@@ -123,7 +123,7 @@ def test_who_waits_for_a_kernel(monkeypatch, wish, is_deterministic, made):
     monkeypatch.setattr(kernels.compiler, "do", lambda job: told.append("beside"))
     edutorch.use_deterministic_algorithms(is_deterministic)
     try:
-        kernels.make_wanted(stand_in.Slot("some.kernel", least=0))
+        kernels.make_wanted(reference_mode.Slot("some.kernel", least=0))
     finally:
         edutorch.use_deterministic_algorithms(False)
     assert told[-1] == made
@@ -133,7 +133,7 @@ def test_without_numba_no_kernel_is_made(monkeypatch):
     monkeypatch.setattr(kernels, "available", lambda: False)
     monkeypatch.setattr(kernels, "make_or_warn", pytest.fail)
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    kernels.make_wanted(stand_in.Slot("some.kernel", least=0))
+    kernels.make_wanted(reference_mode.Slot("some.kernel", least=0))
     assert list(kernels.warm_up()) == []
 
 
@@ -147,7 +147,7 @@ def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatc
 
     monkeypatch.setattr(kernels, "maker_of", maker_of)
     monkeypatch.setattr(kernels, "warn", told.put)
-    broken, good = (stand_in.Slot(name, least=0) for name in ("some.broken", "some.good"))
+    broken, good = (reference_mode.Slot(name, least=0) for name in ("some.broken", "some.good"))
     kernels.compiler.do(lambda: kernels.make_or_warn(broken))
     kernels.compiler.do(lambda: kernels.make_or_warn(good))
     assert told.get(timeout=60) == (

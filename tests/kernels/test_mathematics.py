@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 mpmath = pytest.importorskip("mpmath", reason="needs mpmath, which has all digits")
 
-from edutorch.kernels.cpu import mathematics  # noqa: E402
-from edutorch.kernels.cpu.common import ROW, compiled  # noqa: E402
+from edutorch.kernels.cpu import vector_math  # noqa: E402
+from edutorch.kernels.cpu.jit import ROW, compiled  # noqa: E402
 
 KINDS = [np.float32, np.float64]
 EXACT = {
@@ -24,7 +24,7 @@ _kernels = {}
 
 def apply(name, x):
     if name not in _kernels:
-        function = getattr(mathematics, name)
+        function = getattr(vector_math, name)
 
         def each(start, stop, x, y):
             for i in range(start, stop):
@@ -118,4 +118,4 @@ def test_the_tail_is_exact_enough_for_what_it_is_multiplied_by(kind):
 
 def test_outside_a_kernel_it_says_what_to_use():
     with pytest.raises(TypeError, match=r"exp is for compiled kernels only: elsewhere use NumPy's"):
-        mathematics.exp(1.0)
+        vector_math.exp(1.0)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import edutorch
 from edutorch import kernels, optim
 from edutorch.backends import reference_only
-from edutorch.backends.stand_in import slots
+from edutorch.backends.reference_mode import slots
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-from edutorch.kernels.cpu import optimizers, parts
-from edutorch.optim import at_once
+from edutorch.kernels.cpu import optimizers, parallel
+from edutorch.optim import fused
 
 SHAPES = [[(300, 250)], [(70,), (), (3, 0), (100, 90), (7, 11, 13)]]
 """One parameter that is shared by the threads; several, whose gradients are copied together."""
@@ -44,7 +44,7 @@ def _kernels_at_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDUTORCH_KERNELS", "wait")
         patch.setattr(edutorch.settings.Kept, "threads", 3)
-        patch.setattr(parts, "WORTH_A_THREAD", 20_000)
+        patch.setattr(parallel, "WORTH_A_THREAD", 20_000)
         yield
 
 
@@ -110,9 +110,9 @@ def test_any_parameters(data):
     dtype = data.draw(st.sampled_from([edutorch.float32, edutorch.float64]))
     shapes = data.draw(st.lists(st.lists(st.integers(0, 9), max_size=3).map(tuple), min_size=1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(at_once, "LEAST", 0)
-        patch.setattr(at_once, "SMALL", data.draw(st.sampled_from([0, 1000])))
-        patch.setattr(parts, "WORTH_A_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
+        patch.setattr(fused, "LEAST", 0)
+        patch.setattr(fused, "SMALL", data.draw(st.sampled_from([0, 1000])))
+        patch.setattr(parallel, "WORTH_A_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
         fast = trained(name, given_settings, shapes, dtype, steps=3)
     with reference_only():
         assert trained(name, given_settings, shapes, dtype, steps=3) == fast

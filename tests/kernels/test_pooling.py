@@ -9,9 +9,9 @@ pytest.importorskip("numba")
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.reference_mode import slot_of
 from edutorch.kernels import make
-from edutorch.kernels.cpu import averages, pooling
+from edutorch.kernels.cpu import avg_pool, max_pool
 from edutorch.nn.functional import pooling as definitions
 
 TYPES = st.sampled_from([np.float32, np.float64])
@@ -21,11 +21,11 @@ KEYS = ("max_pool", "max_pool/input", "winning_tap", "avg_pool", "avg_spread")
 @pytest.fixture(scope="module")
 def kernels():
     return {
-        "max_pool": pooling.max_pool(),
-        "max_pool_input": pooling.max_pool_input(),
-        "winning_tap": pooling.winning_tap(),
-        "avg_pool": averages.avg_pool(),
-        "avg_spread": averages.avg_spread(),
+        "max_pool": max_pool.max_pool(),
+        "max_pool_input": max_pool.max_pool_input(),
+        "winning_tap": max_pool.winning_tap(),
+        "avg_pool": avg_pool.avg_pool(),
+        "avg_spread": avg_pool.avg_spread(),
     }
 
 

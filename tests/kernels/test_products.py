@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import edutorch
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.reference_mode import slot_of
 from edutorch.nn.functional import linear
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
-products = pytest.importorskip("edutorch.kernels.cpu.products")
-parts = pytest.importorskip("edutorch.kernels.cpu.parts")
+products = pytest.importorskip("edutorch.kernels.cpu.matmul")
+parts = pytest.importorskip("edutorch.kernels.cpu.parallel")
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS is one that cannot be called")
 

@@ -11,10 +11,10 @@ import edutorch
 from edutorch import nn
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.stand_in import slot_of
+from edutorch.backends.reference_mode import slot_of
 from edutorch.kernels import make
-from edutorch.kernels.cpu import recurrent, sequences
-from edutorch.nn.functional import recurrences as definitions
+from edutorch.kernels.cpu import rnn_cell, rnn_sequence
+from edutorch.nn.functional import rnn_ops as definitions
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
@@ -26,8 +26,8 @@ needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be c
 
 @pytest.fixture(scope="module")
 def kernels():
-    made = {name: getattr(recurrent, name)() for name in STEPS}
-    return made | {name: getattr(sequences, name)() for name in SEQUENCES}
+    made = {name: getattr(rnn_cell, name)() for name in STEPS}
+    return made | {name: getattr(rnn_sequence, name)() for name in SEQUENCES}
 
 
 def numbers(seed, dtype, *shapes):
@@ -145,7 +145,7 @@ def test_several_threads_give_the_same(kernels, monkeypatch):
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 1)
     one = kernels["gru_sequence"](x, h, weight / 8)
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
-    monkeypatch.setattr("edutorch.kernels.cpu.parts.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("edutorch.kernels.cpu.parallel.WORTH_A_THREAD", 1)
     close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
 
 

@@ -9,21 +9,21 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 from numba import njit
 
-from edutorch.kernels.cpu import tiles
+from edutorch.kernels.cpu import gemm_microkernel
 from edutorch.kernels.cpu.blas import address
 
 
 @njit
 def tiled(room, sizes, a, a_steps, b, b_steps, s, s_row, y, y_row):
     m, n, k = sizes
-    tiles.multiply(
+    gemm_microkernel.multiply(
         room, m, n, k, a, a_steps[0], a_steps[1], b, b_steps[0], b_steps[1], s, s_row, y, y_row
     )
 
 
 @njit
 def room_for(like):
-    return tiles.room_for(like)
+    return gemm_microkernel.room_for(like)
 
 
 def place(x):
@@ -90,8 +90,8 @@ def test_what_is_not_a_number_stays_in_its_row_and_column():
 @pytest.mark.parametrize("by_tiles", [True, False])
 @pytest.mark.skipif(address(np.float64) is None, reason="NumPy's BLAS cannot be called")
 def test_by_tiles_or_by_blas(by_tiles, monkeypatch):
-    monkeypatch.setattr(tiles, "TILED", by_tiles)
-    combine = njit(tiles.combine.py_func)
+    monkeypatch.setattr(gemm_microkernel, "TILED", by_tiles)
+    combine = njit(gemm_microkernel.combine.py_func)
 
     @njit
     def added(at, room, sizes, a, a_steps, b, b_steps, y, y_row, more):

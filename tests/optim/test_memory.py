@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from edutorch.utils.memory import keep_freed_memory
+from edutorch.utils.malloc_tuning import keep_freed_memory
 
 STEPS = """
 import resource

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import edutorch
-from edutorch.utils import files
+from edutorch.utils import atomic_files
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
@@ -110,11 +110,11 @@ def test_an_interrupted_save_cleans_up_and_the_commit_is_not_torn(tmp_path, monk
         signal.raise_signal(signal.SIGINT)
         moved(*names)
 
-    monkeypatch.setattr(files.os, "replace", interrupted)
+    monkeypatch.setattr(atomic_files.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         edutorch.save({"x": 2}, path)
     assert edutorch.load(path) == {"x": 2}  # it was too late to stop
-    monkeypatch.setattr(files.os, "fsync", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(atomic_files.os, "fsync", lambda *_: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         edutorch.save({"x": 3}, path)
     assert edutorch.load(path) == {"x": 2}
@@ -123,7 +123,7 @@ def test_an_interrupted_save_cleans_up_and_the_commit_is_not_torn(tmp_path, monk
 
 def test_what_this_process_left_behind_is_swept(tmp_path):
     path = tmp_path / "x"
-    (tmp_path / files.temporary_name("x", os.getpid(), 10**6)).write_bytes(b"")
+    (tmp_path / atomic_files.temporary_name("x", os.getpid(), 10**6)).write_bytes(b"")
     other = tmp_path / ".x.another-machine.7.0.tmp"
     other.write_bytes(b"")
     edutorch.save({"x": 1}, path)
@@ -151,7 +151,7 @@ def test_urls_are_written_under_another_name_first(tmp_path, monkeypatch):
     memory = fsspec.filesystem("memory")
     url, folder = f"memory://{tmp_path.name}/model.pt", f"/{tmp_path.name}"
     edutorch.save({"x": 1}, url)
-    memory.pipe_file(f"{folder}/{files.temporary_name('model.pt', 2**30, 0)}", b"half")
+    memory.pipe_file(f"{folder}/{atomic_files.temporary_name('model.pt', 2**30, 0)}", b"half")
 
     def fails(*_, **__):
         raise OSError(errno.ENOSPC, "No space left")
@@ -195,7 +195,7 @@ def test_file_and_folder_reach_the_disk(tmp_path, monkeypatch):
 
 def test_what_another_user_writes_is_left_alone(tmp_path, monkeypatch):
     """A process that may not be signalled is alive."""
-    name = files.temporary_name("x", 4_194_301, 0)
+    name = atomic_files.temporary_name("x", 4_194_301, 0)
     (tmp_path / name).write_bytes(b"half")
 
     def refuse(process, signal):

@@ -14,7 +14,7 @@ import edutorch as torch
 from edutorch import optim, train
 from edutorch.train import metrics as M
 from edutorch.train.checkpoint import named
-from edutorch.train.logged import LogBook
+from edutorch.train.log_buffer import LogBook
 from edutorch.train.metrics.base import described
 from tests.train.nets import Net, data, quiet
 

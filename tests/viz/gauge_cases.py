@@ -3,10 +3,11 @@
 import math
 import time
 
+from edutorch.viz.live.layer_health import Gauges, rows_of
+from edutorch.viz.live.layer_health_messages import FINE, words_of
+
 import edutorch as torch
 from edutorch import nn, optim
-from edutorch.viz.gauge_words import FINE, words_of
-from edutorch.viz.gauges import Gauges, rows_of
 from tests.viz.trouble_cases import SECONDS, STEPS
 
 

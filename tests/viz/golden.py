@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from edutorch.viz.graph.fold import folded
+from edutorch.viz.graph.model import Snapshot, Vertex, arrange
+from edutorch.viz.live.layout_queue import Layouts
+from edutorch.viz.live.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
 
-from edutorch.viz import style
-from edutorch.viz.fold import folded
-from edutorch.viz.graph import Snapshot, Vertex, arrange
-from edutorch.viz.layouts import Layouts
-from edutorch.viz.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
-from edutorch.viz.summaries import Stats, summarize, whole
-from edutorch.viz.thumbnails import palette
+from edutorch.viz.render import style
+from edutorch.viz.tensors.summaries import Stats, summarize, whole
+from edutorch.viz.tensors.thumbnails import palette
 
 FOLDER = Path(__file__).parents[1] / "golden"
 

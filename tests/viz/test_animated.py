@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-
-from edutorch.viz.animated import (
+from edutorch.viz.render.animated_svg import (
     HOLD,
     MARGIN,
     SECONDS,
@@ -17,7 +16,7 @@ from edutorch.viz.animated import (
     animated_svg,
     edge_look,
 )
-from edutorch.viz.arrangement import (
+from edutorch.viz.render.arrangement import (
     AROUND,
     BROKEN,
     DOWN,
@@ -27,8 +26,9 @@ from edutorch.viz.arrangement import (
     Size,
     legibility,
 )
-from edutorch.viz.style import ALARM, FLOW_COLOURS, NEUTRAL
-from edutorch.viz.summaries import Stats
+from edutorch.viz.render.style import ALARM, FLOW_COLOURS, NEUTRAL
+
+from edutorch.viz.tensors.summaries import Stats
 from tests.viz.test_export import trained
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from edutorch.viz.live.cell_output import ThreadCells, display_in_cell
 
 import edutorch
-from edutorch.viz import cells, draw, still
-from edutorch.viz.cells import ThreadCells, display_in_cell
+from edutorch.viz import draw
+from edutorch.viz.live import cell_output, fallback_picture
 
 
 class Events:
@@ -112,7 +113,7 @@ def publisher(monkeypatch):
 
 def test_it_is_sent_to_that_cell(monkeypatch, publisher):
     for parent, cell in ((None, "now"), ({"header": {"msg_id": "then"}}, "then")):
-        monkeypatch.setattr(cells, "_watched", SimpleNamespace(cell=lambda parent=parent: parent))
+        monkeypatch.setattr(cell_output, "_watched", SimpleNamespace(cell=lambda parent=parent: parent))
         assert display_in_cell("shown") == "handle"
         assert publisher.sent[-1]["parent_header"] == {"msg_id": cell}
         assert publisher.hooks == []
@@ -129,7 +130,7 @@ class Handle:
 @pytest.fixture
 def handle(monkeypatch):
     found = Handle()
-    monkeypatch.setattr(still, "display_in_cell", lambda shown, **options: found)
+    monkeypatch.setattr(fallback_picture, "display_in_cell", lambda shown, **options: found)
     return found
 
 
@@ -138,8 +139,8 @@ def drawing() -> Any:
 
 
 def test_a_picture_is_left_once_and_what_stays_takes_its_place(handle, monkeypatch):
-    monkeypatch.setattr(still, "AFTER", 0.0)
-    left = still.Still("abc")
+    monkeypatch.setattr(fallback_picture, "AFTER", 0.0)
+    left = fallback_picture.Still("abc")
     left.offer(drawing, 7)
     left.offer(drawing, 8)
     end = time.monotonic() + 10
@@ -154,7 +155,7 @@ def test_a_picture_is_left_once_and_what_stays_takes_its_place(handle, monkeypat
 
 
 def test_a_short_loop_leaves_nothing(handle):
-    left = still.Still("abc")
+    left = fallback_picture.Still("abc")
     left.offer(drawing, 1)
     assert not left.end({"text/plain": "step 9"})
     left.offer(drawing, 2)
@@ -162,9 +163,9 @@ def test_a_short_loop_leaves_nothing(handle):
 
 
 def test_a_picture_that_comes_too_late_is_not_shown(handle, monkeypatch):
-    monkeypatch.setattr(still, "AFTER", 0.0)
+    monkeypatch.setattr(fallback_picture, "AFTER", 0.0)
     go, drawn = threading.Event(), threading.Event()
-    left = still.Still("abc")
+    left = fallback_picture.Still("abc")
 
     def slow() -> Any:
         go.wait(10)

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from edutorch.viz import difference
-from edutorch.viz.difference import (
+from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.history.difference import (
     SAME,
     Change,
     Comparison,
@@ -20,8 +19,9 @@ from edutorch.viz.difference import (
     short,
     shown_path,
 )
-from edutorch.viz.graph import Vertex, arrange
-from edutorch.viz.summaries import Stats, summarize
+
+from edutorch.viz.history import difference
+from edutorch.viz.tensors.summaries import Stats, summarize
 
 
 def graph_of(*labels):

@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from edutorch.viz.graph.model import GraphEdge, GraphNode, Snapshot, Vertex, arrange
+from edutorch.viz.live.layout_queue import blank_numbers, slim
+from edutorch.viz.render.dot import dot_text, flow_style, flow_text, node_lines, shown
+from edutorch.viz.render.graphviz import engines, render
+from edutorch.viz.render.legend import EDGE, NARROWEST, draw_legend
+from edutorch.viz.render.static import Drawing, polish
+from edutorch.viz.render.style import ALARM, CUT, PAINTS, RAMP, WORDS
+from edutorch.viz.render.svg import text_width
 
-from edutorch.viz.dot import dot_text, flow_style, flow_text, node_lines, shown
-from edutorch.viz.graph import GraphEdge, GraphNode, Snapshot, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers, slim
-from edutorch.viz.legend import EDGE, NARROWEST, draw_legend
-from edutorch.viz.render import engines, render
-from edutorch.viz.static import Drawing, polish
-from edutorch.viz.style import ALARM, CUT, PAINTS, RAMP, WORDS
-from edutorch.viz.summaries import TINY, Stats, summarize, whole
-from edutorch.viz.svg import text_width
+from edutorch.viz.tensors.summaries import TINY, Stats, summarize, whole
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,11 +1,11 @@
 """`draw`: the picture of one tensor's graph, and the files it is saved to."""
 
 import pytest
+from edutorch.viz.render.static import FormatError
 
 import edutorch
 from edutorch.viz import draw
 from edutorch.viz.draw import NotDrawableError
-from edutorch.viz.static import FormatError
 
 
 def test_what_the_graph_still_knows(device):
@@ -104,7 +104,7 @@ def test_a_notebook_is_given_every_form():
 
 
 def test_without_graphviz_there_is_still_the_table(monkeypatch):
-    monkeypatch.setattr("edutorch.viz.render.engines", lambda: [])
+    monkeypatch.setattr("edutorch.viz.render.graphviz.engines", lambda: [])
     bundle = draw(edutorch.ones(1))._repr_mimebundle_()
     assert set(bundle) == {"text/plain"}
     assert 'pip install "edutorch[lab]"' in bundle["text/plain"]

@@ -6,7 +6,7 @@ import edutorch
 from edutorch import nn
 from edutorch.viz import draw
 from edutorch.viz.draw import NotDrawableError
-from edutorch.viz.summaries import bar_text, summarize
+from edutorch.viz.tensors.summaries import bar_text, summarize
 
 
 def network():

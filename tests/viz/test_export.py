@@ -8,16 +8,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from edutorch.viz.history.export import ExportError, code, page
+from edutorch.viz.live.layout_queue import Layouts
+from edutorch.viz.live.messages import numbers_of
+from edutorch.viz.live.view import NothingRecordedError
+from edutorch.viz.render.animated_svg import Clock, animated_svg
+from edutorch.viz.render.static import FormatError
 
 import edutorch
 from edutorch import nn
-from edutorch.viz import draw, live
-from edutorch.viz.animated import Clock, animated_svg
-from edutorch.viz.export import ExportError, code, page
-from edutorch.viz.layouts import Layouts
-from edutorch.viz.live import NothingRecordedError
-from edutorch.viz.messages import numbers_of
-from edutorch.viz.static import FormatError
+from edutorch.viz import draw
+from edutorch.viz.live import view as live
 from tests.viz.golden import NASTY
 from tests.viz.test_live import descend, start
 
@@ -150,7 +151,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "run.html"
     path.write_text("before")
     view = trained(2)
-    monkeypatch.setattr("edutorch.viz.export.code", lambda: 1 / 0)
+    monkeypatch.setattr("edutorch.viz.history.export.code", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         view.export(path)
     assert path.read_text() == "before"

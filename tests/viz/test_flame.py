@@ -7,13 +7,22 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from edutorch.viz.render.flame_graph import (
+    LEGEND,
+    LETTER,
+    MARGIN,
+    ROW,
+    TOP,
+    fitting,
+    picture,
+    placed,
+)
+from edutorch.viz.render.static import SVG
 
 import edutorch
 from edutorch import nn, optim, viz
 from edutorch.profiler import profile, record_function
 from edutorch.profiler.tree import Frame
-from edutorch.viz.flame import LEGEND, LETTER, MARGIN, ROW, TOP, fitting, picture, placed
-from edutorch.viz.static import SVG
 
 NASTY = '<script>alert("x")</script>&\x00"\'\n--></style>'
 

@@ -5,12 +5,7 @@ import time
 
 import numpy as np
 import pytest
-
-import edutorch
-from edutorch import nn, optim
-from edutorch.events import listening
-from edutorch.viz import draw, live
-from edutorch.viz.fold import (
+from edutorch.viz.graph.fold import (
     MOST_NODES,
     SEVERAL,
     Choice,
@@ -20,11 +15,17 @@ from edutorch.viz.fold import (
     plan_of,
     result_of,
 )
-from edutorch.viz.graph import Vertex, arrange
-from edutorch.viz.names import Names
-from edutorch.viz.recorder import Recorder
-from edutorch.viz.render import LayoutTimeout
-from edutorch.viz.repetition import runs
+from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.graph.names import Names
+from edutorch.viz.graph.repetition import runs
+from edutorch.viz.live.recorder import Recorder
+from edutorch.viz.render.graphviz import LayoutTimeout
+
+import edutorch
+from edutorch import nn, optim
+from edutorch.events import listening
+from edutorch.viz import draw
+from edutorch.viz.live import view as live
 from tests.viz.golden import floats_in
 
 
@@ -292,9 +293,9 @@ def test_a_click_opens_a_group_while_it_trains_and_afterwards():
 
 
 def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
-    from edutorch.viz import layouts
+    from edutorch.viz.live import layout_queue
 
-    real, sizes = layouts.render, []
+    real, sizes = layout_queue.render, []
 
     def slow(dot, **options):
         sizes.append(dot.count("fixedsize"))
@@ -302,7 +303,7 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
             raise LayoutTimeout("viz", "the layout took more than 10 s", hint="fold")
         return real(dot, **options)
 
-    monkeypatch.setattr(layouts, "render", slow)
+    monkeypatch.setattr(layout_queue, "render", slow)
     names = np.random.default_rng(0).choice(["sin", "sigmoid", "tanh", "cos"], 90)
     x = edutorch.tensor(1.0, requires_grad=True)
     view = live()
@@ -327,14 +328,14 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
 
 def test_a_picture_that_fits_on_no_page_is_folded_further(monkeypatch):
     """But not what somebody has opened."""
-    from edutorch.viz import layouts
+    from edutorch.viz.live import layout_queue
 
-    real = layouts.fit_page
+    real = layout_queue.fit_page
 
     def fit_page(graph, *arguments):
         return real(graph, *arguments)._replace(fits=len(graph.nodes) <= 15)
 
-    monkeypatch.setattr(layouts, "fit_page", fit_page)
+    monkeypatch.setattr(layout_queue, "fit_page", fit_page)
     view = live()
     page = view._stage.page = FakePage()
 

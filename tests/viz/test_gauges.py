@@ -6,11 +6,7 @@ import re
 
 import numpy as np
 import pytest
-
-import edutorch
-from edutorch import nn, optim
-from edutorch.viz.gauge_words import FINE, GAUGE_WORDS, words_of
-from edutorch.viz.gauges import (
+from edutorch.viz.live.layer_health import (
     MOST_ROWS,
     SAMPLE,
     Activation,
@@ -19,7 +15,11 @@ from edutorch.viz.gauges import (
     sample_of,
     units_alive,
 )
-from edutorch.viz.live import live
+from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS, words_of
+from edutorch.viz.live.view import live
+
+import edutorch
+from edutorch import nn, optim
 
 
 def gauges_of(view):

@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from edutorch.viz.live.step_trace import Alike
 
 import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
-from edutorch.viz import live
-from edutorch.viz.script import Alike
+from edutorch.viz.live import view as live
 from tests.viz.test_glance import Loop, Page, changed, mlp, settled
 
 
@@ -129,7 +129,7 @@ import time
 import edutorch as torch
 import edutorch.kernels  # as the first large array does
 from edutorch.viz import live
-from edutorch.viz.fold import Choice
+from edutorch.viz.graph.fold import Choice
 
 class Page:
     pictures = 0

@@ -1,6 +1,6 @@
 """The graph as plain data."""
 
-from edutorch.viz.graph import Vertex, ancestors, arrange
+from edutorch.viz.graph.model import Vertex, ancestors, arrange
 
 
 def diamond(**changes):

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from edutorch.viz.live.subscription import SWITCH
 
 import edutorch
 from edutorch import nn
-from edutorch.viz import live
-from edutorch.viz.hearing import SWITCH
+from edutorch.viz.live import view
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def interval() -> float:
 @pytest.mark.usefixtures("_usual")
 def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
     assert 0 < SWITCH < 0.005
-    with live():
+    with view():
         assert interval() == SWITCH
-        with live(nn.Linear(2, 1)):
+        with view(nn.Linear(2, 1)):
             assert interval() == SWITCH
         assert interval() == SWITCH
     assert interval() == 0.005
@@ -37,7 +37,7 @@ def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
 @pytest.mark.usefixtures("_usual")
 def test_an_interval_that_is_shorter_stays() -> None:
     sys.setswitchinterval(0.0002)
-    with live():
+    with view():
         assert interval() == 0.0002
     assert interval() == 0.0002
 
@@ -45,7 +45,7 @@ def test_an_interval_that_is_shorter_stays() -> None:
 @pytest.mark.usefixtures("_usual")
 def test_it_is_as_before_also_after_an_error() -> None:
     def run() -> None:
-        with live():
+        with view():
             edutorch.ones(2) @ edutorch.ones(3)
 
     with pytest.raises(RuntimeError):

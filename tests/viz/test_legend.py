@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-
-from edutorch.viz.legend import (
+from edutorch.viz.render.legend import (
     CHART_HEIGHT,
     CHART_WIDTH,
     EDGE,
@@ -20,8 +19,8 @@ from edutorch.viz.legend import (
     draw_sample,
     wrapped,
 )
-from edutorch.viz.static import add_footer
-from edutorch.viz.style import (
+from edutorch.viz.render.static import add_footer
+from edutorch.viz.render.style import (
     ACCENT,
     ALARM,
     CUT,
@@ -34,8 +33,9 @@ from edutorch.viz.style import (
     RAMP,
     WORDS,
 )
-from edutorch.viz.svg import text_width
-from edutorch.viz.thumbnails import ABOVE, BELOW, MIDDLE
+from edutorch.viz.render.svg import text_width
+
+from edutorch.viz.tensors.thumbnails import ABOVE, BELOW, MIDDLE
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,14 +8,14 @@ import time
 
 import numpy as np
 import pytest
+from edutorch.viz.live.throttle import PaceError
+from edutorch.viz.live.view import NothingRecordedError, View
+from edutorch.viz.render.graphviz import LayoutTimeout
 
 import edutorch
 from edutorch import nn, optim
 from edutorch.modes import current
-from edutorch.viz import live
-from edutorch.viz.live import NothingRecordedError, View
-from edutorch.viz.pace import PaceError
-from edutorch.viz.render import LayoutTimeout
+from edutorch.viz.live import view as live
 from tests.viz.golden import floats_in
 
 
@@ -329,7 +329,7 @@ def test_a_layout_that_fails_does_not_stop_the_training(monkeypatch):
     def fail(*arguments, **options):
         raise LayoutTimeout("viz", "the layout took more than 30 s", hint="fold")
 
-    monkeypatch.setattr(sys.modules["edutorch.viz.layouts"], "render", fail)
+    monkeypatch.setattr(sys.modules["edutorch.viz.live.layout_queue"], "render", fail)
     view, page = watched(live())
     with pytest.warns(UserWarning, match="took more than 30 s"):
         run(view, 3)

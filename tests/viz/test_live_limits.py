@@ -7,16 +7,17 @@ import json
 import time
 
 import pytest
+from edutorch.viz.graph.fold import Choice
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.messages import patch_of
+from edutorch.viz.live.page import Stage
+from edutorch.viz.live.recorder import Recorder
 
 import edutorch
 from benchmarks.live import deep
 from edutorch.events import listening
-from edutorch.viz import layouts, live
-from edutorch.viz.fold import Choice
-from edutorch.viz.messages import patch_of
-from edutorch.viz.names import Names
-from edutorch.viz.recorder import Recorder
-from edutorch.viz.stage import Stage
+from edutorch.viz.live import layout_queue
+from edutorch.viz.live import view as live
 from tests.viz.test_fold import until
 
 PER_NODE, PER_UPDATE = 16, 1000
@@ -60,7 +61,7 @@ SIZES = [(8, 8), (2, 2), ()]
 )
 def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypatch):
     # Where the boxes lie does not matter here, and 2,000 of them take a second.
-    monkeypatch.setattr(layouts, "render", lambda dot, **options: b"<svg/>")
+    monkeypatch.setattr(layout_queue, "render", lambda dot, **options: b"<svg/>")
     step = deep(nodes, size)
     view = live()
     view._stage.choice = Choice().open_all()

@@ -13,7 +13,8 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.events import _MILESTONES
 from edutorch.modes import current, listening
-from edutorch.viz import live, pace
+from edutorch.viz.live import throttle
+from edutorch.viz.live import view as live
 from tests.viz.test_live import descend, press, run, start, watched
 
 
@@ -211,7 +212,7 @@ def test_two_networks_that_take_turns():
 
 
 def test_a_pace_that_nobody_sees_is_not_held_for_ever(monkeypatch):
-    monkeypatch.setattr(pace, "ANSWER_LIMIT", 0.1)
+    monkeypatch.setattr(throttle, "ANSWER_LIMIT", 0.1)
     w = start()
     for answers in (False, True):
         view, _ = watched(live(steps_per_second=4))

@@ -3,12 +3,12 @@
 import sys
 
 import pytest
+from edutorch.viz.graph.names import NotAModelError
+from edutorch.viz.live.view import View
 
 import edutorch
 from edutorch import nn
 from edutorch.viz import magic
-from edutorch.viz.live import View
-from edutorch.viz.names import NotAModelError
 
 IPython = pytest.importorskip("IPython")
 

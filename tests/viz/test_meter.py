@@ -1,8 +1,7 @@
-"""What looking at a step costs, as `viz/meter.py` finds out."""
+"""What looking at a step costs, as `viz/live/overhead.py` finds out."""
 
 import pytest
-
-from edutorch.viz.meter import AFTERWARDS, Meter
+from edutorch.viz.live.overhead import AFTERWARDS, Meter
 
 
 class Clock:

@@ -2,12 +2,13 @@
 
 import gc
 
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.recorder import Recorder
+
 import edutorch
 from edutorch import nn
 from edutorch.events import listening
 from edutorch.viz import draw
-from edutorch.viz.names import Names
-from edutorch.viz.recorder import Recorder
 
 
 def parameters(snapshot):

@@ -3,17 +3,24 @@
 import re
 
 import pytest
+from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.live.layout_queue import blank_numbers
+from edutorch.viz.live.page import Stage
+from edutorch.viz.render.arrangement import (
+    Arrangement,
+    Sketch,
+    box_sizes,
+    legibility,
+    picture_size,
+)
+from edutorch.viz.render.dot import dot_text
+from edutorch.viz.render.dot_rows import straight_edges
+from edutorch.viz.render.graphviz import render
+from edutorch.viz.render.page_fit import fit_page, order_factor
 
 import edutorch
-from edutorch.viz import draw, live
-from edutorch.viz.arrangement import Arrangement, Sketch, box_sizes, legibility, picture_size
-from edutorch.viz.dot import dot_text
-from edutorch.viz.graph import Vertex, arrange
-from edutorch.viz.layouts import blank_numbers
-from edutorch.viz.page_fit import fit_page, order_factor
-from edutorch.viz.page_rows import straight_edges
-from edutorch.viz.render import render
-from edutorch.viz.stage import Stage
+from edutorch.viz import draw
+from edutorch.viz.live import view
 from tests.programs import lstm_cell_loop
 from tests.viz.networks import NETWORKS
 
@@ -29,7 +36,7 @@ def watched():
     views = []
 
     def watch(*models):
-        views.append(live(*models))
+        views.append(view(*models))
         return views[0]
 
     lstm_cell_loop.main(1, watch)

@@ -7,9 +7,8 @@ import time
 from itertools import cycle, pairwise
 
 import pytest
-
-from edutorch.viz.messages import MOST_POINTS, Curve
-from edutorch.viz.pace import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Throttle
+from edutorch.viz.live.messages import MOST_POINTS, Curve
+from edutorch.viz.live.throttle import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Throttle
 
 
 class Clock:

@@ -5,13 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from edutorch.viz.graph.fold import Choice, plan_of
+from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.live.messages import numbers_of, sign_of, texts_of
+from edutorch.viz.live.packed_values import (
+    Wire,
+    numbers_of_rows,
+    pack,
+    scaled_norm,
+    summary_of_rows,
+)
+from edutorch.viz.render.dot import FAINT, flow_text, grad_text, value_text
 
-from edutorch.viz.dot import FAINT, flow_text, grad_text, value_text
-from edutorch.viz.fold import Choice, plan_of
-from edutorch.viz.graph import Vertex, arrange
-from edutorch.viz.messages import numbers_of, sign_of, texts_of
-from edutorch.viz.packing import Wire, numbers_of_rows, pack, scaled_norm, summary_of_rows
-from edutorch.viz.summaries import Stats, summarize
+from edutorch.viz.tensors.summaries import Stats, summarize
 
 
 def snapshot_with(grad, flow=None):

@@ -6,11 +6,11 @@ from functools import partial
 from xml.etree import ElementTree
 
 import pytest
-
-import edutorch
-from edutorch import nn
-from edutorch.viz import draw, live
-from edutorch.viz.arrangement import (
+from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, folded, plan_of
+from edutorch.viz.graph.model import Scope, Tab, Vertex, arrange
+from edutorch.viz.live.layout_queue import blank_numbers
+from edutorch.viz.live.page import Stage
+from edutorch.viz.render.arrangement import (
     Arrangement,
     DirectionError,
     Size,
@@ -18,13 +18,14 @@ from edutorch.viz.arrangement import (
     box_sizes,
     picture_size,
 )
-from edutorch.viz.dot import dot_text
-from edutorch.viz.fold import MOST_NODES, MOST_OPENED, Choice, folded, plan_of
-from edutorch.viz.graph import Scope, Tab, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers
-from edutorch.viz.page_fit import candidates, fit_page, have_overlap, order_factor
-from edutorch.viz.render import render
-from edutorch.viz.stage import Stage
+from edutorch.viz.render.dot import dot_text
+from edutorch.viz.render.graphviz import render
+from edutorch.viz.render.page_fit import candidates, fit_page, have_overlap, order_factor
+
+import edutorch
+from edutorch import nn
+from edutorch.viz import draw
+from edutorch.viz.live import view as live
 from tests.viz.networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"

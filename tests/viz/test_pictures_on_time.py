@@ -9,13 +9,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.live.layout_queue import Layouts, blank_numbers, slim, written
+from edutorch.viz.render.dot import dot_text, node_lines
+from edutorch.viz.render.graphviz import engines, render
 
 import edutorch
-from edutorch.viz import layouts, live, stage
-from edutorch.viz.dot import dot_text, node_lines
-from edutorch.viz.graph import Vertex, arrange
-from edutorch.viz.layouts import Layouts, blank_numbers, slim, written
-from edutorch.viz.render import engines, render
+from edutorch.viz.live import layout_queue
+from edutorch.viz.live import page as stage
+from edutorch.viz.live import view as live
 from tests.viz.golden import NASTY, example, floats_in, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,13 +52,13 @@ def watched():
 
 def render_after(monkeypatch, wait):
     """Have Graphviz begin later."""
-    usual = layouts.render
+    usual = layout_queue.render
 
     def render(dot, **options):
         wait()
         return usual(dot, **options)
 
-    monkeypatch.setattr(layouts, "render", render)
+    monkeypatch.setattr(layout_queue, "render", render)
 
 
 def test_the_first_picture_comes_while_backward_still_runs():
@@ -81,7 +83,7 @@ def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
         let_go.wait(60)
         return b"<svg/>"
 
-    monkeypatch.setattr(layouts, "render", render)
+    monkeypatch.setattr(layout_queue, "render", render)
     start = time.monotonic()
     asked = Layouts()
     asked.hand_over(example().graph, patience=60)
@@ -103,7 +105,7 @@ def test_until_graphviz_has_it_a_loop_waits_a_moment_which_is_no_cost_of_watchin
         w.sin().sum().backward()
     let_go.set()
     (waited,) = waits
-    assert view._recorder.aside >= waited >= layouts.PATIENCE
+    assert view._recorder.aside >= waited >= layout_queue.PATIENCE
 
 
 @pytest.mark.parametrize("most", [2, 3])
@@ -121,7 +123,7 @@ def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, mos
         w.sin().sum().backward()  # three nodes
         view._recorder.finish_step()
     let_go.set()
-    assert (layouts.PATIENCE in asked) == (most == 3)
+    assert (layout_queue.PATIENCE in asked) == (most == 3)
 
 
 def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
@@ -155,7 +157,7 @@ def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
     with view:
         w.sin().sum().backward()
         w.cos().exp().sum().backward()
-    assert time.monotonic() < start + layouts.LIMIT / 2
+    assert time.monotonic() < start + layout_queue.LIMIT / 2
     assert page.pictures[-1]["nodes"][1]["label"] == "cos"
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from edutorch.viz.render.plots import grid_of, on_host
 
 import edutorch
 from edutorch import viz
-from edutorch.viz import images
-from edutorch.viz.plots import grid_of, on_host
+from edutorch.viz.tensors import images
 
 matplotlib = pytest.importorskip("matplotlib")
 

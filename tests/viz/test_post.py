@@ -9,13 +9,14 @@ pytest.importorskip("anywidget")
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-from edutorch.viz import post  # noqa: E402
-from edutorch.viz.post import NEEDED, Post  # noqa: E402
+from edutorch.viz.live.iopub_sender import NEEDED, Post  # noqa: E402
+
+from edutorch.viz.live import iopub_sender  # noqa: E402
 
 BOTH_WAYS = """
 import json, threading, time
-from edutorch.viz.mailbox import our_kernel
-from edutorch.viz.widget import LiveWidget
+from edutorch.viz.live.comm_queue import our_kernel
+from edutorch.viz.live.widget import LiveWidget
 
 kernel = our_kernel()
 thread, session = kernel.iopub_thread, kernel.session
@@ -94,13 +95,13 @@ def a_kernel(**changes):
     a_kernel(session=SimpleNamespace(adapt_version=4, debug=False)),
 ])  # fmt: skip
 def test_elsewhere_it_goes_the_usual_way(kernel, monkeypatch):
-    monkeypatch.setattr(post, "our_kernel", lambda: kernel)
+    monkeypatch.setattr(iopub_sender, "our_kernel", lambda: kernel)
     assert not Post(SimpleNamespace(_closed=False)).possible
     assert Post(SimpleNamespace(_closed=False))({}, []) is False
 
 
 def test_nothing_is_sent_for_a_comm_that_is_closed_nor_in_another_process(monkeypatch):
-    monkeypatch.setattr(post, "our_kernel", a_kernel)
+    monkeypatch.setattr(iopub_sender, "our_kernel", a_kernel)
     comm = SimpleNamespace(_closed=False)
     assert Post(comm).possible
     assert Post(comm)({}, []) is False  # its session belongs to a process of another number

@@ -7,9 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-
-from edutorch.viz import raster
-from edutorch.viz.raster import (
+from edutorch.viz.render.raster import (
     LONGEST_SIDE,
     Image,
     Shape,
@@ -24,8 +22,10 @@ from edutorch.viz.raster import (
     rgb_of,
     rounded,
 )
-from edutorch.viz.svg import SVG
-from edutorch.viz.thumbnails import encode_png
+from edutorch.viz.render.svg import SVG
+
+from edutorch.viz.render import raster
+from edutorch.viz.tensors.thumbnails import encode_png
 
 HEAD = f'<svg xmlns="{SVG}" viewBox="0 0 100 60">'
 

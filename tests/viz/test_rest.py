@@ -1,10 +1,12 @@
-"""Between two looks the steps of a loop are only counted (see `viz/rest.py`)."""
+"""Between two looks the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
+
+from edutorch.viz.live.idle_steps import Rest
 
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
 from edutorch.modes import current
-from edutorch.viz import live, looks
-from edutorch.viz.rest import Rest
+from edutorch.viz.live import sampling_policy
+from edutorch.viz.live import view as live
 
 FAR = float("inf")
 
@@ -50,7 +52,7 @@ def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
 
 
 def test_the_step_after_which_it_begins_is_counted_once(monkeypatch):
-    monkeypatch.setattr(looks, "FIRST_STEPS", 0)
+    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.1)
     with live() as view:

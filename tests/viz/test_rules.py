@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import edutorch as torch
-import edutorch.nn.functional as F
-from edutorch.core.registry import REGISTRY
-from edutorch.events import WorkEnded, WorkStarted, listening
-from edutorch.viz.latex import (
+from edutorch.viz.graph.latex import (
     FUNCTIONS,
     NotFillable,
     Piece,
@@ -25,7 +20,12 @@ from edutorch.viz.latex import (
     to_latex,
     to_text,
 )
-from edutorch.viz.rules import is_known, meaning, rule_of, saved_by, source_of, value_of
+from edutorch.viz.graph.rules import is_known, meaning, rule_of, saved_by, source_of, value_of
+
+import edutorch as torch
+import edutorch.nn.functional as F
+from edutorch.core.registry import REGISTRY
+from edutorch.events import WorkEnded, WorkStarted, listening
 
 FORMULAS = [
     (op, name, rule.latex)

@@ -8,7 +8,7 @@ import pytest
 
 import edutorch
 from edutorch import viz
-from edutorch.viz.show import (
+from edutorch.viz.tensors.show import (
     NotATensorError,
     cells_of,
     facts_of,

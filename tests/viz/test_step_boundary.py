@@ -3,8 +3,7 @@
 import sys
 
 import pytest
-
-from edutorch.viz.step_boundary import StepBoundary, loop_ranges, path_to
+from edutorch.viz.live.step_boundary import StepBoundary, loop_ranges, path_to
 
 
 class Loops:

@@ -4,11 +4,19 @@ import itertools
 import re
 
 import pytest
+from edutorch.viz.graph.model import GraphNode
+from edutorch.viz.history.difference import (
+    ADDED,
+    GREW,
+    REMOVED,
+    SHRANK,
+    STILL,
+    STRONG_GREW,
+    STRONG_SHRANK,
+)
+from edutorch.viz.live.browser_code import folder
 
-from edutorch.viz import style
-from edutorch.viz.browser import folder
-from edutorch.viz.difference import ADDED, GREW, REMOVED, SHRANK, STILL, STRONG_GREW, STRONG_SHRANK
-from edutorch.viz.graph import GraphNode
+from edutorch.viz.render import style
 
 SHEET = (folder() / "live.css").read_text(encoding="utf-8")
 READABLE, VISIBLE = 4.5, 3.0

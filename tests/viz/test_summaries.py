@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.viz.summaries import LONGEST_LIST, number, summarize
+from edutorch.viz.tensors.summaries import LONGEST_LIST, number, summarize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -7,18 +7,31 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from edutorch.viz.graph.model import GraphNode, Vertex, arrange
+from edutorch.viz.live.layout_queue import blank_numbers
+from edutorch.viz.live.messages import Curve, thumbs_of
+from edutorch.viz.live.packed_values import pack, unpack
+from edutorch.viz.live.page import Stage
+from edutorch.viz.render.raster import (
+    LONGEST_SIDE,
+    MOST_BYTES,
+    dashed,
+    figures_of,
+    path_lines,
+)
+from edutorch.viz.render.static import Drawing
+from edutorch.viz.render.style import WORDS
 
 import edutorch
-from edutorch.viz.graph import GraphNode, Vertex, arrange
-from edutorch.viz.layouts import blank_numbers
-from edutorch.viz.messages import Curve, thumbs_of
-from edutorch.viz.packing import pack, unpack
-from edutorch.viz.raster import LONGEST_SIDE, MOST_BYTES, dashed, figures_of, path_lines
-from edutorch.viz.stage import Stage
-from edutorch.viz.static import Drawing
-from edutorch.viz.style import WORDS
-from edutorch.viz.summaries import summarize
-from edutorch.viz.thumbnails import LARGEST, drawn_kind, encode_png, kind_of, plane_of, slot_height
+from edutorch.viz.tensors.summaries import summarize
+from edutorch.viz.tensors.thumbnails import (
+    LARGEST,
+    drawn_kind,
+    encode_png,
+    kind_of,
+    plane_of,
+    slot_height,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 pillow = pytest.importorskip("PIL.Image")
@@ -189,7 +202,7 @@ def test_a_small_picture_lies_in_its_box_below_its_lines():
 
 def test_the_room_depends_on_the_graph_alone():
     """A page lays out before any number is known, and the picture must fit later."""
-    from edutorch.viz.dot import dot_text
+    from edutorch.viz.render.dot import dot_text
 
     blank = dot_text(blank_numbers(snapshot().graph), reserve=True)
     known = dot_text(snapshot(), reserve=True)
@@ -285,7 +298,7 @@ def test_without_pillow_there_is_still_a_png(monkeypatch):
     def absent(svg):
         raise ImportError
 
-    monkeypatch.setattr("edutorch.viz.static.png_of", absent)
+    monkeypatch.setattr("edutorch.viz.render.static.png_of", absent)
     assert Drawing(snapshot()).png().startswith(b"\x89PNG")
 
 
@@ -377,7 +390,7 @@ def test_later_numbers_take_the_pictures_of_an_earlier_step_and_say_of_which():
 def test_a_live_view_keeps_the_pictures_of_a_full_look():
     x = edutorch.randn(4, 8, 8)
     w = edutorch.randn(8, 8, requires_grad=True)
-    with edutorch.viz.live() as view:
+    with edutorch.viz.live.view() as view:
         for _ in range(3):
             (x @ w).square().mean().backward()
     drawing = view.drawing()

@@ -4,12 +4,13 @@ import threading
 
 import numpy as np
 import pytest
+from edutorch.viz.explore.playground import ToyError
+from edutorch.viz.explore.tensor_editor import Hand, TouchError, index_of, sensible_range
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.viz import live, touch, toy
-from edutorch.viz.hand import Hand, TouchError, index_of, sensible_range
-from edutorch.viz.toy import ToyError
+from edutorch.viz.explore import playground, touch
+from edutorch.viz.live import view as live
 from tests.viz.test_live import FakePage
 
 
@@ -165,7 +166,7 @@ def test_what_cannot_be_touched():
 
 
 def test_the_hand_forgets_what_is_long_ago(monkeypatch):
-    monkeypatch.setattr("edutorch.viz.hand.MOST_CHANGES", 3)
+    monkeypatch.setattr("edutorch.viz.explore.tensor_editor.MOST_CHANGES", 3)
     hand = Hand({"a": edutorch.tensor(0.0)})
     for value in range(1, 6):
         hand.set("a", value)
@@ -265,7 +266,7 @@ def test_while_the_loop_runs_the_panel_costs_nothing():
 
 
 def test_the_optimizer_walks_down():
-    play = toy("line")
+    play = playground("line")
     before, there = play.loss, play.next_step()
     assert play.at == (-1.5, 1.5)  # looking does not go there
     play.step()
@@ -275,7 +276,7 @@ def test_the_optimizer_walks_down():
 
 
 def test_the_surface_is_the_loss():
-    play = toy("moons", optimizer=lambda parameters: optim.Adam(parameters, lr=0.3))
+    play = playground("moons", optimizer=lambda parameters: optim.Adam(parameters, lr=0.3))
     (left, right, low, high), heights = play.surface()
     row, column = 7, 30
     first = np.linspace(left, right, heights.shape[1])[column]
@@ -284,7 +285,7 @@ def test_the_surface_is_the_loss():
 
 
 def test_a_point_is_dragged_and_taken_back():
-    play = toy("line", points=[[-1, -1], [0, 0], [1, 1]])
+    play = playground("line", points=[[-1, -1], [0, 0], [1, 1]])
     loss = play.loss
     for x in (1.1, 1.2, 1.3):
         play.drag(2, x, 3.0, drag=4)
@@ -300,7 +301,7 @@ def test_undo_takes_the_optimizer_back_too():
     def momentum(parameters):
         return optim.SGD(parameters, lr=0.05, momentum=0.9)
 
-    straight, undone = toy(optimizer=momentum), toy(optimizer=momentum)
+    straight, undone = playground(optimizer=momentum), playground(optimizer=momentum)
     straight.step(6)
     undone.step(4)
     undone.undo()
@@ -316,7 +317,7 @@ def test_undo_takes_the_optimizer_back_too():
 
 
 def test_a_page_plays():
-    play = toy("moons", count=10)
+    play = playground("moons", count=10)
     page = play.stage.page = FakePage()
     play.command({"type": "toy", "act": "step"})
     told = page.patches[-1]["parts"]["toy"]
@@ -336,7 +337,7 @@ def test_a_page_plays():
 
 
 def test_a_step_that_explodes_is_still_a_picture():
-    play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e30))
+    play = playground("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e30))
     page = play.stage.page = FakePage()
     play.step(3)
     assert page.patches[-1]["parts"]["toy"]["loss"] in ("nan", "inf")
@@ -345,10 +346,10 @@ def test_a_step_that_explodes_is_still_a_picture():
 
 def test_toys_that_cannot_be():
     with pytest.raises(ToyError, match=r"unknown kind 'circle'\n  hint: use 'line' or 'moons'"):
-        toy("circle")
+        playground("circle")
     with pytest.raises(ToyError, match=r"rows of 3 finite numbers, got the shape \(2, 2\)"):
-        toy("moons", points=[[0, 0], [1, 1]])
+        playground("moons", points=[[0, 0], [1, 1]])
     with pytest.raises(ToyError, match="count must be from 2 to 200, got 1000"):
-        toy(count=1000)
+        playground(count=1000)
     with pytest.raises(ToyError, match="finite numbers"):
-        toy(points=[[0, 0], [1, float("inf")]])
+        playground(points=[[0, 0], [1, float("inf")]])

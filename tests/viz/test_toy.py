@@ -4,12 +4,20 @@ import sys
 
 import numpy as np
 import pytest
+from edutorch.viz.explore.playground import (
+    BANDS,
+    GRID,
+    REACH,
+    bands,
+    line_points,
+    moon_points,
+    noise_of,
+)
+from edutorch.viz.live.messages import patch_of
 
 import edutorch
 from edutorch import optim
-from edutorch.viz import toy
-from edutorch.viz.messages import patch_of
-from edutorch.viz.toy import BANDS, GRID, REACH, bands, line_points, moon_points, noise_of
+from edutorch.viz.explore import playground
 from tests.viz.test_live import FakePage
 
 GENERIC = [[-1.5, 0.25, 0.0], [0.5, 2.0, 1.0], [3.0, -0.75, 1.0]]
@@ -34,7 +42,7 @@ def loss_by_hand(kind, points, first, second):
 @pytest.mark.parametrize("kind", ["line", "moons"])
 def test_the_loss_and_its_gradient_are_those_of_the_formula(kind):
     rows = [row[:2] for row in GENERIC] if kind == "line" else GENERIC
-    play = toy(kind, points=rows).move(0.75, -0.5)
+    play = playground(kind, points=rows).move(0.75, -0.5)
     assert play.loss == pytest.approx(loss_by_hand(kind, GENERIC, 0.75, -0.5), rel=1e-5)
     step = 1e-5
     slopes = [
@@ -48,7 +56,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula(kind):
 
 
 def test_the_surface_is_the_loss_everywhere():
-    play = toy("line", points=[row[:2] for row in GENERIC]).move(4.0, -6.0)
+    play = playground("line", points=[row[:2] for row in GENERIC]).move(4.0, -6.0)
     box, heights = play.surface()
     ends = np.array([(0.0, 0.0), *play.path, play.next_step()])
     low, high = ends.min(axis=0), ends.max(axis=0)
@@ -63,7 +71,7 @@ def test_the_surface_is_the_loss_everywhere():
 
 
 def test_a_path_that_leads_far_away_does_not_stretch_the_surface():
-    play = toy("line").move(40.0, 0.0)
+    play = playground("line").move(40.0, 0.0)
     assert play.surface()[0][1] < 40
 
 
@@ -86,7 +94,7 @@ def test_the_bands_cover_the_box_and_each_holds_its_heights():
 @pytest.mark.parametrize("name", LOST)
 def test_a_surface_without_heights_is_drawn_too(name):
     kind, points = LOST[name]
-    play = toy(kind, points=points)
+    play = playground(kind, points=points)
     assert len(bands(*play.surface())) == BANDS
     pytest.importorskip("matplotlib", reason="needs the extra `lab`")
     hills = play.picture().figure.axes[1]
@@ -95,7 +103,7 @@ def test_a_surface_without_heights_is_drawn_too(name):
 
 def test_the_line_between_two_classes_where_there_is_none():
     pytest.importorskip("matplotlib", reason="needs the extra `lab`")
-    plane = toy("moons").move(0.0, 0.0).picture().figure.axes[0]
+    plane = playground("moons").move(0.0, 0.0).picture().figure.axes[0]
     assert np.isfinite(plane.lines[-1].get_xydata()).all()
 
 
@@ -104,7 +112,7 @@ def test_the_line_between_two_classes_where_there_is_none():
 
 @pytest.mark.parametrize("count", [4, 5])
 def test_made_points_are_curves_with_noise(count, monkeypatch):
-    module = sys.modules["edutorch.viz.toy"]  # the name is the function's in `viz`
+    module = sys.modules["edutorch.viz.explore.playground"]  # the name is the function's in `viz`
     noise = np.arange(1.0, 2 * count + 1) / 8
     monkeypatch.setattr(module, "noise_of", lambda size, generator: noise[:size])
     x, y = line_points(count, None).T
@@ -125,33 +133,33 @@ def test_a_seed_makes_the_same_points_and_another_one_others():
     assert noise.dtype == np.float64
     assert abs(noise.mean()) < 0.1 and noise.std() == pytest.approx(1, abs=0.1)
     for kind in ("line", "moons"):
-        first, again, other = (toy(kind, seed=seed).points for seed in (0, 0, 1))
+        first, again, other = (playground(kind, seed=seed).points for seed in (0, 0, 1))
         assert (first == again).all() and (first != other).any()
-        assert (first == toy(kind).points).all()  # the default
+        assert (first == playground(kind).points).all()  # the default
         assert len(first) == 16
 
 
 @pytest.mark.parametrize("count", [2, 200])
 def test_as_many_points_as_it_may_be(count):
-    assert len(toy(count=count).points) == count
-    assert len(toy(points=[[0.0, 1.0]] * count).points) == count
+    assert len(playground(count=count).points) == count
+    assert len(playground(points=[[0.0, 1.0]] * count).points) == count
 
 
 @pytest.mark.parametrize("count", [1, 201])
 def test_too_few_or_too_many_points(count):
-    from edutorch.viz.toy import ToyError
+    from edutorch.viz.explore.playground import ToyError
 
     with pytest.raises(ToyError, match=f"from 2 to 200, got {count}"):
-        toy(count=count)
+        playground(count=count)
     with pytest.raises(ToyError, match="2 to 200 rows of 2 finite numbers"):
-        toy(points=[[0.0, 1.0]] * count)
+        playground(points=[[0.0, 1.0]] * count)
 
 
 def test_points_may_be_a_tensor_and_are_copied():
     given = edutorch.tensor([[0.0, 1.0], [2.0, 3.0]])
     array = np.array([[0.0, 1.0], [2.0, 3.0]])
     for points in (given, array):
-        play = toy(points=points)
+        play = playground(points=points)
         play.points[0, 0] = 9.0
         assert points[0, 0] == 0.0
         play.reset()
@@ -163,9 +171,9 @@ def test_points_may_be_a_tensor_and_are_copied():
 
 @pytest.mark.parametrize("index", [-1, 3])
 def test_a_point_that_is_not_there_cannot_be_dragged(index):
-    from edutorch.viz.toy import ToyError
+    from edutorch.viz.explore.playground import ToyError
 
-    play = toy(points=[[0, 0], [1, 1], [2, 2]])
+    play = playground(points=[[0, 0], [1, 1], [2, 2]])
     with pytest.raises(ToyError, match=f"cannot move point {index} to"):
         play.drag(index, 0.0, 0.0)
     with pytest.raises(ToyError, match=r"there are points 0 to 2"):
@@ -178,12 +186,12 @@ def test_a_point_that_is_not_there_cannot_be_dragged(index):
 
 
 def test_a_dragged_point_keeps_its_class():
-    play = toy("moons", points=[[0, 0, 0], [1, 1, 1]]).drag(1, 2.0, 3.0)
+    play = playground("moons", points=[[0, 0, 0], [1, 1, 1]]).drag(1, 2.0, 3.0)
     assert play.points.tolist() == [[0, 0, 0], [2, 3, 1]]
 
 
 def test_what_is_dragged_at_once_is_undone_at_once():
-    play = toy(points=[[0, 0], [1, 1]])
+    play = playground(points=[[0, 0], [1, 1]])
     play.drag(0, 1.0, 1.0).drag(0, 2.0, 2.0)  # two moves
     play.drag(0, 3.0, 3.0, drag=1).drag(0, 4.0, 4.0, drag=1)
     play.drag(0, 5.0, 5.0, drag=2)
@@ -197,17 +205,17 @@ def test_what_is_dragged_at_once_is_undone_at_once():
 
 
 def test_a_move_begins_a_new_path():
-    play = toy(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01, momentum=0.9))
+    play = playground(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01, momentum=0.9))
     play.step(3).move(1.0, 2.0)
     assert play.path == [(1.0, 2.0)] and play.at == (1.0, 2.0)
-    fresh = toy(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01)).move(1.0, 2.0)
+    fresh = playground(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01)).move(1.0, 2.0)
     assert play.step().at == pytest.approx(fresh.step().at)  # no momentum of the way before
     assert play.undo() and play.undo() and len(play.path) == 4
 
 
 def test_looking_changes_nothing():
-    play = toy(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
-    plain = toy(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
+    play = playground(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
+    plain = playground(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
     for _ in range(3):
         play.next_step()
         play.surface()
@@ -225,7 +233,7 @@ def told(play):
 
 @pytest.mark.parametrize("kind", ["line", "moons"])
 def test_a_page_is_told_all_of_it(kind):
-    play = toy(kind, count=4)
+    play = playground(kind, count=4)
     play.stage.page = FakePage()
     play.step(2)
     play.undo()
@@ -241,7 +249,7 @@ def test_a_page_is_told_all_of_it(kind):
 
 
 def test_an_error_is_said_until_something_else_is_done():
-    play = toy(points=[[0, 0], [1, 1]])
+    play = playground(points=[[0, 0], [1, 1]])
     play.stage.page = FakePage()
     for content in ({}, {"place": [1.0]}, {"place": ["a", 2.0]}, {"index": 0}):
         play.command({"type": "toy", "act": "drag", **content})

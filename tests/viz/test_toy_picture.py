@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edutorch import optim
-from edutorch.viz import toy
+from edutorch.viz.explore import playground
 
 
 class Handle:
@@ -36,7 +36,7 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Handle]:
         return shown[-1]
 
     monkeypatch.setattr(display, "display", keep)
-    module = sys.modules["edutorch.viz.toy"]  # the name is the function's in `viz`
+    module = sys.modules["edutorch.viz.explore.playground"]  # the name is the function's in `viz`
     monkeypatch.setattr(module, "in_notebook", lambda: True)
     return shown
 
@@ -48,7 +48,7 @@ def image(picture: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["line", "moons"])
 def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
-    play = toy(kind, count=10)
+    play = playground(kind, count=10)
     before = image(play.picture())
     play.step(5)
     picture = play.picture()
@@ -69,7 +69,7 @@ def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["line", "moons"])
 def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None:
-    play = toy(kind, count=10).step(2)
+    play = playground(kind, count=10).step(2)
     figure = play.picture().figure
     plane, hills, bar = figure.axes
     assert (plane.get_xlabel(), plane.get_ylabel()) == ("x", "y")
@@ -102,13 +102,13 @@ def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None
 
 
 def test_a_picture_of_what_exploded() -> None:
-    play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
+    play = playground("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
     play.step(3)
     assert image(play.picture()).size
 
 
 def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -> None:
-    play = toy("line")
+    play = playground("line")
     play._ipython_display_()
     play._ipython_display_()
     views, below = outputs[::2], outputs[1::2]
@@ -126,5 +126,5 @@ def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -
 
 def test_outside_a_notebook_it_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("IPython.display", reason="needs the extra `lab`")
-    toy("line").step(1)._ipython_display_()
+    playground("line").step(1)._ipython_display_()
     assert capsys.readouterr().out.startswith("<toy line: step 1, ")

@@ -7,17 +7,17 @@ import sys
 import weakref
 
 import pytest
+from edutorch.viz.graph.names import Names
 
 import edutorch
 from edutorch import nn, viz
 from edutorch.events import OpApplied
 from edutorch.modes import listening
 from edutorch.nn import functional as F
-from edutorch.viz.names import Names
-from edutorch.viz.trouble import NotCheckableError, Trouble
-from edutorch.viz.trouble_failure import Last
-from edutorch.viz.trouble_saved import bad_gradients, bad_numbers
-from edutorch.viz.trouble_words import WORDS, finding
+from edutorch.viz.diagnostics.checks import NotCheckableError, Trouble
+from edutorch.viz.diagnostics.messages import WORDS, finding
+from edutorch.viz.diagnostics.post_mortem import Last
+from edutorch.viz.diagnostics.saved_values import bad_gradients, bad_numbers
 
 
 def leaf(*numbers):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edutorch.viz.trouble_causes import (
+from edutorch.viz.diagnostics.non_finite_causes import (
     FORWARD,
     ON_PURPOSE,
     PUT_THERE,

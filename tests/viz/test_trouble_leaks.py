@@ -9,15 +9,15 @@ import pytest
 
 import edutorch
 from edutorch import viz
-from edutorch.viz import trouble_leaks
-from edutorch.viz.trouble_leaks import Referrers, holders
+from edutorch.viz.diagnostics import graph_leaks
+from edutorch.viz.diagnostics.graph_leaks import Referrers, holders
 from tests.viz.test_trouble import Net, X, leaf, only
 
 
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch):
     """Other tests of this process may have left many objects."""
-    monkeypatch.setattr(trouble_leaks, "MOST_SECONDS", 60)
+    monkeypatch.setattr(graph_leaks, "MOST_SECONDS", 60)
 
 
 def test_who_keeps_a_graph():
@@ -88,7 +88,7 @@ def test_every_kind_of_holder_is_named(way):
 
 def test_a_search_for_holders_ends(monkeypatch):
     """In a large process each question to the garbage collector takes a while."""
-    monkeypatch.setattr(trouble_leaks, "MOST_SECONDS", -1)
+    monkeypatch.setattr(graph_leaks, "MOST_SECONDS", -1)
     kept = [[(leaf(1.0) * 2).sum()] for _ in range(3)]
     assert "1 graph of" in str(viz.trouble())
     assert len(kept) == 3

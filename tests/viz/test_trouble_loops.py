@@ -5,17 +5,17 @@ import random
 import re
 
 import pytest
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.recorder import Recorder
 
 import edutorch
 from edutorch import nn, optim, viz
 from edutorch.events import OpApplied
 from edutorch.modes import current, switch
 from edutorch.nn import functional as F
-from edutorch.viz.names import Names
-from edutorch.viz.recorder import Recorder
-from edutorch.viz.trouble import Trouble
-from edutorch.viz.trouble_habits import Habits
-from edutorch.viz.trouble_leaks import OLD_GRAPHS
+from edutorch.viz.diagnostics.checks import Trouble
+from edutorch.viz.diagnostics.graph_leaks import OLD_GRAPHS
+from edutorch.viz.diagnostics.training_loop import Habits
 from tests.viz.golden import FOLDER
 
 

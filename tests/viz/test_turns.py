@@ -6,9 +6,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from edutorch.viz.live.thread_affinity import Turns, sending_thread
 
-from edutorch.viz import turns
-from edutorch.viz.turns import Turns, sending_thread
+from edutorch.viz.live import thread_affinity
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told so")
 
@@ -27,7 +27,7 @@ def other():
 
 @linux
 def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
-    monkeypatch.setattr(turns, "EVERY", 0.0)
+    monkeypatch.setattr(thread_affinity, "EVERY", 0.0)
     before = os.sched_getaffinity(other.native_id)
     mine = os.sched_getaffinity(0)
     place = min(mine)
@@ -100,7 +100,7 @@ def test_a_thread_that_is_gone_is_nobody():
 
 def test_elsewhere_nothing_is_done(monkeypatch, other):
     Turns(None).near()
-    monkeypatch.setattr(turns, "on_linux", lambda: False)
+    monkeypatch.setattr(thread_affinity, "on_linux", lambda: False)
     monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
     kept = Turns(other.native_id)
     kept.near()

@@ -12,7 +12,7 @@ import pytest
 import edutorch as torch
 from edutorch import viz
 from edutorch.errors import GradientError
-from edutorch.viz.walk import WalkError
+from edutorch.viz.backward_walk.walk import WalkError
 from tests.viz.walks import cnn, gone, leaf, simple
 
 UNARY = [

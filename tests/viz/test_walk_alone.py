@@ -12,7 +12,7 @@ import pytest
 
 from edutorch import ones, viz
 from edutorch.errors import GradientError
-from edutorch.viz.walk import WalkError
+from edutorch.viz.backward_walk.walk import WalkError
 from tests.viz.walks import Failing, gone, leaf, simple, walk_threads
 
 

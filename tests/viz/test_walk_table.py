@@ -10,8 +10,8 @@ import pytest
 import edutorch as torch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
-from edutorch.viz.stations import LINE_WIDTH
-from edutorch.viz.walk import Walk
+from edutorch.viz.backward_walk.backward_steps import LINE_WIDTH
+from edutorch.viz.backward_walk.walk import Walk
 
 
 def walked(loss: torch.Tensor, **options: Any) -> Walk:

@@ -9,7 +9,7 @@ pytest.importorskip("anywidget")
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-from edutorch.viz.widget import MODULES, LiveWidget, folder, script, style  # noqa: E402
+from edutorch.viz.live.widget import MODULES, LiveWidget, folder, script, style  # noqa: E402
 
 
 def test_the_page_gets_one_module_without_imports():

@@ -1,4 +1,4 @@
-// Python joins the modules into one script (edutorch/viz/widget.py). Does that work?
+// Python joins the modules into one script (edutorch/viz/live/widget.py). Does that work?
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// One visual language: the page's tables are Python's (edutorch/viz/style.py).
+// One visual language: the page's tables are Python's (edutorch/viz/render/style.py).
 import { describe, expect, it } from "vitest";
 import { CUT, FLOW_BOUNDS, MARK_SHAPES, ROLES, lineWidth, sizeClass } from "../colours.js";
 import { Legend, RAMP, WORDS, legendKeys } from "../legend.js";

@@ -8,8 +8,8 @@ The graph that is given stays as it is, so that both can be looked at.
 
 from __future__ import annotations
 
-from .cleaning import drop_unused, fold_constants, merge_equal
+from .dce_cse_fold import drop_unused, fold_constants, merge_equal
 from .pipeline import standard
-from .tidying import tidy
+from .simplify import tidy
 
 __all__ = ["drop_unused", "fold_constants", "merge_equal", "standard", "tidy"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
-from .cleaning import drop_unused, fold_constants, merge_equal
-from .tidying import tidy
+from .dce_cse_fold import drop_unused, fold_constants, merge_equal
+from .simplify import tidy
 
 __all__ = ["PASSES", "standard"]
 

@@ -2,7 +2,7 @@
 
 A definition like that of gelu goes through the memory once for each of its operations, with an
 array for each in between. Here all of them are done to a number while it is in a register, and
-the exponentials in them are computed for several numbers at a time (`mathematics.py`).
+the exponentials in them are computed for several numbers at a time (`vector_math.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from . import curves, mathematics
-from .common import NUMBER, ROW, alike, compiled, filled, joined, wide
-from .gathered import BYTES
-from .hand_over import share_out
-from .parts import in_parts
+from . import scalar_functions, vector_math
+from .implicit_gemm import BYTES
+from .jit import NUMBER, ROW, alike, compiled, filled, joined, wide
+from .parallel import in_parts
+from .work_queue import share_out
 
 Run = Callable[..., Any]
 
@@ -120,74 +120,74 @@ def from_size(least: int, run: Run) -> Run:
 
 def exp() -> Run:
     """Make the forward of `exp`."""
-    return from_size(32_768, curve_of(mathematics.exp))
+    return from_size(32_768, curve_of(vector_math.exp))
 
 
 def exp_input() -> Run:
     """Make g · y."""
-    return slope_of(curves.itself)
+    return slope_of(scalar_functions.itself)
 
 
 def log() -> Run:
     """Make the forward of `log`."""
-    return from_size(131_072, curve_of(mathematics.log))
+    return from_size(131_072, curve_of(vector_math.log))
 
 
 def erf() -> Run:
     """Make the forward of `erf`."""
-    return curve_of(mathematics.erf)
+    return curve_of(vector_math.erf)
 
 
 def tanh() -> Run:
     """Make the forward of `tanh`."""
-    return from_size(65_536, curve_of(mathematics.tanh))
+    return from_size(65_536, curve_of(vector_math.tanh))
 
 
 def tanh_input() -> Run:
     """Make g · (1 - y²)."""
-    return slope_of(curves.tanh_slope)
+    return slope_of(scalar_functions.tanh_slope)
 
 
 def sigmoid() -> Run:
     """Make the forward of `sigmoid`."""
-    return curve_of(curves.sigmoid)
+    return curve_of(scalar_functions.sigmoid)
 
 
 def sigmoid_input() -> Run:
     """Make g · (y - y²)."""
-    return slope_of(curves.sigmoid_slope)
+    return slope_of(scalar_functions.sigmoid_slope)
 
 
 def relu() -> Run:
     """Make the forward of `relu`."""
-    return curve_of(curves.relu)
+    return curve_of(scalar_functions.relu)
 
 
 def relu_input() -> Run:
     """Make g where y is not 0, else 0."""
-    through = gradient_with(curves.through_relu)
+    through = gradient_with(scalar_functions.through_relu)
     return lambda g, y: through(g, y, 0.0)
 
 
 def silu_of() -> Run:
     """Make the forward of `silu`."""
-    return curve_of(curves.silu)
+    return curve_of(scalar_functions.silu)
 
 
 def silu_of_input() -> Run:
     """Make the derivative of `silu`."""
-    return slope_of(curves.silu_slope)
+    return slope_of(scalar_functions.silu_slope)
 
 
 def softplus() -> Run:
     """Make the forward of `softplus` with its usual settings."""
-    usual = curve_of(curves.softplus)
+    usual = curve_of(scalar_functions.softplus)
     return lambda input, beta, threshold: usual(input) if beta == 1 and threshold >= 20 else None
 
 
 def softplus_input() -> Run:
     """Make the derivative of `softplus` with its usual settings."""
-    usual = slope_of(curves.sigmoid)
+    usual = slope_of(scalar_functions.sigmoid)
 
     def run(g: Any, input: Any, beta: float, threshold: float) -> np.ndarray | None:
         return usual(g, input) if beta == 1 and threshold >= 20 else None
@@ -197,41 +197,41 @@ def softplus_input() -> Run:
 
 def gelu() -> Run:
     """Make the forward of `gelu`, in both forms."""
-    forms = {"none": curve_of(curves.gelu), "tanh": curve_of(curves.gelu_tanh)}
+    forms = {"none": curve_of(scalar_functions.gelu), "tanh": curve_of(scalar_functions.gelu_tanh)}
     return lambda input, approximate: forms[approximate](input) if approximate in forms else None
 
 
 def gelu_input() -> Run:
     """Make the derivative of `gelu`, in both forms."""
-    forms = {"none": slope_of(curves.gelu_slope), "tanh": slope_of(curves.gelu_tanh_slope)}
+    forms = {"none": slope_of(scalar_functions.gelu_slope), "tanh": slope_of(scalar_functions.gelu_tanh_slope)}
     return lambda g, input, approximate: forms[approximate](g, input)
 
 
 def leaky() -> Run:
     """Make the forward of `leaky_relu`."""
-    return curve_with(curves.leaky)
+    return curve_with(scalar_functions.leaky)
 
 
 def leaky_input() -> Run:
     """Make the derivative of `leaky_relu`."""
-    return gradient_with(curves.through_leaky)
+    return gradient_with(scalar_functions.through_leaky)
 
 
 def exponential_linear() -> Run:
     """Make the forward of `elu`."""
-    return curve_with(curves.elu)
+    return curve_with(scalar_functions.elu)
 
 
 def exponential_linear_input() -> Run:
     """Make the derivative of `elu`."""
-    return gradient_with(curves.through_elu)
+    return gradient_with(scalar_functions.through_elu)
 
 
 def between() -> Run:
     """Make the forward of `hardtanh`."""
-    return curve_with(curves.between)
+    return curve_with(scalar_functions.between)
 
 
 def between_input() -> Run:
     """Make the derivative of `hardtanh`."""
-    return gradient_with(curves.inside)
+    return gradient_with(scalar_functions.inside)

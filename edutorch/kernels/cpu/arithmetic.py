@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from .common import FLOATS, NUMBER, ROW, alike, compiled, wide
-from .hand_over import share_out
-from .parts import in_parts
+from .jit import FLOATS, NUMBER, ROW, alike, compiled, wide
+from .parallel import in_parts
+from .work_queue import share_out
 
 Run = Callable[..., Any]
 

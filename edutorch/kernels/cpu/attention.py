@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...nn.functional.attention import order_in_memory
-from .batches import INTEGERS, WHOLE, unbroken
+from ...nn.functional.scaled_dot_product_attention import order_in_memory
+from .batched_matmul import INTEGERS, WHOLE, unbroken
 from .blas import address
-from .common import ROW, compiled, wide
-from .hand_over import share_out
-from .mathematics import CONTRACTED, exp_below
-from .parts import in_parts
-from .products import PRODUCTS_A_NUMBER
-from .sums import dot, largest, total
-from .tiles import TILED, combine, room_for
+from .gemm_microkernel import TILED, combine, room_for
+from .jit import ROW, compiled, wide
+from .matmul import PRODUCTS_A_NUMBER
+from .parallel import in_parts
+from .row_reduce import dot, largest, total
+from .vector_math import CONTRACTED, exp_below
+from .work_queue import share_out
 
 __all__ = ["attend", "attend_together"]
 

@@ -1,14 +1,14 @@
 """Convolution and its other two faces, without columns.
 
 The definition lays what each window sees into the columns of a matrix, and multiplies. Here the
-product itself looks where the numbers stand (`gathered.py`), so nothing is copied but the images
+product itself looks where the numbers stand (`implicit_gemm.py`), so nothing is copied but the images
 into their border. Memory is touched once: about a hundred places of the result are computed with
 a part of the filters that stays in the nearest cache, by each thread for its own images.
 
 While it is summed up, the result lies with the channels of a place side by side, because the
 vectors of the processor run along the channels. It is transposed on its way out.
 
-Two cases go other ways: few filters (`conv_strips.py`), and many of 3x3 (`winograd.py`).
+Two cases go other ways: few filters (`conv_direct.py`), and many of 3x3 (`winograd.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numba import njit, types
 
 from ...nn.functional.conv import check_groups, window_of
 from ...settings import get_num_threads
-from .conv_parts import (
+from .conv_common import (
     A_WORK,
     LIST,
     SIZE,
@@ -39,13 +39,13 @@ from .conv_parts import (
     width_at,
     with_channels_last,
 )
-from .conv_plan import Plan, plan_of_response, plans_of_spread
-from .conv_strips import Strips, strips_are_less
-from .gathered import SIX, WIDEST, copy, lanes
-from .hand_over import share_out
-from .parts import in_parts
+from .conv_direct import Strips, strips_are_less
+from .conv_indexing import Plan, plan_of_response, plans_of_spread
+from .implicit_gemm import SIX, WIDEST, copy, lanes
+from .parallel import in_parts
 from .winograd import pays
 from .winograd import responding as bending
+from .work_queue import share_out
 
 PLACE = np.uint64
 """Python's x[-1] costs a question for each x[p], unless p has no sign."""

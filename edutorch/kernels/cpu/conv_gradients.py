@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from . import common
-from .conv_parts import (
+from . import jit
+from .conv_common import (
     A_WORK,
     LIST,
     SIZE,
@@ -33,14 +33,14 @@ from .conv_parts import (
     turned,
     width_at,
 )  # fmt: skip
-from .conv_plan import Plan, plan_of_response
-from .conv_strips import Dots, dots_are_less
-from .gathered import SIX, lanes
-from .hand_over import share_out
-from .parts import in_parts, parts_for
-from .sums import total
+from .conv_direct import Dots, dots_are_less
+from .conv_indexing import Plan, plan_of_response
+from .implicit_gemm import SIX, lanes
+from .parallel import in_parts, parts_for
+from .row_reduce import total
 from .winograd import pays
 from .winograd_gradients import gathering
+from .work_queue import share_out
 
 __all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight"]
 
@@ -203,7 +203,7 @@ def conv_weight() -> Callable[..., Any]:
 def channel_totals(start, stop, g, n, places, y):
     """y = the sum over images and places for some channels; g is (n, len(y), places)."""
     start, stop = share_out(start, stop)
-    common.wide()
+    jit.wide()
     for channel in range(start, stop):
         sum = 0.0
         for image in range(n):

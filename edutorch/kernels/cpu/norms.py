@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from . import columns
-from .common import BLOCKS, FLAG, NUMBER, ROW, TABLE, WHOLE, alike, compiled, filled, wide
-from .hand_over import share_out
-from .parts import in_parts
-from .sums import BLOCK, REORDERED, dot_centred, spread, total
+from . import batch_norm_2d
+from .jit import BLOCKS, FLAG, NUMBER, ROW, TABLE, WHOLE, alike, compiled, filled, wide
+from .parallel import in_parts
+from .row_reduce import BLOCK, REORDERED, dot_centred, spread, total
+from .work_queue import share_out
 
 Run = Callable[..., Any]
 
@@ -206,7 +206,7 @@ GROUPS = 64
 """At most so many sums over rows are kept side by side."""
 
 SHORT = 8
-"""Channels of fewer numbers for each sample are left to the definition; but see `columns.py`."""
+"""Channels of fewer numbers for each sample are left to the definition; but see `batch_norm_2d.py`."""
 
 
 def parameters(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
@@ -344,7 +344,7 @@ def native_group_norm_together() -> Run:
 def native_batch_norm() -> Run:
     """Make the forward of batch norm."""
     kernel = compiled(batch_norm, BLOCKS, ROW, ROW, NUMBER, BLOCKS, ROW, ROW)
-    by_columns = compiled(columns.batch_norm, TABLE, ROW, ROW, NUMBER, TABLE, ROW, ROW)
+    by_columns = compiled(batch_norm_2d.batch_norm, TABLE, ROW, ROW, NUMBER, TABLE, ROW, ROW)
 
     def run(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
         n, c = input.shape[:2]
@@ -357,7 +357,7 @@ def native_batch_norm() -> Run:
         shape = (n, c) if size == 1 else (n, c, size)
         arrays = input.reshape(shape), *found, eps, y.reshape(shape), *moments
         if size == 1:
-            in_parts(by_columns, -(-c // columns.BAND), *arrays, work=y.size)
+            in_parts(by_columns, -(-c // batch_norm_2d.BAND), *arrays, work=y.size)
         else:
             in_parts(kernel, c, *arrays, work=y.size)
         return y, *moments
@@ -368,7 +368,7 @@ def native_batch_norm() -> Run:
 def native_batch_norm_together() -> Run:
     """Make the gradients of batch norm."""
     kernel = compiled(batch_norm_back, BLOCKS, BLOCKS, ROW, NUMBER, BLOCKS, ROW, ROW)
-    by_columns = compiled(columns.batch_norm_back, *[TABLE] * 2, ROW, NUMBER, TABLE, ROW, ROW)
+    by_columns = compiled(batch_norm_2d.batch_norm_back, *[TABLE] * 2, ROW, NUMBER, TABLE, ROW, ROW)
 
     def run(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
         n, c = input.shape[:2]
@@ -383,7 +383,7 @@ def native_batch_norm_together() -> Run:
         given, x, to = (each.reshape(shape) for each in (g, input, back))
         arrays = given, x, found[0], eps, to, *sums
         if size == 1:
-            in_parts(by_columns, -(-c // columns.BAND), *arrays, work=3 * input.size)
+            in_parts(by_columns, -(-c // batch_norm_2d.BAND), *arrays, work=3 * input.size)
         else:
             in_parts(kernel, c, *arrays, work=3 * input.size)
         return wanted(back, weight, bias, *sums)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from .hand_over import share_out
-from .parts import in_parts
-from .tensors import common_count, numbers_of, tensor_of
+from .parallel import in_parts
+from .pointer_table import common_count, numbers_of, tensor_of
+from .work_queue import share_out
 
 __all__ = [
     "adadelta", "adagrad", "adam", "adamax", "nadam", "radam", "rmsprop", "sgd", "step_count",

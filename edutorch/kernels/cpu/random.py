@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from .common import FLOATS, ROW, compiled
-from .hand_over import share_out
-from .parts import in_parts
+from .jit import FLOATS, ROW, compiled
+from .parallel import in_parts
+from .work_queue import share_out
 
 __all__ = ["uniform"]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from .common import DOUBLES, FLAG, ROW, TABLE, alike, compiled, wide
-from .hand_over import share_out
-from .parts import in_parts
-from .sums import highest, spread, total
+from .jit import DOUBLES, FLAG, ROW, TABLE, alike, compiled, wide
+from .parallel import in_parts
+from .row_reduce import highest, spread, total
+from .work_queue import share_out
 
 Run = Callable[..., Any]
 PIECE = 65_536

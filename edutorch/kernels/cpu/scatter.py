@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .batches import INTEGERS, WHOLE
-from .common import ROW, alike, compiled
-from .hand_over import share_out
-from .parts import in_parts
+from .batched_matmul import INTEGERS, WHOLE
+from .jit import ROW, alike, compiled
+from .parallel import in_parts
+from .work_queue import share_out
 
 __all__ = ["add_at"]
 

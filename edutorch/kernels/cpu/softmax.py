@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from .batches import INTEGERS
-from .common import BLOCKS, FLAG, ROW, TABLE, alike, compiled, filled, outside_in, wide
-from .hand_over import share_out
-from .mathematics import exp_below
-from .parts import in_parts
-from .sums import dot, largest, total
+from .batched_matmul import INTEGERS
+from .jit import BLOCKS, FLAG, ROW, TABLE, alike, compiled, filled, outside_in, wide
+from .parallel import in_parts
+from .row_reduce import dot, largest, total
+from .vector_math import exp_below
+from .work_queue import share_out
 
 Run = Callable[..., Any]
 COLUMNS = 512

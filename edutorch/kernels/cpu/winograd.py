@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
-from .conv_parts import (
+from .conv_common import (
     A_WORK,
     LIST,
     SIZE,
@@ -42,9 +42,9 @@ from .conv_parts import (
     turned,
     with_channels_last,
 )
-from .gathered import SIX, WIDEST, Writer, copy, inside, lanes, turn
-from .hand_over import share_out
-from .parts import in_parts
+from .implicit_gemm import SIX, WIDEST, Writer, copy, inside, lanes, turn
+from .parallel import in_parts
+from .work_queue import share_out
 
 __all__ = [
     "GIVEN", "MADE", "SQUARE", "TAPS", "bend_gradients", "bend_images", "bend_sums", "finite",

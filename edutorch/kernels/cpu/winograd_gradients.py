@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...settings import get_num_threads
-from .conv_parts import (
+from .conv_common import (
     A_WORK,
     LIST,
     SIZE,
@@ -26,10 +26,9 @@ from .conv_parts import (
     turned,
     with_channels_last,
 )
-from .conv_plan import with_spare
-from .gathered import SIX, lanes
-from .hand_over import share_out
-from .parts import in_parts
+from .conv_indexing import with_spare
+from .implicit_gemm import SIX, lanes
+from .parallel import in_parts
 from .winograd import (
     GIVEN,
     MADE,
@@ -44,6 +43,7 @@ from .winograd import (
     tiling_of,
     widest,
 )
+from .work_queue import share_out
 
 __all__ = ["gathering"]
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ...core.tensors_only import guard as _guard
+from ...core.argument_checks import guard as _guard
 
 from .activation import (
     elu, gelu, glu, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu, relu, relu6, selu,
     sigmoid, silu, softplus, softsign, tanh,
 )  # fmt: skip
-from .attention import scaled_dot_product_attention
-from .bends import (
+from .scaled_dot_product_attention import scaled_dot_product_attention
+from .thresholds import (
     celu, celu_, elu_, hardshrink, hardsigmoid, hardtanh_, leaky_relu_, relu_, rrelu, rrelu_,
     selu_, softshrink, tanhshrink, threshold, threshold_,
 )  # fmt: skip
-from .bilinear_map import bilinear
-from .classes import cross_entropy, linear_cross_entropy, nll_loss
+from .bilinear import bilinear
+from .loss.classification import cross_entropy, linear_cross_entropy, nll_loss
 from .adaptive import (
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
     adaptive_max_pool1d_with_indices, adaptive_max_pool2d, adaptive_max_pool2d_with_indices,
@@ -22,41 +22,41 @@ from .adaptive import (
 )  # fmt: skip
 from .conv import conv2d
 from .distance import cosine_similarity, pairwise_distance, pdist
-from .ctc import ctc_loss
+from .loss.ctc import ctc_loss
 from .dropout import (
     alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout,
 )  # fmt: skip
 from .embedding import embedding, embedding_bag, one_hot
-from .likelihoods import gaussian_nll_loss, poisson_nll_loss
+from .loss.likelihood import gaussian_nll_loss, poisson_nll_loss
 from .fold import fold, unfold
-from .heads import multi_head_attention_forward
+from .multi_head_attention import multi_head_attention_forward
 from .linear import linear
-from .loss import (
+from .loss.regression import (
     binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss,
     smooth_l1_loss,
 )  # fmt: skip
-from .margins import (
+from .loss.margin import (
     multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss,
 )  # fmt: skip
-from .norm import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
+from .normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from .padding import pad
 from .pooling import (
     avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d,
     max_pool2d_with_indices, max_pool3d, max_pool3d_with_indices,
 )  # fmt: skip
-from .ranking import (
+from .loss.ranking import (
     cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )  # fmt: skip
-from .resize import (
+from .interpolate import (
     channel_shuffle, interpolate, native_channel_shuffle, pixel_shuffle, pixel_unshuffle,
     upsample, upsample_bilinear, upsample_nearest,
 )  # fmt: skip
-from .sampling import affine_grid, grid_sample
-from .sequences import (
+from .grid_sample import affine_grid, grid_sample
+from .conv_nd import (
     conv1d, conv3d, conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )  # fmt: skip
-from .softmaxes import gumbel_softmax, log_softmax, softmax, softmin
+from .softmax import gumbel_softmax, log_softmax, softmax, softmin
 from .unpooling import (
     fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d,
     fractional_max_pool3d_with_indices, local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d,

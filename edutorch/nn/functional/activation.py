@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from ...backends.numpy import Array
-from ...core.methods import as_method
-from ...core.node_names import recorded_as
-from ...core.out import takes_out
+from ...core.autograd.node_names import recorded_as
+from ...core.out_variants import takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
+from ...core.tensor_methods import as_method
 from ...errors import InvalidValueError, ShapeError
 from ...ops import (
     chunk,
@@ -24,10 +24,10 @@ from ...ops import (
     where,
 )  # fmt: skip
 from ...ops import relu as relu_of
-from ...ops.precise import power_series
 from ...ops.special import LARGE, SMALL, scale, series_coefficients, tail_coefficients
-from .layer import SettingError, activation
-from .twins import replace
+from ...ops.special_common import power_series
+from .inplace_activation import replace
+from .op_decorators import SettingError, activation
 
 __all__ = [
     "elu", "gelu", "glu", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu",

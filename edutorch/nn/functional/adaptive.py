@@ -11,17 +11,17 @@ from typing import Any
 
 from numpy import isnan
 
-from ...core.node_names import recorded_as
-from ...core.room import check_room
+from ...core.allocation import check_room
+from ...core.autograd.node_names import recorded_as
 from ...core.shapes import whole
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
-from .layer import SettingError, can_read
+from .interpolation_weights import Blend, Taps, resampled
+from .op_decorators import SettingError, can_read
 from .pooling import averaged
-from .resample import Blend, Taps, resampled
-from .windows import Counts, need_images
+from .sliding_window import Counts, need_images
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

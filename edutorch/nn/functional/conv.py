@@ -27,9 +27,9 @@ from ...backends.numpy import Array
 from ...errors import ShapeError
 from ...ops import narrow
 from ...ops import sum as total
-from .layer import layer
 from .linear import in_float32, same_types
-from .windows import (
+from .op_decorators import layer
+from .sliding_window import (
     Counts,
     Pads,
     check_positive,

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy import finfo
 
-from ...core.node_names import recorded_as
+from ...core.autograd.node_names import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import promote_types
@@ -25,7 +25,7 @@ from ...ops import (
     triu_indices,
     where,
 )
-from .layer import can_read
+from .op_decorators import can_read
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 

@@ -9,7 +9,7 @@ from ...errors import InvalidValueError, ShapeError, refuse_complex, running, wa
 from ...modes import no_grad
 from ...ops import rand, where
 from .activation import SELU_ALPHA, SELU_SCALE
-from .twins import replace
+from .inplace_activation import replace
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",

@@ -10,8 +10,8 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import squeeze, unsqueeze
 from .conv import columns
-from .layer import SettingError, layer
-from .windows import Counts, Pads, Size, padded, places_of, settings_of, taps, within
+from .op_decorators import SettingError, layer
+from .sliding_window import Counts, Pads, Size, padded, places_of, settings_of, taps, within
 
 __all__ = ["fold", "unfold"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from ... import dtypes
 from ...backends.numpy import Array
-from ...core.complaints import conversion_hint
+from ...core.error_messages import conversion_hint
 from ...core.tensor import Tensor
 from ...errors import DTypeError
 from ...ops import reshape, squeeze, unsqueeze
 from ...ops.linalg import product
-from .layer import layer
+from .op_decorators import layer
 
 __all__ = ["linear"]
 

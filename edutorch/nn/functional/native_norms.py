@@ -14,7 +14,7 @@ from typing import Any
 from ...backends.numpy import Array
 from ...ops import mean, reshape, rsqrt, sum
 from ...ops.reduction import mean_of
-from .layer import layer
+from .op_decorators import layer
 
 __all__ = ["fused_rms_norm", "native_batch_norm", "native_group_norm", "native_layer_norm"]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backends.numpy import Array
-from ...core.node_names import recorded_as
+from ...core.autograd.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import NotHereError, ShapeError, ShapeValueError
 from ...ops import index_select, narrow, tensor
-from .layer import SettingError, layer
+from .op_decorators import SettingError, layer
 
 __all__ = ["pad"]
 

@@ -9,11 +9,11 @@ from typing import Any
 from numpy import ndarray
 
 from ...backends.numpy import Array
-from ...core.out import takes_out
+from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
-from .layer import SettingError, layer
-from .windows import Counts, Size, Windows, padded, settings_of, stride_of, windows_of
+from .op_decorators import SettingError, layer
+from .sliding_window import Counts, Size, Windows, padded, settings_of, stride_of, windows_of
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",

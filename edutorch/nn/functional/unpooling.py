@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.node_names import recorded_as
+from ...core.autograd.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_
 from ...ops import arange, cat, floor, rand, reshape, scatter, unsqueeze, where, zeros
 from .adaptive import largest_of
-from .layer import SettingError
+from .op_decorators import SettingError
 from .padding import pad
 from .pooling import averaged, max_pooled
-from .windows import Counts, Size, need_images, settings_of, stride_of
+from .sliding_window import Counts, Size, need_images, settings_of, stride_of
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",

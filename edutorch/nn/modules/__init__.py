@@ -19,7 +19,7 @@ from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import (
     AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout,
 )  # fmt: skip
-from .embedding import Embedding, EmbeddingBag
+from .sparse import Embedding, EmbeddingBag
 from .fold import Fold, Unfold
 from .flatten import Flatten, Unflatten
 from .gates import GLU, Hardswish, Mish, PReLU
@@ -34,7 +34,7 @@ from .loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
     SmoothL1Loss,
 )  # fmt: skip
-from .many_classes import (
+from .adaptive import (
     AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss, LinearCrossEntropyOptions,
 )  # fmt: skip
 from .margins import (
@@ -59,8 +59,8 @@ from .pooling import (
 from .ranking import (
     CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, TripletMarginLoss,
 )  # fmt: skip
-from .recurrent import GRU, LSTM, RNN, RNNBase
-from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from .rnn import GRU, LSTM, RNN, RNNBase
+from .rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .resize import (
     ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample, UpsamplingBilinear2d,
     UpsamplingNearest2d,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.layer import SettingError
+from ..functional.op_decorators import SettingError
 from .module import Module
 
 __all__ = [

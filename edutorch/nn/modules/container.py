@@ -11,7 +11,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ..parameter import Parameter
 from .module import Module
-from .text import indented
+from .repr import indented
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

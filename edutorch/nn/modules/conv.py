@@ -9,8 +9,8 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import empty
 from .. import functional as F
-from ..functional.layer import SettingError
-from ..functional.windows import pads_of, settings_of
+from ..functional.op_decorators import SettingError
+from ..functional.sliding_window import pads_of, settings_of
 from ..parameter import Parameter
 from .linear import reset
 from .module import Module

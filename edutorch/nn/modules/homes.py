@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from . import attention, conv, dropout, lazy, loss, norm, padding, pooling, state, unpooling
+from . import attention, conv, dropout, lazy, loss, norm, padding, pooling, state_dict, unpooling
 
 PUBLIC = {
     "activation": "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU "
@@ -51,7 +51,7 @@ BASES: dict[str, dict[str, Any]] = {
     "linear": {"NonDynamicallyQuantizableLinear": attention.OutputLinear},
     "instancenorm": {"_InstanceNorm": norm.InstanceNorm},
     "loss": {"_Loss": loss.Loss, "_WeightedLoss": loss.WeightedLoss},
-    "module": {"_IncompatibleKeys": state.IncompatibleKeys},
+    "module": {"_IncompatibleKeys": state_dict.IncompatibleKeys},
     "padding": {"_ConstantPadNd": padding.ConstantPad},
     "pooling": {"_MaxPoolNd": pooling.MaxPool, "_AdaptiveAvgPoolNd": pooling.AdaptiveAvgPool,
                 "_AdaptiveMaxPoolNd": pooling.AdaptiveMaxPool, "_LPPoolNd": unpooling.LPPool,

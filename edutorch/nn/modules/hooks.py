@@ -11,7 +11,7 @@ from ...errors import EdutorchError, warn
 from ...events import ModuleEntered, ModuleLeft, emit
 from ...modes import current
 from ...ops import cat, narrow, reshape
-from .everywhere import CALLS, Hook, around_calls
+from .global_hooks import CALLS, Hook, around_calls
 
 if TYPE_CHECKING:
     from .module import Module

@@ -32,7 +32,7 @@ from .norm import (
     InstanceNorm2d,
     InstanceNorm3d,
 )  # fmt: skip
-from .state import own_state
+from .state_dict import own_state
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.reductions import reduction_of
+from ..functional.loss.reduction import reduction_of
 from .module import Module
 
 __all__ = [

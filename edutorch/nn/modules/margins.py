@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from .. import functional as F
-from ..functional.layer import SettingError
+from ..functional.op_decorators import SettingError
 from .distance import PairwiseDistance
 from .loss import Loss, WeightedLoss
 

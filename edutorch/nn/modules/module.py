@@ -1,7 +1,7 @@
 """The base of everything that has parameters.
 
-What a module holds, and how it is named, is in `tree.py`; how it is saved in `state.py`, how
-it is converted in `moving.py`. Here is what it does: compute, with hooks around it.
+What a module holds, and how it is named, is in `registration.py`; how it is saved in `state_dict.py`, how
+it is converted in `device_dtype.py`. Here is what it does: compute, with hooks around it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy import ndarray
 
-from ...core.autograd import RemovableHandle
-from ...core.tensors_only import FAILURES, check_settings
+from ...core.argument_checks import FAILURES, check_settings
+from ...core.autograd.graph import RemovableHandle
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
-from . import hooks, state, text, tree
-from .everywhere import (
+from . import hooks, registration, repr
+from . import state_dict as state
+from .device_dtype import ModuleMoves
+from .global_hooks import (
     CALLS,
     Hook,
     only_one_kind,
@@ -32,10 +34,9 @@ from .everywhere import (
     register_module_parameter_registration_hook,
 )
 from .hooks import call_watched
-from .moving import ModuleMoves
-from .state import ModuleState
-from .text import located, nested_repr, not_a_tensor, refuse_array
-from .tree import ModuleTree
+from .registration import ModuleTree
+from .repr import located, nested_repr, not_a_tensor, refuse_array
+from .state_dict import ModuleState
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -271,5 +272,5 @@ def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHa
     return handle
 
 
-for _user in (hooks, state, text, tree):  # whose annotations name it: `typing.get_type_hints`
+for _user in (hooks, state, repr, registration):  # whose annotations name it: `typing.get_type_hints`
     _user.Module = Module  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...ops import arange, narrow, where
 from .. import functional as F
-from ..functional.layer import SettingError
+from ..functional.op_decorators import SettingError
 from .loss import NLLLoss
 from .module import Module
 

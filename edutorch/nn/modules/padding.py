@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.windows import settings_of
+from ..functional.sliding_window import settings_of
 from .module import Module
 
 __all__ = [

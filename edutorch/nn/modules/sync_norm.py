@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ..functional.layer import SettingError
+from ..functional.op_decorators import SettingError
 from .module import Module
 from .norm import BatchNorm
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.layer import SettingError
-from ..functional.windows import settings_of
+from ..functional.op_decorators import SettingError
+from ..functional.sliding_window import settings_of
 from .module import Module
 
 __all__ = [

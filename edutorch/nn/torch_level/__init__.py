@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.tensors_only import guard
+from ...core.argument_checks import guard
 from . import bends, layers, losses, recurrent, tables
 from .bends import *
 from .layers import *

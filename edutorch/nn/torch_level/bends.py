@@ -21,7 +21,7 @@ from ..functional import (
     threshold_,
 )  # fmt: skip
 from ..functional.dropout import channels, check_probability, masked
-from ..functional.twins import replace
+from ..functional.inplace_activation import replace
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "celu", "celu_", "dropout", "dropout_",

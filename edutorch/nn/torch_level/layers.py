@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.node_names import recorded_as
-from ...core.out import takes_out
+from ...core.autograd.node_names import recorded_as
+from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import mean, norm, reshape, rsqrt, transpose, var, zeros
 from .. import functional as F
@@ -35,7 +35,7 @@ from ..functional import (
     pixel_unshuffle,
     rms_norm,
 )  # fmt: skip
-from ..functional.sampling import (
+from ..functional.grid_sample import (
     affine_grid_generator,
     grid_sampler,
     grid_sampler_2d,

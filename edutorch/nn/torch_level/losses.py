@@ -6,9 +6,9 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.layer import SettingError
-from ..functional.loss import divergences
-from ..functional.reductions import reduced
+from ..functional.loss.reduction import reduced
+from ..functional.loss.regression import divergences
+from ..functional.op_decorators import SettingError
 
 __all__ = [
     "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss",

@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import reshape, transpose
 from .. import functional as F
-from ..functional.recurrent import (
+from ..functional.rnn import (
     State,
     Step,
     gru_step,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...memory_format import memory_format
+from ...core.memory_format import memory_format
 from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]

@@ -35,7 +35,7 @@ from ...ops import (
     transpose,
     unbind,
 )  # fmt: skip
-from ..functional.layer import SettingError
+from ..functional.op_decorators import SettingError
 from ..functional.padding import pad
 
 __all__ = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .base import LRScheduler
 from .base import _LRScheduler as _LRScheduler
-from .combined import ChainedScheduler, SequentialLR
+from .chained import ChainedScheduler, SequentialLR
 from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
-from .cycles import CyclicLR, OneCycleLR
-from .factors import (
+from .cyclic import CyclicLR, OneCycleLR
+from .multiplicative import (
     ConstantLR, ExponentialLR, LambdaLR, LinearLR, MultiplicativeLR, MultiStepLR, PolynomialLR,
     StepLR,
 )  # fmt: skip

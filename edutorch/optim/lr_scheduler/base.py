@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.argument_checks import check_settings
 from ...core.tensor import Tensor
-from ...core.tensors_only import check_settings
 from ...errors import refuse_unknown_keywords, warn
 from ...modes import no_grad
 from ..optimizer import Optimizer

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...optim.swa_utils import SWALR, AveragedModel, update_bn
-from ..batches import moved
 from ..errors import SettingError
-from ..optimizing import LRSchedulerConfig
+from ..optimizer_step import LRSchedulerConfig
+from ..resumable_loader import moved
 from .base import Callback
 
 __all__ = ["StochasticWeightAveraging"]

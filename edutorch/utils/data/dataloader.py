@@ -13,9 +13,9 @@ from ...errors import refuse_unknown_keywords, warn
 from ...ops import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, random_split
-from .iterators import InThisProcess
-from .job import get_worker_info
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .single_process_iterator import InThisProcess
+from .worker_config import get_worker_info
 
 __all__ = [
     "DataLoader", "default_collate", "default_convert", "get_worker_info", "random_split",
@@ -151,7 +151,7 @@ class DataLoader(Generic[Sample]):
                     "multiprocessing_context can only be used with multi-process loading "
                     "(num_workers > 0), but got num_workers=0"
                 )
-            from .crew import context_of  # `multiprocessing` is imported when it is used
+            from .worker_pool import context_of  # `multiprocessing` is imported when it is used
 
             value = context_of(value)
         super().__setattr__(name, value)
@@ -172,7 +172,7 @@ class DataLoader(Generic[Sample]):
             return InThisProcess(self)
         if self._iterator is not None and not self._iterator.is_over:
             return self._iterator.again(self)
-        from .from_workers import FromWorkers
+        from .multiprocess_iterator import FromWorkers
 
         made = FromWorkers(self)
         if self.persistent_workers:

@@ -16,7 +16,7 @@ import numpy as np
 from ...ops import cat
 from .collate import default_collate
 from .dataset import ConcatDataset, Subset, TensorDataset
-from .failures import shortened
+from .worker_errors import shortened
 
 
 class ByNumber:

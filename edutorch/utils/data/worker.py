@@ -23,10 +23,10 @@ from ... import settings
 from ...modes import current, switch
 from ...ops import manual_seed
 from ...ops import random as generators
-from .failures import Failure, failure
+from .batch_transport import pack, send
 from .fetch import ByNumber, Stream
-from .job import Job, WorkerInfo, be_worker
-from .parcel import pack, send
+from .worker_config import Job, WorkerInfo, be_worker
+from .worker_errors import Failure, failure
 
 GRACE = 5.0
 """Seconds in which a worker whose pipe has ended may finish what it is at."""

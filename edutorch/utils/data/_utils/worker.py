@@ -1,5 +1,5 @@
 """Names of `torch.utils.data._utils.worker`: see `../job.py`."""
 
-from ..job import WorkerInfo, get_worker_info
+from ..worker_config import WorkerInfo, get_worker_info
 
 __all__ = ["WorkerInfo", "get_worker_info"]

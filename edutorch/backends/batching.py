@@ -1,0 +1,196 @@
+"""Arrays of a whole batch that look like one example: the device behind `vmap`.
+
+`vmap(f)` calls `f` once, and `f` computes with all examples at a time without knowing it.
+What it gets are tensors around a `BatchedArray`: an array of another device (NumPy, CuPy,
+or again one of these) whose axis 0 is hidden. It shows the shape of one example, and the
+functions of its `xp` (`batching_rules.py`) leave the hidden axis alone. So every forward and
+every derivative rule works on it unchanged.
+
+One call of `vmap` is one level, and a level is one `BatchedBackend`. Nested calls nest their
+arrays, the newest level outermost. The hidden axis has size 1 where all examples share the
+numbers: a weight that came from outside stays one weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import of as backend_of
+from . import register_type
+from .batching_array import BatchedArray
+from .batching_index import Plan
+from .batching_rules import BatchedModule, Values, axes_inside, joined, listed
+from .numpy import Array, Backend
+from .vmap_errors import LOOPED, NotTogether, refused
+
+__all__ = ["BatchedArray", "BatchedBackend"]
+
+
+class BatchedBackend(Backend):
+    """One level of `vmap`.
+
+    Args:
+        inner: the device, or the next level outside.
+        size: how many examples there are.
+        depth: the number shown for the level: 1 for the outermost call of `vmap`.
+        randomness: "error", "different" or "same": see `random`.
+    """
+
+    array_type = BatchedArray
+    _numbers = itertools.count(1)
+
+    def __init__(
+        self, inner: Backend, size: int, depth: int = 1, randomness: str = "error"
+    ) -> None:
+        self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
+        self.level = next(self._numbers)  # the newest is the highest: arrays nest in that order
+        self.name = inner.name
+        self.xp = BatchedModule(self)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device behind all levels."""
+        return self.inner.device_name
+
+    @property
+    def device(self) -> Backend:
+        """The device behind all levels."""
+        return getattr(self.inner, "device", self.inner)
+
+    # In and out -------------------------------------------------------------------------
+
+    def wrap(self, values: Any) -> BatchedArray:
+        """Hide the first axis of an array."""
+        return BatchedArray(values, self)
+
+    def inside(self, value: Any) -> Any:
+        """Return the array behind an operand, with the hidden axis shown; numbers stay numbers."""
+        if isinstance(value, BatchedArray) and value.backend is self:
+            return value._values
+        return value[None] if hasattr(value, "dtype") else value
+
+    def lifted(self, array: Any) -> BatchedArray:
+        """Return an array from outside as one that all examples share."""
+        if isinstance(array, BatchedArray) and array.backend is self:
+            return array
+        return self.wrap(array[None])
+
+    def enter(self, array: Any, dim: int | None) -> BatchedArray:
+        """Hide axis `dim` of an array; None: all examples share it.
+
+        Where a newer level holds the array already, that one stays outermost.
+        """
+        holder = getattr(array, "backend", None)
+        if holder is self:
+            return array
+        if holder is not None and holder.level > self.level:
+            return holder.wrap(self.enter(array._values, None if dim is None else dim + 1))
+        if dim is None:
+            return self.wrap(array[None])
+        return self.wrap(backend_of(array).xp.moveaxis(array, dim, 0))
+
+    def leave(self, array: Any, dim: int | None) -> Any:
+        """Show the hidden axis as axis `dim`; None: add the examples up."""
+        holder = getattr(array, "backend", None)
+        if holder is not None and holder.level > self.level:
+            return holder.wrap(self.leave(array._values, None if dim is None else dim + 1))
+        values = self.inside(array)
+        common = values.shape[0] != self.size
+        if dim is None:
+            return values[0, ...] * self.size if common else values.sum(axis=0)
+        values = self.full(values).copy() if common else values
+        return backend_of(values).xp.moveaxis(values, 0, dim)
+
+    def full(self, values: Any) -> Any:
+        """Stretch a shared hidden axis over all examples."""
+        if values.shape[0] == self.size:
+            return values
+        return backend_of(values).broadcast_to(values, (self.size, *values.shape[1:]))
+
+    @staticmethod
+    def highest(values: Sequence[Any]) -> Any:
+        """Return the backend that can compute with all of `values`: the highest level."""
+        found = [backend_of(each) for each in values if hasattr(each, "strides")]
+        return max(found, key=lambda backend: backend.level)
+
+    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+        """Run a forward; once per example where its way depends on the numbers."""
+        try:
+            return forward(self.xp, **inputs, **settings)
+        except NotTogether:
+            LOOPED[forward.__name__] += 1
+        results = []
+        for number in range(self.size):
+            one = {name: self.example(each, number) for name, each in inputs.items()}
+            others = {name: self.example(each, number) for name, each in settings.items()}
+            arrays = [each for value in one.values() for each in listed(value)]
+            results.append(self.highest(arrays).run(forward, one, others))
+        return joined(self, results)
+
+    def example(self, value: Any, number: int) -> Any:
+        """Return what one example sees of a value."""
+        value = getattr(value, "_array", value)
+        if isinstance(value, BatchedArray) and value.backend is self:
+            return value._values[number if value._values.shape[0] > 1 else 0, ...]
+        if not isinstance(value, (tuple, list)):
+            return value
+        parts = [self.example(each, number) for each in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+
+    # What every backend offers ------------------------------------------------------------
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        return self.xp.asarray(values, dtype=dtype)
+
+    def from_numpy(self, array: np.ndarray) -> BatchedArray:
+        return self.wrap(self.inner.from_numpy(array)[None])
+
+    def to_numpy(self, array: BatchedArray) -> np.ndarray:
+        raise refused("numpy")
+
+    def scatter_add(self, target: BatchedArray, index: Any, values: Array) -> None:
+        Plan(target, index).add(values)
+
+    def as_strided(
+        self, array: BatchedArray, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> BatchedArray:
+        values = array._values
+        shape, steps = (values.shape[0], *shape), (values.strides[0], *strides)
+        return self.wrap(backend_of(values).as_strided(values, shape, steps, offset))
+
+    def storage(self, array: BatchedArray) -> tuple[int, int]:
+        return backend_of(array._values).storage(array._values)
+
+    def memory(self, array: BatchedArray) -> Array:
+        raise refused("untyped_storage")
+
+    def shares_memory(self, view: Any, of: Any) -> bool:
+        if not (isinstance(view, BatchedArray) and isinstance(of, BatchedArray)):
+            return False
+        if view.backend is not of.backend:
+            return False
+        return backend_of(view._values).shares_memory(view._values, of._values)
+
+    def broadcast_to(self, array: BatchedArray, shape: tuple[int, ...]) -> BatchedArray:
+        (values,) = Values(self, [array], len(shape)).arrays
+        return self.wrap(backend_of(values).broadcast_to(values, (values.shape[0], *shape)))
+
+    def diagonal(self, array: BatchedArray, offset: int, axis1: int, axis2: int) -> BatchedArray:
+        axes = axes_inside((axis1, axis2), array.ndim)
+        return self.wrap(backend_of(array._values).diagonal(array._values, offset, *axes))
+
+    def address(self, array: BatchedArray) -> int:
+        return backend_of(array._values).address(array._values)
+
+    def generator(self, seed: int) -> Any:
+        return self.inner.generator(seed)
+
+    def synchronize(self) -> None:
+        self.inner.synchronize()
+
+
+register_type(BatchedArray)

@@ -1,0 +1,177 @@
+"""Picking numbers out of batched arrays, and writing into them.
+
+`x[index]` speaks of one example; the array inside has the hidden axis in front. As long as
+all examples are asked for the same places, one more `:` in front is all. Where the index
+itself is batched, each example is asked for places of its own: the hidden axis gets an
+index as well, 0 … B-1, that goes along with the others.
+
+NumPy puts the axes of index arrays where they stood if they stood next to each other, and
+in front otherwise. One index array more can change that, so axes are moved afterwards.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import of as backend_of
+from .vmap_errors import dynamic, not_in_place
+
+if TYPE_CHECKING:
+    from .batching import BatchedArray
+
+WHOLE = slice(None)
+
+
+class Plan:
+    """What an index means for the array inside.
+
+    `index` is the index of that array; `ndim` the axes of one example's result;
+    `moves` says which axes of the result have to be moved, and where to.
+    """
+
+    def __init__(self, array: BatchedArray, index: Any) -> None:
+        self.array, self.level = array, array.backend
+        parts = self.opened(index if isinstance(index, tuple) else (index,))
+        places = [i for i, part in enumerate(parts) if is_picking(part)]
+        self.others: list[Any] = []  # the index arrays, without this level
+        self.moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self.own = False  # each example has places of its own
+        if not any(hasattr(parts[i], "strides") for i in places):
+            self.index: tuple[Any, ...] = (WHOLE, *parts)
+            self.ndim = sum(part is None or isinstance(part, slice) for part in parts)
+            return
+        together = places[-1] - places[0] == len(places) - 1
+        before = sum(part is None or isinstance(part, slice) for part in parts[: places[0]])
+        self.block = max(getattr(parts[i], "ndim", 0) for i in places)
+        self.ndim = self.block + len(parts) - len(places)
+        self.own = any(self.is_own(parts[i]) for i in places)
+        inner = [self.inside(part) if i in places else part for i, part in enumerate(parts)]
+        self.others = [inner[i] for i in places if hasattr(inner[i], "strides")]
+        if not self.own:
+            self.index = (WHOLE, *inner)
+            self.moves = ((), ()) if together else ((self.block,), (0,))
+            return
+        self.index = (self.numbers(array._values.shape[0] == 1), *inner)
+        if together and before:
+            now = tuple(range(1, 1 + self.block))
+            self.moves = now, tuple(each + before for each in now)
+
+    def numbers(self, shared: bool = False) -> Any:
+        """Return the index of the hidden axis, that of one example after the other."""
+        numbers = self.level.device.xp.arange(self.level.size)
+        return (numbers * 0 if shared else numbers).reshape((-1,) + (1,) * self.block)
+
+    def is_own(self, part: Any) -> bool:
+        return getattr(part, "backend", None) is self.level and part._values.shape[0] > 1
+
+    def inside(self, part: Any) -> Any:
+        """Return an index array as the array inside takes it."""
+        if getattr(part, "backend", None) is not self.level:
+            return part
+        values = part._values
+        if values.shape[0] == 1:
+            return values[0, ...]
+        return values.reshape((values.shape[0], *(1,) * (self.block - part.ndim), *part.shape))
+
+    def opened(self, parts: tuple[Any, ...]) -> list[Any]:
+        """Write masks as positions and `...` as the axes it stands for.
+
+        Raises: VmapError: a mask differs between the examples.
+        """
+        found: list[Any] = []
+        for part in parts:
+            if isinstance(part, list | np.ndarray):
+                part = self.level.device.from_numpy(np.asarray(part))
+            if getattr(getattr(part, "dtype", None), "kind", "") == "b" and part.ndim:
+                if self.is_own(part):
+                    raise dynamic("indexing with a boolean mask")
+                mask = self.inside_mask(part)
+                found += backend_of(mask).xp.nonzero(mask)
+            elif isinstance(part, bool):
+                if not part:
+                    raise IndexError("False is not taken as an index inside of vmap")
+                found.append(None)
+            elif part is None or part is Ellipsis or isinstance(part, slice):
+                found.append(part)
+            else:
+                found.append(part if hasattr(part, "strides") else operator.index(part))
+        taken = sum(part is not None and part is not Ellipsis for part in found)
+        dots = [i for i, part in enumerate(found) if part is Ellipsis]
+        if len(dots) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        if taken > self.array.ndim:
+            raise IndexError(
+                f"too many indices for array: array is {self.array.ndim}-dimensional, "
+                f"but {taken} were indexed"
+            )
+        at = dots[0] if dots else len(found)
+        return [*found[:at], *[WHOLE] * (self.array.ndim - taken), *found[at + 1 :]]
+
+    def inside_mask(self, part: Any) -> Any:
+        return part._values[0, ...] if getattr(part, "backend", None) is self.level else part
+
+    # Reading and writing --------------------------------------------------------------
+
+    def get(self) -> BatchedArray:
+        """Return the numbers at the index."""
+        values = self.array._values
+        backend = self.level.highest([values, *self.others])
+        if backend is not backend_of(values) and backend.level:
+            values = backend.lifted(values)
+        y = values[self.index]
+        if self.moves[0]:
+            y = backend_of(y).xp.moveaxis(y, *self.moves)
+        return self.level.wrap(y)
+
+    def value(self, given: Any) -> Any:
+        """Return what is to be written, in the order of axes that the index gives."""
+        if not hasattr(given, "strides"):
+            return given
+        holder = getattr(given, "backend", None)
+        if holder is not None and holder.level > self.level.level:
+            raise not_in_place()
+        values = self.level.inside(given)
+        spare = values.ndim - 1 - self.ndim
+        if spare > 0:
+            if any(size != 1 for size in values.shape[1 : 1 + spare]):
+                raise ValueError(
+                    f"could not broadcast an array of shape {given.shape} into {self.ndim} axes"
+                )
+            values = values.reshape((values.shape[0], *values.shape[1 + spare :]))
+        else:
+            values = values.reshape((values.shape[0], *(1,) * -spare, *values.shape[1:]))
+        if self.moves[0]:
+            return backend_of(values).xp.moveaxis(values, self.moves[1], self.moves[0])
+        return values
+
+    def ready(self, given: Any) -> tuple[Any, Any]:
+        """Return the memory to write to, and what to write."""
+        value, array = self.value(given), self.array
+        others = [*self.others, value] if hasattr(value, "strides") else self.others
+        batched = self.own or (hasattr(given, "backend") and given._values.shape[0] > 1)
+        own_memory = array._values.shape[0] == self.level.size
+        if batched and not own_memory:
+            array.grow(others)
+            if self.own:
+                self.index = (self.numbers(), *self.index[1:])
+        elif self.level.highest([array._values, *others]) is not backend_of(array._values):
+            array.grow(others)
+        return array._values, value
+
+    def set(self, given: Any) -> None:
+        """Write at the index."""
+        memory, value = self.ready(given)
+        memory[self.index] = value
+
+    def add(self, given: Any) -> None:
+        """Add at the index, as often as a place occurs."""
+        memory, value = self.ready(given)
+        backend_of(memory).scatter_add(memory, self.index, value)
+
+
+def is_picking(part: Any) -> bool:
+    """Say whether a part of an index picks by position: an integer or an array of them."""
+    return part is not None and not isinstance(part, slice)

@@ -1,0 +1,336 @@
+"""The functions of NumPy for batched arrays: each leaves the hidden axis 0 alone.
+
+Most functions fall into a family with one rule. Elementwise ones need the hidden axes of
+their operands in one place, reductions count their axes from one on, linear algebra and
+Fourier transforms take axes in front anyway. For a function without a rule there is the
+general one: run it once per example and stack the results (`looped`, counted in `LOOPED`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import string
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .vmap_errors import LOOPED, different_shapes, dynamic
+
+if TYPE_CHECKING:
+    from .batching import BatchedBackend
+
+RULES: dict[str, Callable[..., Any]] = {}
+"""The rule of each function: it gets the level, the function's name, and the arguments."""
+
+
+def rule(*names: str) -> Callable[[Any], Any]:
+    """Make a function the rule of `names`."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+class BatchedModule:
+    """What generic code sees as `xp` inside of one level of `vmap`."""
+
+    def __init__(self, level: BatchedBackend, prefix: str = "") -> None:
+        self._level, self._prefix = level, prefix
+        if not prefix:
+            self.linalg, self.fft = BatchedModule(level, "linalg."), BatchedModule(level, "fft.")
+
+    def __getattr__(self, name: str) -> Any:
+        full = self._prefix + name
+        found = operator.attrgetter(full)(self._level.inner.xp)
+        known = RULES.get(full)
+        if known is not None:
+            found = partial(known, self._level, full)
+        elif isinstance(getattr(np, name, None), np.ufunc) and not self._prefix:
+            found = Ufunc(self._level, full)
+        elif callable(found) and not isinstance(found, type):
+            found = partial(looped, self._level, full)
+        setattr(self, name, found)
+        return found
+
+
+class Values:
+    """The arrays inside of several operands, made ready to meet each other.
+
+    `arrays` are those operands with the hidden axis in front and as many axes as the
+    largest (or `ndim`) behind it; numbers stay numbers.
+    """
+
+    def __init__(self, level: BatchedBackend, operands: Sequence[Any], ndim: int = 0) -> None:
+        values = [level.inside(each) for each in operands]
+        sizes = [each.ndim - 1 for each in values if hasattr(each, "strides")]
+        self.ndim = max(ndim, *sizes)
+        self.arrays = [
+            with_axes(each, self.ndim) if hasattr(each, "strides") else each for each in values
+        ]
+        self.backend = level.highest(values)
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """Return a function of the library that the arrays are from."""
+        return operator.attrgetter(name)(self.backend.xp)
+
+
+def with_axes(values: Any, ndim: int) -> Any:
+    """Insert axes of size 1 behind the hidden one until there are `ndim` others."""
+    missing = ndim + 1 - values.ndim
+    if missing <= 0:
+        return values
+    return values.reshape((values.shape[0], *(1,) * missing, *values.shape[1:]))
+
+
+def outside(level: BatchedBackend, result: Any) -> Any:
+    """Hide the first axis of each array in a result."""
+    if isinstance(result, tuple):
+        parts = [outside(level, each) for each in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return level.wrap(result) if hasattr(result, "strides") else result
+
+
+def axes_inside(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Count axes from the front, behind the hidden one.
+
+    Raises: AxisError: there is no such axis.
+    """
+    for each in axes:
+        if not -ndim <= each < ndim:
+            raise np.exceptions.AxisError(each, ndim)
+    return tuple(each % ndim + 1 for each in axes)
+
+
+def inside(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str], Any]]:
+    """Return an operand's array, the axes of one example, and how to find functions for it."""
+    values = level.inside(array)
+    xp = level.highest([values]).xp
+    return values, values.ndim - 1, lambda name: operator.attrgetter(name)(xp)
+
+
+# Elementwise -----------------------------------------------------------------------------
+
+
+@rule("where", "clip", "isclose", "real", "imag", "angle", "around", "round", "conj", "i0", "sinc",
+      "nan_to_num", "iscomplex", "isreal", "fix", "real_if_close")  # fmt: skip
+def elementwise(
+    level: BatchedBackend, name: str, *operands: Any, out: Any = None, **settings: Any
+) -> Any:
+    """Each number by itself: the operands broadcast behind their hidden axes."""
+    if name == "where" and len(operands) == 1:
+        return looped(level, name, *operands)
+    if not any(hasattr(each, "strides") for each in operands):
+        return operator.attrgetter(name)(level.inner.xp)(*operands, **settings)
+    values = Values(level, operands)
+    y = outside(level, values.find(name)(*values.arrays, **settings))
+    if out is None:
+        return y
+    out[...] = y
+    return out
+
+
+class Ufunc:
+    """A ufunc such as `xp.add`, with its `reduce` and `accumulate`."""
+
+    def __init__(self, level: BatchedBackend, name: str) -> None:
+        self.call = partial(elementwise, level, name)
+        self.reduce = partial(reduction, level, f"{name}.reduce")
+        self.accumulate = partial(cumulation, level, f"{name}.accumulate")
+
+    def __call__(self, *operands: Any, **settings: Any) -> Any:
+        return self.call(*operands, **settings)
+
+
+@rule("copyto")
+def copyto(level: BatchedBackend, name: str, dst: Any, src: Any, where: Any = True) -> None:
+    """Write where a condition is true."""
+    dst[...] = src if where is True else elementwise(level, "where", where, src, dst)
+
+
+# Reductions and running sums -------------------------------------------------------------
+
+
+@rule("sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "argmax", "argmin",
+      "count_nonzero", "std", "var", "nanmax", "nanmin", "nansum")  # fmt: skip
+def reduction(
+    level: BatchedBackend, name: str, array: Any, axis: Any = None, *, keepdims: bool = False,
+    **settings: Any,
+) -> Any:  # fmt: skip
+    """Axes of the examples combined; `axis=None` means all but the hidden one."""
+    values, ndim, find = inside(level, array)
+    if keepdims and name != "count_nonzero":
+        settings["keepdims"] = True
+    if axis is None and name.endswith(".reduce") and ndim:
+        axis = tuple(range(ndim))
+    if axis is None or axis == () or not ndim:
+        size = math.prod(values.shape[1:])
+        flat = values.reshape((values.shape[0], size))
+        y = find(name)(flat, axis=1, **settings)
+        return level.wrap(y.reshape((-1, *(1,) * ndim)) if keepdims else y)
+    first, *more = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
+    axis = (first, *more) if more else first
+    return level.wrap(find(name)(values, axis=axis, **settings))
+
+
+@rule("cumsum", "cumprod", "nancumsum", "sort", "argsort", "diff", "flip", "roll", "repeat")
+def cumulation(
+    level: BatchedBackend, name: str, array: Any, *args: Any, axis: Any = None, **settings: Any
+) -> Any:
+    """Along one axis, whose length may change; without one, along the flattened example."""
+    settings = dict(settings)
+    positions = {"roll": "shift", "repeat": "repeats", "diff": "n"}
+    if name in positions and args:
+        settings[positions[name]], *args = args  # type: ignore[assignment]
+    axis = args[0] if args else axis
+    values, ndim, find = inside(level, array)
+    if any(hasattr(each, "strides") for each in settings.values()):
+        return looped(level, name, array, axis=axis, **settings)
+    if axis is None and name in ("sort", "argsort", "diff"):
+        axis = -1
+    if axis is None and name == "flip":
+        axis = tuple(range(ndim))
+    if axis is None:
+        flat = values.reshape((values.shape[0], -1 if values.size else 0))
+        y = find(name)(flat, axis=1, **settings)
+        return level.wrap(y.reshape(values.shape) if name == "roll" else y)
+    if isinstance(axis, (tuple, list)):
+        return level.wrap(find(name)(values, axis=axes_inside(axis, ndim), **settings))
+    return level.wrap(find(name)(values, axis=axes_inside((axis,), ndim)[0], **settings))
+
+
+# Linear algebra, Fourier transforms and products --------------------------------------------
+
+
+@rule("tril", "triu", "ascontiguousarray", "linalg.cholesky", "linalg.svd", "linalg.qr",
+      "linalg.eigh", "linalg.eig", "linalg.eigvals", "linalg.eigvalsh", "linalg.inv", "linalg.det",
+      "linalg.slogdet", "linalg.pinv", "linalg.matrix_rank", "linalg.matrix_power")  # fmt: skip
+def native(level: BatchedBackend, name: str, array: Any, *args: Any, **settings: Any) -> Any:
+    """Functions of the last axes, which take others in front as they are."""
+    values, _, find = inside(level, array)
+    return outside(level, find(name)(values, *args, **settings))
+
+
+@rule("linalg.solve")
+def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
+    """Linear equations; one right side is a column."""
+    values, ndim = Values(level, [a]), level.inside(b).ndim - 1
+    right = level.inside(b)[..., None] if ndim == 1 else level.inside(b)
+    pair = Values(level, [level.wrap(values.arrays[0]), level.wrap(right)])
+    y = pair.find(name)(*(level.full(each) for each in pair.arrays))
+    return level.wrap(y[..., 0] if ndim == 1 else y)
+
+
+@rule(*(f"fft.{kind}" for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")))
+def fourier(
+    level: BatchedBackend, name: str, array: Any, n: Any = None, axis: int = -1, **settings: Any
+) -> Any:
+    """A transform along one axis."""
+    values, ndim, find = inside(level, array)
+    return level.wrap(find(name)(values, n, axis=axes_inside((axis,), ndim)[0], **settings))
+
+
+@rule(*(f"fft.{kind}" for kind in ("fftn", "ifftn", "rfftn", "irfftn", "fftshift", "ifftshift")))
+def fourier_of_several(
+    level: BatchedBackend, name: str, array: Any, s: Any = None, axes: Any = None, **settings: Any
+) -> Any:
+    """A transform along several axes, the last ones if only their sizes are given."""
+    values, ndim, find = inside(level, array)
+    if axes is None:
+        axes = range(ndim if s is None else len(s))
+        axes = [each - len(axes) for each in axes]
+    places = axes_inside(tuple(axes), ndim)
+    if name.endswith("shift"):
+        return level.wrap(find(name)(values, places))
+    return level.wrap(find(name)(values, s, axes=places, **settings))
+
+
+@rule("matmul", "dot")
+def matmul(level: BatchedBackend, name: str, left: Any, right: Any) -> Any:
+    """The matrix product. Many rows times one shared matrix are a single product."""
+    a, b = level.inside(left), level.inside(right)
+    row, column = a.ndim == 2, b.ndim == 2
+    if a.ndim == 1 or b.ndim == 1:
+        raise ValueError("matmul: an operand has no axis")
+    a, b = (a[:, None] if row else a), (b[..., None] if column else b)
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"matmul: {left.shape} and {right.shape} do not fit")
+    values = Values(level, [level.wrap(a), level.wrap(b)])
+    product = values.find("matmul")
+    if b.shape[0] == 1 and b.ndim == 3 and a.shape[0] > 1:
+        lead = a.shape[:-1]
+        y = product(a.reshape((math.prod(lead), a.shape[-1])), b[0]).reshape((*lead, b.shape[-1]))
+    elif a.shape[-1] == 1:
+        y = values.find("multiply")(*values.arrays)
+    else:
+        y = product(*values.arrays)
+    if column:
+        y = y[..., 0]
+    return level.wrap(y[..., 0] if row and column else y[..., 0, :] if row else y)
+
+
+@rule("einsum")
+def einsum(level: BatchedBackend, name: str, equation: str, *operands: Any, **settings: Any) -> Any:
+    """Sums of products: the hidden axis is one more letter."""
+    text = equation.replace(" ", "")
+    terms, arrow, output = text.partition("->")
+    if not arrow:
+        letters = sorted(set(terms) - set(",."))
+        once = "".join(each for each in letters if terms.count(each) == 1)
+        output = ("..." if "..." in terms else "") + once
+    free = next(each for each in string.ascii_letters if each not in text)
+    values = [level.inside(each) for each in operands]
+    own = [each.shape[0] > 1 for each in values]
+    inputs = [(free + t if o else t) for t, o in zip(terms.split(","), own, strict=True)]
+    arrays = [each if o else each[0, ...] for each, o in zip(values, own, strict=True)]
+    backend = level.highest(arrays)
+    result = free + output if any(own) else output
+    y = backend.xp.einsum(f"{','.join(inputs)}->{result}", *arrays, **settings)
+    return level.wrap(y if any(own) else y[None])
+
+
+# The general rule --------------------------------------------------------------------------
+
+
+def looped(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
+    """Run a function once per example, or only once if all share what it is given."""
+    given = [each for value in (*args, *settings.values()) for each in listed(value)]
+    own = any(level.inside(each).shape[0] > 1 for each in given)
+    if own and name in DYNAMIC:
+        raise dynamic(name)
+    LOOPED[name] += own
+    results = []
+    for number in range(level.size if own else 1):
+        one = [level.example(each, number) for each in args]
+        named = {key: level.example(each, number) for key, each in settings.items()}
+        arrays = [each for value in (*one, *named.values()) for each in listed(value)]
+        results.append(operator.attrgetter(name)(level.highest(arrays).xp)(*one, **named))
+    return joined(level, results)
+
+
+DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract", "trim_zeros"}
+"""Functions whose result has a size that depends on the numbers."""
+
+
+def listed(value: Any) -> list[Any]:
+    """Return the arrays in a value or a sequence."""
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return [each for each in found if hasattr(each, "strides") and not isinstance(each, np.generic)]
+
+
+def joined(level: BatchedBackend, results: Sequence[Any]) -> Any:
+    """Stack what the examples gave."""
+    first = results[0]
+    if isinstance(first, (tuple, list)):
+        parts = [joined(level, each) for each in zip(*results, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    if not hasattr(first, "shape"):
+        results = [level.inner.xp.asarray(each) for each in results]
+    if len({each.shape for each in results}) > 1:
+        raise different_shapes([each.shape for each in results])
+    backend = level.highest(results) if not isinstance(first, np.generic) else level.inner
+    return level.wrap(backend.xp.stack([*results]))

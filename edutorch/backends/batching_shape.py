@@ -1,0 +1,220 @@
+"""More functions for batched arrays: moving numbers, picking them, making new arrays.
+
+See `batching_rules.py` for what a rule is.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .batching_rules import Values, axes_inside, inside, looped, rule
+
+if TYPE_CHECKING:
+    from .batching import BatchedBackend
+
+# Shapes --------------------------------------------------------------------------------------
+
+
+@rule("reshape")
+def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, **__: Any) -> Any:
+    """The numbers of each example in another shape."""
+    values = level.inside(array)
+    sizes = [operator.index(each) for each in (shape if hasattr(shape, "__len__") else (shape,))]
+    have, known = math.prod(values.shape[1:]), math.prod(each for each in sizes if each != -1)
+    if -1 in sizes and known:
+        sizes[sizes.index(-1)] = have // known
+    if math.prod(sizes) != have or -1 in sizes:
+        raise ValueError(f"cannot reshape array of size {have} into shape {tuple(sizes)}")
+    return level.wrap(values.reshape((values.shape[0], *sizes)))
+
+
+@rule("ravel")
+def ravel(level: BatchedBackend, name: str, array: Any, *_: Any) -> Any:
+    """The numbers of each example in a row."""
+    return reshape(level, name, array, (math.prod(level.inside(array).shape[1:]),))
+
+
+@rule("transpose")
+def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) -> Any:
+    """The axes in another order."""
+    values, ndim, _ = inside(level, array)
+    if axes is not None and len(axes) != ndim:
+        raise ValueError("axes don't match array")
+    order = tuple(range(ndim, 0, -1)) if axes is None else axes_inside(axes, ndim)
+    return level.wrap(values.transpose((0, *order)))
+
+
+@rule("swapaxes", "moveaxis")
+def moved(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
+    """Axes exchanged, or moved to other places."""
+    values, ndim, find = inside(level, array)
+    pairs = [(each,) if isinstance(each, int) else tuple(each) for each in (first, second)]
+    places = [axes_inside(each, ndim) for each in pairs]
+    if name == "swapaxes":
+        return level.wrap(values.swapaxes(places[0][0], places[1][0]))
+    return level.wrap(find(name)(values, *places))
+
+
+@rule("expand_dims")
+def expand_dims(level: BatchedBackend, name: str, array: Any, axis: Any) -> Any:
+    """New axes of size 1."""
+    values, ndim, find = inside(level, array)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return level.wrap(find(name)(values, axes_inside(axes, ndim + len(axes))))
+
+
+@rule("squeeze")
+def squeeze(level: BatchedBackend, name: str, array: Any, axis: Any = None) -> Any:
+    """Axes of size 1 removed."""
+    values, ndim, find = inside(level, array)
+    if axis is None:
+        axes = tuple(i + 1 for i, size in enumerate(values.shape[1:]) if size == 1)
+    else:
+        axes = axes_inside(axis if isinstance(axis, tuple) else (axis,), ndim)
+    return level.wrap(find(name)(values, axis=axes) if axes else values)
+
+
+@rule("broadcast_to")
+def broadcast_to(level: BatchedBackend, name: str, array: Any, shape: Any) -> Any:
+    """Axes of size 1 stretched."""
+    return level.broadcast_to(level.wrap(level.inside(array)), tuple(shape))
+
+
+@rule("broadcast_arrays")
+def broadcast_arrays(level: BatchedBackend, name: str, *arrays: Any) -> Any:
+    """All stretched to one shape."""
+    shape = np.broadcast_shapes(*(each.shape for each in arrays))
+    return tuple(broadcast_to(level, name, each, shape) for each in arrays)
+
+
+@rule("concatenate", "stack")
+def joined_along(
+    level: BatchedBackend, name: str, arrays: Sequence[Any], axis: int | None = 0, **settings: Any
+) -> Any:
+    """Several arrays behind each other, or along a new axis."""
+    values = [level.inside(each) for each in arrays]
+    if len({each.shape[0] for each in values}) > 1:
+        values = [level.full(each) for each in values]
+    ndim = values[0].ndim - 1 + (name == "stack")
+    (axis,) = axes_inside((operator.index(axis or 0),), ndim)
+    backend = level.highest(values)
+    values = [each if backend.level == 0 else backend.lifted(each) for each in values]
+    return level.wrap(operator.attrgetter(name)(backend.xp)(values, axis=axis, **settings))
+
+
+@rule("tile")
+def tile(level: BatchedBackend, name: str, array: Any, reps: Any) -> Any:
+    """Each example several times."""
+    reps = (reps,) if isinstance(reps, int) else tuple(reps)
+    values = Values(level, [array], len(reps))
+    reps = (1,) * (values.ndim - len(reps)) + reps
+    return level.wrap(values.find(name)(values.arrays[0], (1, *reps)))
+
+
+@rule("atleast_1d")
+def atleast_1d(level: BatchedBackend, name: str, array: Any) -> Any:
+    """A number becomes a row of one."""
+    return level.wrap(Values(level, [array], 1).arrays[0])
+
+
+@rule("diagonal")
+def diagonal(
+    level: BatchedBackend, name: str, array: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
+) -> Any:
+    """The diagonal of two axes."""
+    return level.diagonal(level.wrap(level.inside(array)), offset, axis1, axis2)
+
+
+# Picking, making, asking ------------------------------------------------------------------
+
+
+@rule("take")
+def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any = None) -> Any:
+    """Slices along an axis."""
+    array = level.lifted(array) if not hasattr(array, "backend") else array
+    if axis is None:
+        return ravel(level, name, array)[indices]
+    return array[(slice(None),) * (axis % array.ndim) + (indices,)]
+
+
+@rule("take_along_axis")
+def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, axis: int) -> Any:
+    """One number per place of `indices`, along an axis."""
+    values = Values(level, [array, indices])
+    a, index = (level.full(each) for each in values.arrays)
+    return level.wrap(values.find(name)(a, index, axis=axes_inside((axis,), values.ndim)[0]))
+
+
+@rule("searchsorted", "isin")
+def looked_up(
+    level: BatchedBackend, name: str, first: Any, second: Any, *args: Any, **settings: Any
+) -> Any:
+    """Where numbers belong, or whether they occur, in one row that all examples share."""
+    table, wanted = (first, second) if name == "searchsorted" else (second, first)
+    row = level.inside(level.lifted(table))
+    if row.shape[0] > 1 or any(hasattr(each, "backend") for each in (*args, *settings.values())):
+        return looped(level, name, first, second, *args, **settings)
+    values = level.inside(level.lifted(wanted))
+    pair = [row[0, ...], values.reshape(values.size)]
+    find = operator.attrgetter(name)(level.highest(pair).xp)
+    found = find(*(pair if name == "searchsorted" else pair[::-1]), *args, **settings)
+    return level.wrap(found.reshape(values.shape))
+
+
+@rule("zeros", "ones", "empty", "full")
+def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
+    """A new array with memory for each example, to be written to."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(hasattr(each, "strides") for each in args):
+        y = made(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
+        y[...] = args[0]
+        return y
+    find = getattr(level.inner.xp, name)
+    return level.wrap(find((level.size, *sizes), *args, **settings))
+
+
+@rule("zeros_like", "ones_like", "empty_like", "full_like")
+def made_like(
+    level: BatchedBackend, name: str, array: Any, *args: Any, dtype: Any = None, shape: Any = None
+) -> Any:
+    """The same in the shape and the type of another array."""
+    kind = array.dtype if dtype is None else dtype
+    shape = array.shape if shape is None else shape
+    return made(level, name.removesuffix("_like"), shape, *args, dtype=kind)
+
+
+@rule("arange", "linspace", "eye", "identity", "tri", "logspace")
+def shared(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
+    """A new array that all examples share."""
+    if any(hasattr(each, "backend") for each in (*args, *settings.values())):
+        return looped(level, name, *args, **settings)
+    return level.lifted(getattr(level.inner.xp, name)(*args, **settings))
+
+
+@rule("asarray", "array", "asanyarray")
+def asarray(
+    level: BatchedBackend, name: str, value: Any, dtype: Any = None, copy: Any = None, **_: Any
+) -> Any:
+    """An array of this level from whatever is given."""
+    if not hasattr(value, "backend"):
+        return level.lifted(level.inner.xp.asarray(value, dtype=dtype))
+    y = level.wrap(level.inside(value))
+    y = y if dtype is None else y.astype(dtype, copy=False)
+    return y.copy() if name == "array" or copy else y
+
+
+@rule("result_type", "can_cast", "finfo", "iinfo", "iscomplexobj", "isrealobj", "isscalar", "ndim",
+      "shape")  # fmt: skip
+def asked(level: BatchedBackend, name: str, *args: Any) -> Any:
+    """Questions about types and shapes."""
+    if name in ("ndim", "shape"):
+        return getattr(args[0], name)
+    kinds = [each.dtype if hasattr(each, "backend") else each for each in args]
+    if name in ("iscomplexobj", "isrealobj"):
+        return (kinds[0].kind == "c") == (name == "iscomplexobj")
+    return getattr(np, name)(*kinds)

@@ -1,0 +1,112 @@
+"""Where tensors live, and where new ones go."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import Any
+
+from .. import backends
+from ..errors import DeviceError, ValueRangeError
+from . import Backend
+
+
+class Device:
+    """A device by name: `device("cpu")`, `device("cuda")`, `device("cuda:0")`.
+
+    As a context manager it is where new tensors are created.
+
+    >>> device("cuda:0").type, device("cuda:0").index
+    ('cuda', 0)
+    """
+
+    __slots__ = ("_tokens", "index", "type")
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if isinstance(type, Device):
+            type, index = type.type, type.index
+        if type.__class__ is int:
+            type, index = accelerator(type), type
+        if not isinstance(type, str):
+            raise TypeError(f"device: expected a name such as 'cpu', got {type!r}")
+        name, _, number = type.partition(":")
+        self.type = name
+        self.index = int(number) if number else index
+        self._tokens: list[Token[Any]] = []
+
+    @property
+    def backend(self) -> Backend:
+        """The backend behind it. Raises: DeviceError: it cannot be used here."""
+        return backends.get(self.type)
+
+    def __repr__(self) -> str:
+        number = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{number})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and (self.type, self.index or 0) == (
+            other.type,
+            other.index or 0,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index or 0))
+
+    def __enter__(self) -> Device:
+        self._tokens.append(_default.set(self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _default.reset(self._tokens.pop())
+
+
+device = Device
+_default: ContextVar[Device | None] = ContextVar("edutorch_default_device", default=None)
+_process_default = Device("cpu")
+
+
+def get_default_device() -> Device:
+    """Return where new tensors go when no device is named.
+
+    >>> get_default_device()
+    device(type='cpu')
+    """
+    return _default.get() or _process_default
+
+
+def set_default_device(device: Any) -> None:
+    """Choose where new tensors go when no device is named.
+
+    Raises: DeviceError: the device cannot be used here.
+
+    >>> set_default_device("cpu")
+    """
+    global _process_default
+    chosen = Device("cpu" if device is None else device)
+    chosen.backend  # noqa: B018  (asks now, so that the error comes now)
+    _process_default = chosen
+
+
+def accelerator(index: int) -> str:
+    """Return the name of the accelerator, of which a number alone speaks as in PyTorch.
+
+    Raises: DeviceError: there is none. ValueRangeError: a negative number.
+    """
+    if index < 0:
+        raise ValueRangeError("device", "Device index must not be negative", {"index": index})
+    try:
+        return backends.get("cuda").name
+    except DeviceError as error:
+        raise DeviceError(
+            "device", f"Cannot access accelerator device {index} when none is available",
+            {"cuda": error.message}, "device='cpu' is the computer's own processor",
+        ) from None  # fmt: skip
+
+
+def backend_for(device: Any = None) -> Backend:
+    """Return the backend of a device, its name, or None (the default)."""
+    if device is None:
+        return get_default_device().backend
+    return Device(device).backend

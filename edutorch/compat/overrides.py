@@ -1,0 +1,130 @@
+"""Classes that answer for ops themselves: `__torch_function__` (PyTorch's `torch.overrides`).
+
+A class that has this method is asked in place of every op that one of its objects is
+given to. A function of your own asks, too, if it begins like this:
+
+    def double(x):
+        if overrides.has_torch_function((x,)):
+            return overrides.handle_torch_function(double, (x,), x)
+        return x * 2
+
+Functions that are composed of ops, such as `nn.functional.mse_loss`, do not ask
+themselves: the ops in them do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from edutorch.core.registry import REGISTRY
+from edutorch.core.subclasses import DisableTorchFunctionSubclass, ask, overriding
+from edutorch.core.tensor import Tensor
+
+__all__ = [
+    "DisableTorchFunctionSubclass", "get_default_nowrap_functions", "get_overridable_functions",
+    "handle_torch_function", "has_torch_function", "is_tensor_like",
+    "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+]  # fmt: skip
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Say whether one of these has a `__torch_function__` of its own.
+
+    >>> overrides.has_torch_function((ones(2), 3))
+    False
+    """
+    return bool(overriding(relevant_args))
+
+
+def has_torch_function_unary(tensor: Any) -> bool:
+    """Say the same of a single argument."""
+    return has_torch_function((tensor,))
+
+
+def has_torch_function_variadic(*tensors: Any) -> bool:
+    """Say the same of arguments that are given one by one."""
+    return has_torch_function(tensors)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Return what the first class that knows `public_api` makes of the call.
+
+    Raises: TypeError: none of them knows it.
+
+    >>> class Five:
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None): return 5
+    >>> overrides.handle_torch_function(exp, (Five(),), Five())
+    5
+    """
+    return ask(public_api, overriding(relevant_args), args, kwargs)
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Say whether it is a tensor, or something whose class answers for ops.
+
+    >>> overrides.is_tensor_like(ones(2)), overrides.is_tensor_like(3)
+    (True, False)
+    """
+    return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
+
+
+def wrap_torch_function(dispatcher: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    """Make a decorator: the function asks the classes of what `dispatcher(*args)` returns first.
+
+    >>> @overrides.wrap_torch_function(lambda x: (x,))
+    ... def double(x): return x * 2
+    >>> double(ones(2))
+    tensor([2., 2.])
+    """
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorator
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Return the functions that ask classes with `__torch_function__`: every op.
+
+    >>> edutorch.exp in overrides.get_overridable_functions()[Tensor]
+    True
+    """
+    return {Tensor: [op.function for op in REGISTRY.values()]}
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Return the functions whose results keep their class: none here.
+
+    >>> overrides.get_default_nowrap_functions()
+    set()
+    """
+    return set()
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Say whether it is a method of Tensor.
+
+    >>> overrides.is_tensor_method_or_property(Tensor.exp)
+    True
+    """
+    return getattr(Tensor, getattr(func, "__name__", ""), None) is func
+
+
+def resolve_name(f: Callable[..., Any]) -> str | None:
+    """Return the name of an op as a user would write it.
+
+    >>> overrides.resolve_name(edutorch.exp)
+    'torch.exp'
+    """
+    return f"torch.{f.__name__}" if hasattr(f, "op") else None

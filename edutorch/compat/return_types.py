@@ -1,0 +1,9 @@
+"""`torch.return_types`: the named tuples that ops with several results return."""
+
+from __future__ import annotations
+
+from edutorch.core import return_types as _return_types
+
+globals().update(
+    {name: value for name, value in vars(_return_types).items() if isinstance(value, type)}
+)

@@ -1,0 +1,178 @@
+"""`torch.testing`: comparing what was computed with what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edutorch import dtypes
+from edutorch.core.tensor import Tensor
+from edutorch.ops import tensor
+
+__all__ = ["assert_close"]
+
+# Per type, how far a number may be off: relative to the expected one, and in itself.
+TOLERANCES = {
+    dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
+    dtypes.float64: (1e-7, 1e-7), dtypes.complex64: (1.3e-6, 1e-5),
+    dtypes.complex128: (1e-7, 1e-7),
+}  # fmt: skip
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
+    """Raise AssertionError unless |actual − expected| ≤ atol + rtol · |expected| everywhere.
+
+    Tensors, arrays and numbers are compared; lists and dicts of them part by part.
+
+    Args:
+        rtol: the relative tolerance; by default it follows the type (float32: 1.3e-6).
+        atol: the absolute one (float32: 1e-5). Give both or none.
+        equal_nan: whether NaN equals NaN.
+        check_device, check_dtype, check_stride: what else has to be the same.
+        msg: what to say instead, or a function that is given what would be said.
+    Raises:
+        AssertionError: they differ. The text counts the elements that do and shows the worst.
+        ValueError: one of `rtol` and `atol` is missing.
+        TypeError: things that cannot be compared.
+
+    >>> edutorch.testing.assert_close(tensor([1.0, 2.0]), tensor([1.0, 2.0000001]))
+    """
+    if (rtol is None) != (atol is None):
+        missing = "rtol" if rtol is None else "atol"
+        raise ValueError(f"assert_close: give both `rtol` and `atol` or none; {missing} is missing")
+    checks = {
+        "device": check_device, "dtype": check_dtype, "layout": check_layout,
+        "stride": check_stride,
+    }  # fmt: skip
+    wrong = _difference(actual, expected, "", checks, rtol, atol, equal_nan, allow_subclasses)
+    if wrong is not None:
+        raise AssertionError(msg(wrong) if callable(msg) else wrong if msg is None else msg)
+
+
+def _difference(actual: Any, expected: Any, place: str, *how: Any) -> str | None:
+    """Say where and how two things differ; None if they are close."""
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if actual.keys() != expected.keys():
+            return f"The keys do not match: {list(actual)} != {list(expected)}."
+        pairs = [(f"{place}[{key!r}]", actual[key], expected[key]) for key in actual]
+    elif _is_sequence(actual) and _is_sequence(expected):
+        if len(actual) != len(expected):
+            return f"The lengths do not match: {len(actual)} != {len(expected)}."
+        pairs = [
+            (f"{place}[{i}]", *both) for i, both in enumerate(zip(actual, expected, strict=True))
+        ]
+    else:
+        wrong = _difference_of_leaves(actual, expected, *how)
+        at = f"\n\nThe failure occurred for item {place}" if place else ""
+        return None if wrong is None else wrong + at
+    for inner, one, other in pairs:
+        if (wrong := _difference(one, other, inner, *how)) is not None:
+            return wrong
+    return None
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _difference_of_leaves(
+    actual: Any, expected: Any, checks: dict[str, bool], rtol: Any, atol: Any, equal_nan: bool,
+    allow_subclasses: bool,
+) -> str | None:  # fmt: skip
+    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    if not allow_subclasses and type(actual) is not type(expected):
+        related = False
+    numbers = isinstance(actual, int | float | complex) and isinstance(
+        expected, int | float | complex
+    )
+    known = isinstance(actual, Tensor | np.ndarray | np.generic)
+    if not (numbers or (related and known)):
+        if actual is None and expected is None:
+            return None
+        raise TypeError(
+            f"assert_close: cannot compare {type(actual).__name__} with {type(expected).__name__}"
+        )
+    one, other = (_as_tensor(value) for value in (actual, expected))
+    if numbers and type(actual) is not type(expected) and checks["dtype"]:
+        return f"The (d)types do not match: {type(actual)} != {type(expected)}."
+    if tuple(one.shape) != tuple(other.shape):
+        return _attribute("shape", one.shape, other.shape)
+    if not numbers:
+        for name, wanted in checks.items():
+            mine, yours = (_ask(value, name) for value in (one, other))
+            if wanted and mine != yours:
+                return _attribute(name, mine, yours)
+    default = [TOLERANCES.get(value.dtype, (0.0, 0.0)) for value in (one, other)]
+    relative = max(pair[0] for pair in default) if rtol is None else rtol
+    absolute = max(pair[1] for pair in default) if atol is None else atol
+    return _numbers_apart(one, other, relative, absolute, equal_nan, numbers)
+
+
+def _as_tensor(value: Any) -> Tensor:
+    """Make a tensor of a number, as wide as Python's, or of an array; a tensor stays."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, complex):
+        return tensor(value, dtype=dtypes.complex128)
+    if isinstance(value, float):
+        return tensor(value, dtype=dtypes.float64)
+    return tensor(value)
+
+
+def _ask(value: Tensor, name: str) -> Any:
+    return value.stride() if name == "stride" else getattr(value, name)
+
+
+def _attribute(name: str, one: Any, other: Any) -> str:
+    return f"The values for attribute {name!r} do not match: {one} != {other}."
+
+
+def _numbers_apart(
+    actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, numbers: bool
+) -> str | None:
+    """Compare element by element, in float64 where there are fractions."""
+    one, other = (value.detach().cpu().resolve_conj().numpy() for value in (actual, expected))
+    if actual.is_floating_point() or expected.is_floating_point():
+        one, other = one.astype(np.float64), other.astype(np.float64)
+    elif one.dtype == np.bool_:
+        one, other = one.astype(np.int64), other.astype(np.int64)
+    close = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if close.all():
+        return None
+    exactly = rtol == atol == 0
+    word = "equal" if exactly else "close"
+    up_to = ["", ""] if exactly else [f" (up to {limit} allowed)" for limit in (atol, rtol)]
+    with np.errstate(all="ignore"):
+        off = np.where(close, 0, np.abs(one - other))
+        part = np.where(close, 0, off / np.abs(other))
+    if numbers or one.ndim == 0:
+        return (
+            f"Scalars are not {word}!\n\nExpected {other.item()} but got {one.item()}.\n"
+            f"Absolute difference: {off.item()}{up_to[0]}\n"
+            f"Relative difference: {part.item()}{up_to[1]}"
+        )
+    count, wrong = math.prod(close.shape), int((~close).sum())
+    said = [
+        f"Greatest {kind} difference: {worst.flat[at].item()} at index "
+        f"{tuple(int(i) for i in np.unravel_index(at, worst.shape))}{limit}"
+        for kind, worst, limit in (("absolute", off, up_to[0]), ("relative", part, up_to[1]))
+        for at in [int(np.argmax(worst))]
+    ]
+    head = f"Tensor-likes are not {word}!\n\nMismatched elements: {wrong} / {count}"
+    return "\n".join([f"{head} ({wrong / count:.1%})", *said])

@@ -1,0 +1,33 @@
+"""`torch.types`: names for type annotations."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Sequence
+from typing import IO, Any, TypeAlias
+
+from edutorch import dtypes
+from edutorch.backends.device import device
+from edutorch.core.shapes import Size
+from edutorch.core.tensor import Tensor
+
+__all__ = ["Device", "FileLike", "Number", "Size", "Storage", "Tensor"]
+
+Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+"""A Python number, real."""
+
+Device: TypeAlias = device | str | builtins.int | None
+"""Whatever says where a tensor lies."""
+
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
+"""A path or an open file."""
+
+Storage: TypeAlias = Any
+"""The memory behind a tensor (`x.untyped_storage()`)."""
+
+_int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex
+_dtype = dtypes.dtype
+_device = device
+_size: TypeAlias = Size | list[builtins.int] | tuple[builtins.int, ...]
+_TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]

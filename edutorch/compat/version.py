@@ -1,0 +1,17 @@
+"""`torch.version`: what this was built with. Nothing here is compiled, for no GPU."""
+
+from __future__ import annotations
+
+from edutorch.torch_version import PYTORCH, TorchVersion
+
+OWN = "0.1.0"
+"""edutorch's own version."""
+
+__version__: str = TorchVersion(f"{PYTORCH}+edutorch.{OWN}")
+"""What `torch.__version__` is in a script that runs on edutorch."""
+
+debug = False
+cuda: str | None = None
+hip: str | None = None
+xpu: str | None = None
+git_version: str | None = None

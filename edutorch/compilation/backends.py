@@ -1,0 +1,120 @@
+"""From a captured graph to a function of arrays: passes, then a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import Tensor, wrap
+from ..errors import EdutorchError, warn
+from ..fx import Graph, GraphModule
+from ..fx.interpreter import run_on_arrays
+from ..fx.passes import standard
+
+__all__ = ["BACKENDS", "BackendError", "maker"]
+
+Run = Callable[[list[Any]], list[Any]]
+
+
+class BackendError(EdutorchError, RuntimeError):
+    """There is no such backend, mode or option."""
+
+
+def edutorch_backend(graph: Graph) -> Run:
+    """Generate kernels and straight-line code; where that fails, run op by op, and say so."""
+    from .pipeline import lower
+
+    try:
+        return lower(graph)
+    except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
+        warn(f"compile: no code can be generated ({type(error).__name__}: {error}); ops run singly")
+        return run_on_arrays(graph)
+
+
+def jax_backend(graph: Graph) -> Run:
+    """Let XLA compile and run the graph."""
+    from .xla import lower_jax
+
+    return lower_jax(graph)
+
+
+BACKENDS: dict[str, Callable[[Graph], Run]] = {
+    "edutorch": edutorch_backend,
+    "inductor": edutorch_backend,
+    "eager": run_on_arrays,
+    "aot_eager": run_on_arrays,
+    "jax": jax_backend,
+}
+"""What makes a function of arrays out of a graph, by name."""
+
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def maker(settings: dict[str, Any]) -> Callable[[Graph], Run]:
+    """Return what turns a captured graph into a function of arrays.
+
+    Raises: BackendError: the backend or the mode is unknown.
+    """
+    backend, mode = settings.get("backend", "inductor"), settings.get("mode")
+    if mode is not None and settings.get("options") is not None:
+        raise BackendError(
+            "compile",
+            "Either mode or options can be specified, but both can't be specified at the same time",
+        )
+    if mode not in MODES:
+        known = ", ".join(str(each) for each in MODES[1:])
+        raise BackendError("compile", f"Unrecognized mode={mode}, should be one of: {known}")
+    if isinstance(backend, str):
+        if backend not in BACKENDS:
+            raise BackendError(
+                "compile", f"Invalid backend: {backend!r}",
+                hint=f"the backends are {', '.join(BACKENDS)}; or give a function of "
+                "(graph_module, example_inputs)",
+            )  # fmt: skip
+        return lambda graph: BACKENDS[backend](standard(graph))
+    if not callable(backend):
+        raise BackendError(
+            "compile", f"`backend` must be a name or a function, got {type(backend).__name__}"
+        )
+    return lambda graph: by_users_backend(backend, standard(graph))
+
+
+class CapturedModule(GraphModule):
+    """A captured graph as a module: its inputs and outputs are tensors, its ops see arrays."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph op by op, as it is now."""
+        arrays = [each._array if isinstance(each, Tensor) else each for each in args]
+        return tuple(
+            wrap(each) if hasattr(each, "dtype") else each
+            for each in run_on_arrays(self.graph)(arrays)
+        )
+
+
+def by_users_backend(backend: Callable[..., Any], graph: Graph) -> Run:
+    """Let the user's backend compile: `backend(graph_module, example_inputs)`."""
+    module = CapturedModule({}, graph)
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    examples = [example(node) for node in inputs]
+    compiled = backend(module, examples)
+    if not callable(compiled):
+        raise BackendError(
+            "compile", f"the backend returned a {type(compiled).__name__}, not a function"
+        )
+
+    def run(arrays: list[Any]) -> list[Any]:
+        given = [wrap(each) if hasattr(each, "dtype") else each for each in arrays]
+        found = compiled(*given)
+        found = found if isinstance(found, tuple | list) else (found,)
+        return [each._array if isinstance(each, Tensor) else each for each in found]
+
+    return run
+
+
+def example(node: Any) -> Any:
+    """Return a value that fits an input: zeros of its shape and type."""
+    import numpy as np
+
+    if node.meta.get("number"):
+        return 0.0
+    return wrap(np.zeros(node.meta["shape"], node.meta["dtype"]))

@@ -1,0 +1,296 @@
+"""A compiled function: captured at its first call, replayed while its guards hold."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from weakref import WeakSet
+
+from .. import events
+from ..core.op import MISTAKES
+from ..core.source_location import users_place
+from ..core.tensor import Tensor
+from ..errors import EdutorchError, warn
+from ..fx.capture import Capturing
+from ..fx.capture_patches import capturing
+from ..fx.captured_graph import argument_names
+from ..modes import PLAIN, QUIET, Modes, current
+from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
+from .backends import maker
+from .compiled_version import Entry
+from .guards import Guards
+from .xla import XlaError
+
+__all__ = ["BreakError", "Compiled", "reset"]
+
+log = logging.getLogger("edutorch.compile")
+
+ALL: WeakSet[Compiled] = WeakSet()
+LEAF = LeafSpec()
+
+
+class BreakError(EdutorchError, RuntimeError):
+    """With `fullgraph=True`: no graph can stand for the function."""
+
+
+class Compiled:
+    """What `edutorch.compile` makes of a function.
+
+    `entries` are its compiled versions, the last used first. `retraces` says why each of
+    them but the first was made. `broken` says why it runs as it is written, if it does.
+    """
+
+    def __init__(self, function: Callable[..., Any], settings: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.settings = function, settings
+        self.title = getattr(function, "__name__", type(function).__name__)
+        self.fullgraph, self.make = settings.get("fullgraph", False), maker(settings)
+        self.entries: list[Entry] = []
+        self.retraces: list[str] = []
+        self.broken: list[str] = []
+        self.count = 0
+        self.given_up = False
+        self.prepared = 0  # calls that only made the state of an optimizer
+        self._lock = threading.RLock()
+        self._bound: dict[int, Compiled] = {}
+        self._torchdynamo_orig_callable = function
+        ALL.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function: a compiled version, or as it is written."""
+        mode = current()
+        usual = mode is PLAIN or mode is QUIET or is_usual(mode)
+        if not usual or self.given_up or capturing() or events._MILESTONES.get():
+            return self.function(*args, **kwargs)
+        leaves, spec = flattened(args, kwargs)
+        for number, entry in enumerate(self.entries):
+            if entry.guards.mismatch(leaves, spec) is None:
+                if number:
+                    self.entries.insert(0, self.entries.pop(number))
+                if entry.reasons:
+                    return self.function(*args, **kwargs)
+                return self.replay(entry, leaves, args, kwargs)
+        return self.capture(leaves, spec, args, kwargs)
+
+    def replay(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+        """Run a compiled version. What it raises is said by the function as it is written."""
+        place = users_place() if entry.writes else None
+        try:
+            return entry.run(leaves, place)  # type: ignore[arg-type]
+        except (*MISTAKES, XlaError) as error:
+            if entry.writes:
+                raise
+            result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
+            self.say(f"its compiled version failed: {str(error).splitlines()[0]}")
+            if isinstance(error, XlaError):  # as it would the next time
+                entry.reasons = [(str(error), "?")]
+            return result
+
+    def capture(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> Any:
+        """Run the function, and compile what it did for the next call."""
+        with self._lock:
+            if self.entries:
+                why = self.entries[0].guards.mismatch(leaves, spec) or "its guards hold again"
+                self.retraces.append(why)
+                log.info("%s is captured again: %s", self.title, why)
+            if self.count >= limit():
+                self.give_up()
+                return self.function(*args, **kwargs)
+            if any(not is_ordinary(each) for each in leaves):
+                self.say(why_not(next(each for each in leaves if not is_ordinary(each))))
+                return self.function(*args, **kwargs)
+            capturing_now = Capturing(self.function, args, kwargs)
+            guards_before = before(leaves)
+            try:
+                captured = capturing_now.run()
+            except Exception:
+                if not capturing_now.started:
+                    raise
+                result = self.function(*args, **kwargs)  # the error, as it reads without us
+                self.count += 1
+                self.retraces.append("an error inside, which only the capture had")
+                return result
+            if captured.again and self.prepared < 3:
+                self.prepared += 1
+                return captured.result
+            self.count += 1
+            result = captured.result
+            names = argument_names(self.function, args, kwargs)
+            guards = Guards(captured, leaves, spec, names, guards_before)
+            self.entries.insert(0, Entry(self.title, captured, guards, self.make))
+            if captured.reasons:
+                self.report(captured.reasons)
+                self.given_up = captured.changes
+            return result
+
+    def report(self, reasons: list[tuple[str, str]]) -> None:
+        """Say once why a version is not compiled.
+
+        Raises: BreakError: a full graph was demanded.
+        """
+        what, line = reasons[0]
+        where = "" if line == "?" else f" ({line})"
+        text = f"{what}{where}"
+        if self.fullgraph:
+            raise BreakError(
+                "compile", f"{self.title} cannot be captured whole: {text}",
+                hint="leave out fullgraph=True, or move this out of the function",
+            )  # fmt: skip
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Say once why the function runs as it is written."""
+        if text not in self.broken:
+            self.broken.append(text)
+            warn(f"compile: {self.title} runs as it is written, not compiled: {text}")
+
+    def give_up(self) -> None:
+        """Leave the function as it is written from now on, and say so."""
+        self.given_up = True
+        warn(
+            f"compile: {self.title} was captured {self.count} times and runs as it is written "
+            f"from now on; the last time because of {self.retraces[-1]}"
+        )
+
+    def explain(self) -> str:
+        """Return what was compiled, fused, and not, and why, as text."""
+        lines = [f"{self.title}: {len(self.entries)} version(s)"]
+        lines += [f"captured again because of {each}" for each in self.retraces]
+        lines += [f"not compiled: {each}" for each in self.broken]
+        for number, entry in enumerate(self.entries):
+            for part in entry.parts():
+                lines += ["", f"version {number}, {part[0]}:", str(part[1])]
+        return "\n".join(lines)
+
+    def timed(self, *args: Any, calls: int = 20, **kwargs: Any) -> str:
+        """Call the function some times, and return how long each step of its code takes.
+
+        The calls are real ones: a training step trains. The steps are the lines of `code`.
+        """
+        for _ in range(4):  # the first calls capture, and may only make an optimizer's state
+            self(*args, **kwargs)
+        parts = [part for entry in self.entries[:1] for part in entry.runs()]
+        with ExitStack() as stack:
+            timings = [stack.enter_context(run.wait().timed(name)) for name, run in parts]
+            for _ in range(calls):
+                self(*args, **kwargs)
+        texts = [str(each) for each in timings if each.medians]
+        return "\n\n".join([f"{self.title}: what each step takes", *texts])
+
+    @property
+    def code(self) -> str:
+        """The Python that runs in the place of the function, and the kernels that it calls."""
+        texts = []
+        for number, entry in enumerate(self.entries):
+            for name, run in (("function", entry.forward), ("gradients", entry.backward)):
+                if hasattr(run, "code"):
+                    texts.append(f"# version {number}, {name}\n\n{run.code}")  # type: ignore[union-attr]
+        return "\n\n".join(texts)
+
+    def reset(self) -> None:
+        """Forget every compiled version."""
+        self.entries, self.retraces, self.broken = [], [], []
+        self.count, self.prepared, self.given_up = 0, 0, False
+        for each in self._bound.values():
+            each.reset()
+
+    # As a method, and copied ------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Be a method: each object has compiled versions of its own."""
+        if instance is None:
+            return self
+        found = self._bound.get(id(instance))
+        if found is None or found.function.__self__ is not instance:  # type: ignore[attr-defined]
+            found = Compiled(self.function.__get__(instance, owner), self.settings)  # type: ignore[attr-defined]
+            self._bound[id(instance)] = found
+        return found
+
+    def again(self, function: Any) -> Compiled:
+        """Return another function compiled with the same settings."""
+        return Compiled(function, self.settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        import copy
+
+        return self.again(copy.deepcopy(self.function, memo))
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self.function, self.settings)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.title}, {len(self.entries)} version(s)>"
+
+
+def limit() -> int:
+    """Return how often a function is captured before it is left as it is written."""
+    from .._dynamo import config
+
+    return min(config.recompile_limit, config.cache_size_limit)
+
+
+def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves of the arguments and their tree, quickly where they are no containers."""
+    if not kwargs:
+        for each in args:
+            if isinstance(each, list | tuple | dict):
+                break
+        else:
+            return list(args), flat_spec(len(args))
+    return tree_flatten((args, kwargs))
+
+
+@functools.cache
+def flat_spec(count: int) -> TreeSpec:
+    return tree_flatten((tuple(range(count)), {}))[1]
+
+
+def before(leaves: list[Any]) -> list[tuple[Any, ...]]:
+    """Describe the arguments before the function runs, which may change them."""
+    from .guards import describe
+
+    return [describe(each) for each in leaves]
+
+
+def is_ordinary(value: Any) -> bool:
+    """Say whether an argument can be guarded: not a NumPy array, nor a tensor of another class."""
+    from ..core.tensor import PLAIN_TENSORS
+    from .guards import ARRAYS
+
+    if isinstance(value, Tensor):
+        return value.__class__ in PLAIN_TENSORS and value._array.__class__ in ARRAYS
+    return not hasattr(value, "__array__")
+
+
+def why_not(value: Any) -> str:
+    """Say why an argument for which `is_ordinary` is false keeps a function from compilation."""
+    if isinstance(value, Tensor) and value.device.type != "cpu":
+        return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"
+    kind = type(value).__name__
+    return f"an argument is of the class {kind}; only plain tensors are compiled for"
+
+
+def is_usual(mode: Modes) -> bool:
+    """Say whether only gradients and inference mode are switched: else somebody watches."""
+    return (
+        not mode.listeners
+        and not mode.levels
+        and not mode.batches
+        and mode.saving is None
+        and mode.autocast is None
+    )
+
+
+def reset() -> None:
+    """Forget everything that was compiled."""
+    for each in list(ALL):
+        each.reset()

@@ -1,0 +1,284 @@
+"""One compiled version of a function: when it may be used, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends import CPU
+from ..backends.aliased_array import plain
+from ..core.autograd.graph import LEAF, Node
+from ..core.dispatch import InferenceWrites
+from ..core.source_location import Place
+from ..core.tensor import Tensor, link_view, same_memory, wrap, writes_of
+from ..fx.captured_graph import Captured
+from ..utils._pytree import tree_unflatten
+from ..utils.deferred_interrupts import hold, release
+from .graph_node import attach
+from .guards import Guards
+
+__all__ = ["Entry"]
+
+Run = Callable[[list[Any]], list[Any]]
+
+
+class Entry:
+    """A captured graph that was compiled, with its guards.
+
+    `run(leaves)` does what the function does for these arguments. Where `reasons` is not
+    empty no graph stands for the function, and it has to run as it is written.
+    """
+
+    def __init__(self, title: str, captured: Captured, guards: Guards, make: Any) -> None:
+        self.title, self.captured, self.guards = title, captured, guards
+        self.reasons = captured.reasons
+        if self.reasons:
+            self.forget()
+            return
+        self.inputs = captured.inputs
+        self.forward: Run = make(captured.graph)
+        back = captured.backward
+        self.backward: Run | None = None if back is None else make(back.graph)
+        self.writes = sorted(captured.graph.writes.items())
+        self.results = [
+            (position, each) for position, each in enumerate(captured.outputs)
+            if each.kind == "result"
+        ]  # fmt: skip
+        self.grads = [
+            (position, each.tensor) for position, each in enumerate(captured.outputs)
+            if each.kind == "grad"
+        ]  # fmt: skip
+        self.others_out = [
+            position for position, each in enumerate(captured.outputs) if each.kind != "grad"
+        ]
+        self.leaf_results = {
+            each.index for _, each in self.results
+            if each.tensor is not None and each.tensor._node is LEAF
+        }  # fmt: skip
+        self.simple = (
+            len(captured.leaves) == 1
+            and captured.leaves[0][0] == "tensor"
+            and captured.spec.is_leaf()
+        )
+        self.plan_gradients()
+        self.plan_inputs()
+        held = {id(each.tensor) for each in self.inputs if each.kind == "grad"}
+        self.replaced = [tensor for _, tensor in self.grads if id(tensor) not in held]
+        if self.replaced and hasattr(self.forward, "call_before_gradients"):
+            self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the tensors of the first call."""
+        captured = self.captured
+        captured.result = None
+        for each in captured.outputs:
+            if each.kind == "result":
+                each.tensor = None
+        for each in captured.inputs:
+            if each.kind == "argument":
+                each.tensor = None
+
+    def plan_gradients(self) -> None:
+        """Work out once which inputs get which gradients, and what is saved."""
+        back = self.captured.backward
+        self.wanting: list[int] = []
+        self.positions: list[int | None] = []
+        if back is None:
+            return
+        for number, each in enumerate(self.inputs):
+            if number in back.targets:
+                self.wanting.append(number)
+                self.positions.append(back.targets.index(number))
+            elif each.kind in ("argument", "tensor") and self.guards.wants_gradient(number):
+                self.wanting.append(number)
+                self.positions.append(None)
+        self.saved_inputs = [number for kind, number in back.saved if kind == "input"]
+
+    def parts(self) -> list[tuple[str, Any]]:
+        """Return what the backend says of the forward graph and of that of the gradients."""
+        if self.reasons:
+            return []
+        found = [("function", self.forward), ("gradients", self.backward)]
+        return [(name, each.explain()) for name, each in found if hasattr(each, "explain")]  # type: ignore[union-attr]
+
+    def runs(self) -> list[tuple[str, Any]]:
+        """Return the forward graph and that of the gradients, where their steps can be timed."""
+        found = [] if self.reasons else [("function", self.forward), ("gradients", self.backward)]
+        return [(name, each) for name, each in found if hasattr(each, "timed")]
+
+    # Running --------------------------------------------------------------------------------
+
+    def plan_inputs(self) -> None:
+        """Work out once where the tensors come from: most are always the same."""
+        self.always = [each.tensor if each.kind == "tensor" else None for each in self.inputs]
+        self.given = [
+            (position, each.index) for position, each in enumerate(self.inputs)
+            if each.kind == "argument"
+        ]  # fmt: skip
+        self.others = [
+            (position, each) for position, each in enumerate(self.inputs)
+            if each.kind in ("grad", "number")
+        ]  # fmt: skip
+
+    def gather(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the tensors behind the inputs (None for numbers), and their arrays."""
+        tensors = self.always.copy()
+        for position, index in self.given:
+            tensors[position] = leaves[index]
+        arrays: list[Any] = [None if each is None else each._array for each in tensors]
+        for position, each in self.others:
+            if each.kind == "number":
+                arrays[position] = each.holder[each.key]
+            else:
+                held: Any = each.tensor._grad
+                tensors[position], arrays[position] = held, held._array
+        for position, array in enumerate(arrays):
+            if array.__class__ is not np.ndarray and isinstance(array, np.ndarray):
+                arrays[position] = plain(array)
+        return tensors, arrays
+
+    def run(self, leaves: list[Any], place: Place) -> Any:
+        """Compute, write back, and return what the function returns."""
+        tensors, arrays = self.gather(leaves)
+        token = hold() if self.writes or self.grads else None
+        try:
+            found = self.forward(arrays)
+            for position, number in self.writes:
+                if found[position] is not arrays[number]:
+                    arrays[number][...] = found[position]
+                written = tensors[number]  # its `_bump`, without the calls
+                (written._writes or writes_of(written)).happened(place)
+            if self.grads:
+                self.set_gradients(found, arrays)
+            for tensor in self.captured.dropped:
+                tensor._grad = None
+        finally:
+            if token is not None:
+                release(token)
+        if self.simple and self.backward is None:
+            ((_, output),) = self.results
+            if output.shares >= 0:
+                made = shown_of(tensors[output.shares], output.view)
+            else:
+                made = self.made(found[0])
+            if self.leaf_results:
+                made._node = LEAF
+            if self.captured.spent:
+                made._node = Spent.node()
+            return made
+        return self.outcome(found, tensors, arrays)
+
+    def drop_gradients(self) -> None:
+        """Let go of the gradients that will be replaced: the new ones get the same memory."""
+        for tensor in self.replaced:
+            tensor._grad = None
+
+    def set_gradients(self, found: list[Any], arrays: list[Any]) -> None:
+        """Give tensors their new gradients, each in memory of its own."""
+        seen = set(map(id, arrays))
+        seen.update([id(found[position]) for position in self.others_out])
+        for position, tensor in self.grads:
+            array = found[position]
+            if id(array) in seen or array.base is not None:
+                array = array.copy()
+            seen.add(id(array))
+            tensor._grad = wrap(array)
+
+    def made(self, array: Any) -> Tensor:
+        """Make a tensor of a result; in inference mode it stays outside every graph."""
+        tensor = wrap(array)
+        if self.guards.mode.inference:
+            tensor._writes = InferenceWrites()
+        return tensor
+
+    def outcome(self, found: list[Any], tensors: list[Any], arrays: list[Any]) -> Any:
+        """Build what the function returns out of the arrays."""
+        captured = self.captured
+        made: list[Tensor] = []
+        for position, output in self.results:
+            if output.shares >= 0:
+                tensor = shown_of(tensors[output.shares], output.view)
+            else:
+                tensor = self.made(found[position])
+                if output.shares <= -2:
+                    earlier = made[-2 - output.shares]
+                    if np.may_share_memory(earlier._array, tensor._array):
+                        same_memory(tensor, earlier)
+            if output.index in self.leaf_results:
+                tensor._node = LEAF
+            made.append(tensor)
+        if captured.backward is not None:
+            self.record(found, tensors, arrays, made)
+        for position in captured.spent:
+            made[position]._node = Spent.node()
+        leaves: list[Any] = []
+        for kind, what in captured.leaves:
+            if kind == "tensor":
+                leaves.append(made[what])
+            elif kind == "input":
+                leaves.append(tensors[what])
+            else:
+                leaves.append(leaves[what] if kind == "same" else what)
+        return tree_unflatten(leaves, captured.spec)
+
+    def record(
+        self, found: list[Any], tensors: list[Any], arrays: list[Any], made: list[Tensor]
+    ) -> None:
+        """Leave one node behind for backward."""
+        back = self.captured.backward
+        assert back is not None
+        assert self.backward is not None
+        saved = [
+            arrays[number] if kind == "input" else found[number] for kind, number in back.saved
+        ]
+        attach(
+            self.title, self.backward, saved,
+            [tensors[number] for number in self.wanting], self.positions,
+            [made[number] for number in back.roots],
+            [tensors[number] for number in self.saved_inputs if tensors[number] is not None],
+        )  # fmt: skip
+
+
+def shown_of(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
+    """Return a view of an input, which lies in it as it did in the captured call."""
+    shape, strides, offset, kind = view
+    array = plain(tensor._array)
+    first = array.view(kind) if kind != array.dtype else array
+    made = wrap(CPU.as_strided(first, shape, strides, offset))
+    link_view(made, tensor)
+    return made
+
+
+class Spent(Node):
+    """The past of a result whose graph was run backward inside the compiled function."""
+
+    __slots__ = ("op",)
+    holds = True
+
+    @classmethod
+    def node(cls) -> Spent:
+        """Return such a node."""
+        from ..core.autograd.graph import Description, clock
+
+        made = cls()
+        made.op = Description("compiled", ())  # type: ignore[assignment]
+        made.edges, made.saved, made.shape, made.dtype = (), None, (), np.dtype("float32")
+        made.hooks = made.writes = None
+        made._order = clock()
+        return made
+
+    def name(self) -> str:
+        """Return the name of such a node."""
+        return "CompiledFunctionBackward"
+
+    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Any:
+        """Say that the graph was used up.
+
+        Raises: GradientError: always.
+        """
+        from ..core.autograd.graph import second_backward
+
+        raise second_backward(self)

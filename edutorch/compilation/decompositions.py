@@ -1,0 +1,111 @@
+"""Ops that kernels know another way to compute than their definition's.
+
+`erf` is a long polynomial in NumPy's functions, and one function in kernels; so are gelu and its
+slope, whose parts share an exponential. The losses of classes pick numbers by index; in a kernel
+that goes along the row anyway, a comparison picks them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..nn.functional.loss.nll import all_exist, counted
+from .symbols import FLOATS, Kept, NotPlainError, Number, Symbol
+from .values import Value
+
+__all__ = ["OWN", "rows_that_count"]
+
+
+def erf(keep: Kept, x: Any) -> Any:
+    """Note the function itself."""
+    return curve(keep, "erf", x)
+
+
+def gelu(keep: Kept, x: Any, approximate: str) -> Any:
+    """Note the curve itself."""
+    return curve(keep, "gelu" if approximate == "none" else "gelu_tanh", x)
+
+
+def gelu_gradient(keep: Kept, g: Any, x: Any, approximate: str) -> Any:
+    """Note g times the slope of the curve."""
+    name = "gelu_slope" if approximate == "none" else "gelu_tanh_slope"
+    return floating(keep, g) * curve(keep, name, x)
+
+
+def curve(keep: Kept, name: str, x: Any) -> Any:
+    """Note a function of single numbers that kernels know by name."""
+    x = floating(keep, x)
+    return Symbol(keep("element", name, (x.value,), x.shape, x.dtype), keep)
+
+
+def floating(keep: Kept, x: Any) -> Any:
+    if not isinstance(x, Value) or x.dtype not in FLOATS:
+        raise NotPlainError("other numbers than float32 and float64 are left to the definition")
+    return Symbol(x, keep)
+
+
+def nll_loss(
+    keep: Kept, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+) -> Any:  # fmt: skip
+    """Note minus the sum of what a comparison with the right class picks."""
+    x = floating(keep, x)
+    hit, count = right_class(keep, target, weight, x.shape, ignore_index)
+    picked = np.where(hit, -x, 0.0)
+    if reduction == "none":
+        return picked.sum(axis=1)
+    total = picked.sum()
+    return total if reduction == "sum" else total / count
+
+
+def nll_spread(
+    keep: Kept, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int, reduction: str
+) -> Any:  # fmt: skip
+    """Note minus g (over the number of samples) at the right class, 0 elsewhere."""
+    g = floating(keep, g)
+    hit, count = right_class(keep, target, weight, shape, ignore_index)
+    share = -g / count if reduction == "mean" else -g
+    if share.ndim == 1:
+        share = np.expand_dims(share, 1)
+    return np.where(hit, share, 0.0)
+
+
+def right_class(
+    keep: Kept, target: Any, weight: Any, shape: Any, ignore_index: int
+) -> tuple[Any, Any]:  # fmt: skip
+    """Note where the right class of each row is, and how many rows count."""
+    if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
+        raise NotPlainError("classes with weights, or of more than rows, are left to NumPy")
+    if target.dtype != np.int64 or target.shape != shape[:1]:
+        raise NotPlainError("these classes are left to the definition")
+    count = keep("number", rows_that_count, (target, tuple(shape), ignore_index, {}), (), None)
+    classes = keep("constant", numbers_up_to(shape[1]), (), (shape[1],), np.dtype("int64"))
+    column = np.expand_dims(Symbol(target, keep), 1)
+    hit = Symbol(classes, keep) == column
+    if 0 <= ignore_index < shape[1]:
+        hit = hit & (column != ignore_index)
+    return hit, Number(count, keep)
+
+
+@functools.cache
+def numbers_up_to(count: int) -> np.ndarray:
+    """Return 0, 1, 2, …"""
+    return np.arange(count)
+
+
+def rows_that_count(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
+    """Return how many targets are not ignored; raise the definition's error for no class at all."""
+    if not 0 <= ignore_index < shape[1] and all_exist(np.ascontiguousarray(target), shape[1]):
+        return float(target.size)
+    counted(np, shape, target, None, ignore_index)
+    return float(np.count_nonzero(target != ignore_index))
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
+    "nll_spread": nll_spread,
+}  # fmt: skip
+"""By op (or "op/input": a rule), what notes its values; called with its arguments in order."""

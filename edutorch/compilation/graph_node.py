@@ -1,0 +1,97 @@
+"""What a compiled function leaves in the recorded graph: one node for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd.function_node import output_node
+from ..core.autograd.graph import Description, Node, clock, edge_of, second_backward, stale_value
+from ..core.fast.lazy_gradients import Parts
+from ..core.tensor import Tensor
+from ..errors import GradientError
+
+__all__ = ["CompiledNode", "attach"]
+
+
+class CompiledNode(Node):
+    """A call of a compiled function, whose gradients are a compiled graph too."""
+
+    __slots__ = ("gathers", "kinds", "op", "place", "positions", "run", "tensors", "title")
+
+    holds = True
+    run: Callable[[list[Any]], list[Any]]
+    positions: list[int | None]  # for each edge the number of its gradient
+    kinds: list[tuple[Any, Any]]  # shape and type of each root
+    tensors: list[tuple[Any, Any]]  # saved tensors of others, and how often they were written
+    place: int
+    title: str
+
+    def name(self) -> str:
+        """Return the name of the compiled function's node."""
+        return "CompiledFunctionBackward"
+
+    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+        """Run the compiled gradients.
+
+        Raises: GradientError: they are to be recorded themselves, or were used up.
+        """
+        if recording:
+            raise GradientError(
+                "backward",
+                "torch.compile with aot_autograd does not currently support double backward: "
+                "the gradients of a compiled function cannot be recorded",
+                hint="leave out create_graph=True, or call the function that is not compiled",
+            )
+        if self.saved is None:
+            raise second_backward(self)
+        for tensor, count in self.tensors:
+            if tensor._version != count:
+                raise stale_value(self, "a tensor", tensor._writes)
+        by_output = g.by_output if g.__class__ is Parts else {self.place: g}
+        starts = [by_output.get(i) for i in range(len(self.kinds))]
+        for number, (shape, kind) in enumerate(self.kinds):
+            if starts[number] is None:
+                starts[number] = np.zeros(shape, kind)
+        found = self.run([*self.saved, *starts])
+        seen = {id(each) for each in starts}
+        for number, each in enumerate(found):
+            if id(each) in seen:  # gradients are added up in place
+                found[number] = each.copy()
+            seen.add(id(each))
+        return [
+            None if number is None or edge is None else found[number]
+            for number, edge in zip(self.positions, edges, strict=True)
+        ]
+
+    def maker(self, index: int, array: Any) -> Node:
+        """Return the node of an output again whose own has died with its tensor."""
+        return output_node(self, index, array)  # type: ignore[arg-type]
+
+
+def attach(
+    title: str,
+    run: Callable[[list[Any]], list[Any]],
+    saved: list[Any] | None,
+    inputs: Sequence[Tensor],
+    positions: list[int | None],
+    outputs: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+) -> None:
+    """Make one node the past of all `outputs`; `inputs` get gradients number `positions`."""
+    node = CompiledNode()
+    node.title, node.run, node.saved, node.positions = title, run, saved, positions  # type: ignore[assignment]
+    node.edges = tuple(edge_of(each) for each in inputs)
+    node.kinds = [(each._array.shape, each._array.dtype) for each in outputs]
+    node.tensors = [(each, each._version) for each in tensors]
+    node.place, node.gathers = 0, len(outputs) > 1
+    node.shape, node.dtype = node.kinds[0]
+    node.hooks = node.writes = None
+    node._order = clock()
+    node.op = Description(f"compiled {title}", tuple(f"input{i}" for i in range(len(inputs))))  # type: ignore[assignment]
+    for index, output in enumerate(outputs):
+        output._node = output_node(node, index, output._array)  # type: ignore[arg-type]
+        if output._writes is not None:
+            output._node.writes = output._writes

@@ -1,0 +1,189 @@
+"""When a compiled version may be used: everything it took for granted, and how to ask.
+
+Shapes, types and memory layout of tensors, whether they want gradients, values of other
+arguments, modes such as `no_grad`, settings of modules, global names: whatever Python
+looked at while the function was captured. `mismatch` says in words what is different.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..backends.aliased_array import Lent, Shared, plain
+from ..backends.device import get_default_device
+from ..core.autograd.graph import LEAF
+from ..core.tensor import PLAIN_TENSORS, Tensor
+from ..fx.array_utils import same_view, whole_of
+from ..fx.captured_graph import Captured
+from ..fx.captured_state import shown
+from ..modes import Modes, current
+
+__all__ = ["Guards", "flags"]
+
+ARRAYS = {np.ndarray, Shared, Lent}
+VALUES = (int, float, bool, str, bytes, complex, type(None))
+
+
+def flags() -> tuple[Any, ...]:
+    """Return the switches that ops look at."""
+    return dtypes.get_default_dtype(), get_default_device()
+
+
+class Guards:
+    """What has to hold for one compiled version.
+
+    Args:
+        captured: the capture that it was made from.
+        leaves: the arguments of that call, flattened; `spec` is their tree.
+        names: what to call each of them.
+        described: how each of them was, before the function ran.
+    """
+
+    def __init__(
+        self, captured: Captured, leaves: list[Any], spec: Any, names: list[str],
+        described: list[tuple[Any, ...]],
+    ) -> None:  # fmt: skip
+        self.spec, self.names, self.reach = spec, names, captured.reach
+        self.mode: Modes = current()
+        self.flags = flags()
+        self.leaves = described
+        self.fixed: list[list[Any]] = []  # name, tensor, what it was like, its array, its node
+        self.captured = captured
+        known = {id(each) for each in leaves if isinstance(each, Tensor)}
+        reached = captured.reach.tensors if captured.reach is not None else {}
+        self.identities = [
+            (index, each) for index, each in enumerate(leaves)
+            if isinstance(each, Tensor) and id(each) in reached
+        ]  # fmt: skip
+        for each in captured.inputs:
+            if each.kind == "tensor" and id(each.tensor) not in known:
+                tensor = each.tensor
+                self.fixed.append(
+                    [each.name, tensor, describe(tensor), tensor._array, tensor._node]
+                )
+        self.absent = [(tensor, before) for tensor, before in captured.grads]
+        self.same = twins(leaves)
+        writes = [captured.inputs[number] for number in captured.graph.writes.values()]
+        self.pairs = bool(self.same) or any(each.kind == "argument" for each in writes)
+        self.owners = {
+            id(whole_of(plain(each.tensor._array))) for each in writes if each.kind == "tensor"
+        }
+        if self.owners & {id(each) for each in owners_of(leaves)}:
+            self.owners = set()  # so it was when the function was captured
+
+    def wants_gradient(self, number: int) -> bool:
+        """Say whether an input of the graph wants a gradient."""
+        each = self.captured.inputs[number]
+        if each.kind == "argument":
+            return self.leaves[each.index][4] is not None
+        return each.kind == "tensor" and each.tensor._node is not None
+
+    def mismatch(self, leaves: list[Any], spec: Any) -> str | None:
+        """Return what differs from the captured call; None: nothing."""
+        mode = current()
+        if mode is not self.mode and mode != self.mode:
+            return mode_difference(self.mode, mode)
+        if len(leaves) != len(self.leaves) or (spec is not self.spec and spec != self.spec):
+            return "the arguments are put together in another way"
+        for index, (leaf, known) in enumerate(zip(leaves, self.leaves, strict=True)):
+            if not fits(leaf, known):
+                return f"argument {self.names[index]}: {difference(known, describe(leaf))}"
+        for each in self.fixed:
+            tensor = each[1]
+            if tensor._array is each[3] and tensor._node is each[4]:
+                continue  # nearly always: an update writes into the same array
+            if not fits(tensor, each[2]):
+                return f"{each[0]}: {difference(each[2], describe(tensor))}"
+            each[3], each[4] = tensor._array, tensor._node
+        if flags() != self.flags:
+            return f"the default type or device was {self.flags}, now it is {flags()}"
+        for tensor, before in self.absent:
+            held = tensor._grad
+            if (held is None) is not (before is None):
+                was, now = ("None", "a tensor") if before is None else ("a tensor", "None")
+                return f"a gradient was {was} before, now it is {now}"
+        for index, tensor in self.identities:
+            if leaves[index] is not tensor:
+                return f"argument {self.names[index]}: another tensor than one the function owns"
+        if self.pairs and len(leaves) > 1 and twins(leaves) != self.same:
+            return "other arguments share their memory than before"
+        if self.owners and any(id(each) in self.owners for each in owners_of(leaves)):
+            return "an argument shows memory that the function writes"
+        if self.reach is not None:
+            return self.reach.changed()
+        return None
+
+
+def describe(value: Any) -> tuple[Any, ...]:
+    """Return what is compared of an argument."""
+    if isinstance(value, Tensor):
+        array = value._array
+        node = value._node
+        needs = None if node is None else ("leaf" if node is LEAF else "computed")
+        return (value.__class__, array.shape, array.dtype, array.strides, needs)
+    return (value.__class__, value)
+
+
+def fits(value: Any, known: tuple[Any, ...]) -> bool:
+    """Say whether an argument is as it was when the function was captured."""
+    if value.__class__ is not known[0]:
+        return False
+    if value.__class__ in PLAIN_TENSORS:
+        array = value._array
+        if array.shape != known[1] or array.dtype != known[2] or array.strides != known[3]:
+            return False
+        node = value._node
+        if node is None:
+            return known[4] is None
+        return known[4] == ("leaf" if node is LEAF else "computed")
+    if value.__class__ in VALUES:
+        return value == known[1] or value != value
+    return value is known[1]
+
+
+def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
+    """Return the pairs of arguments that overlap in memory, and whether they show the same."""
+    arrays = [(i, each._array) for i, each in enumerate(leaves) if isinstance(each, Tensor)]
+    return [
+        (i, j, first is second or same_view(first, second))
+        for position, (i, first) in enumerate(arrays)
+        for j, second in arrays[position + 1 :]
+        if first is second or np.may_share_memory(first, second)
+    ]
+
+
+def owners_of(leaves: list[Any]) -> list[Any]:
+    """Return the arrays that hold the memory of the arguments."""
+    return [whole_of(plain(each._array)) for each in leaves if isinstance(each, Tensor)]
+
+
+def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+    """Return in words how an argument differs."""
+    if known[0] is not now[0]:
+        return f"a {known[0].__name__} before, now a {now[0].__name__}"
+    if len(known) == 2:
+        return f"{shown(known[1])} before, now {shown(now[1])}"
+    for what, before, after in zip(
+        ("shape", "dtype", "strides"), known[1:4], now[1:4], strict=True
+    ):
+        if before != after:
+            return f"{what} {before} before, now {after}"
+    texts = {None: "wanted no gradient", "leaf": "was a leaf that wants a gradient",
+             "computed": "was computed from something that wants a gradient"}  # fmt: skip
+    return f"{texts[known[4]]} before, now it {texts[now[4]]}"
+
+
+def state(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def mode_difference(before: Modes, now: Modes) -> str:
+    """Return in words how the modes differ."""
+    if before.inference != now.inference:
+        return f"inference mode was {state(before.inference)}, now it is {state(now.inference)}"
+    if before.grad != now.grad:
+        return f"gradients were {state(before.grad)} before, now they are {state(now.grad)}"
+    return "other modes are in force"

@@ -1,0 +1,186 @@
+"""Where generated kernels are compiled: beside the program, once for each text.
+
+The text goes into a file of its own, named by what is in it and by what it is made with. numba
+keeps the compiled kernel beside that file, so that the next process only loads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from ..errors import warn
+from ..utils.background_compile import compiler
+from .kernel_codegen import KernelText
+
+__all__ = ["Kernel", "available", "folder", "kernel_for", "wait_for_all"]
+
+HEAD = '''\
+"""A kernel that edutorch.compile has written; see `print(compiled.code)`."""
+
+import math
+from math import inf, nan
+
+import numpy as np
+from numba import njit
+from numpy import float32, float64, int64
+
+'''
+PLACES = {
+    "exp": "mathematics", "log": "mathematics", "tanh": "mathematics", "erf": "mathematics",
+    "total": "sums", "wide": "common", "gelu": "curves", "gelu_slope": "curves",
+    "gelu_tanh": "curves", "gelu_tanh_slope": "curves", "share_out": "hand_over",
+}  # fmt: skip
+BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
+OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
+
+
+class Kernel:
+    """One compiled kernel, or one that will be.
+
+    Attributes:
+        run: the compiled function; None until it is there.
+        failed: why it cannot be compiled.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.run: Callable[..., None] | None = None
+        self.failed: str | None = None
+        self.done = threading.Event()
+        self.waiting: list[Callable[[Kernel], None]] = []
+
+    def tell(self, listener: Callable[[Kernel], None]) -> None:
+        """Call `listener` as soon as there is an end to it, perhaps at once."""
+        with _lock:
+            if not self.done.is_set():
+                self.waiting.append(listener)
+                return
+        listener(self)
+
+    def make(self) -> None:
+        """Compile it, or load it if it was compiled before."""
+        if self.done.is_set():
+            return
+        try:
+            if compiler.broken:
+                raise RuntimeError("this process was forked while a compiler was at work")
+            self.run = module_of(self.source).kernel
+        except (ImportError, OSError, RuntimeError, TypeError, ValueError, LookupError) as error:
+            self.failed = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"compile: a kernel cannot be made ({self.failed}): slower, the same results")
+        except Exception as error:
+            if not type(error).__module__.startswith(("numba", "llvmlite")):
+                raise
+            self.failed = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"compile: a kernel cannot be compiled ({self.failed}): slower, the same results")
+        finally:
+            with _lock:
+                self.done.set()
+                waiting, self.waiting = self.waiting, []
+            for each in waiting:
+                each(self)
+
+
+def available() -> bool:
+    """Say whether there is something to compile with."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@functools.cache
+def folder() -> Path:
+    """Where generated kernels are kept: in EDUTORCH_CACHE, or among the user's cached files."""
+    wanted = os.environ.get("EDUTORCH_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    place = Path(wanted or f"{home}/edutorch").expanduser()
+    place /= "compiled"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not os.access(place, os.W_OK):
+            raise OSError("not writable")
+    except OSError:
+        place = Path(tempfile.mkdtemp(prefix="edutorch-"))
+    return place
+
+
+@functools.cache
+def made_with() -> bytes:
+    """What a compiled kernel depends on besides its own text."""
+    import llvmlite
+    import numba
+
+    from ..kernels.cpu import row_reduce, scalar_functions, select, vector_math, work_queue
+
+    files = (scalar_functions, work_queue, vector_math, select, row_reduce)
+    texts = [Path(str(each.__file__)).read_bytes() for each in files]
+    return b"".join([numba.__version__.encode(), llvmlite.__version__.encode(), *texts])
+
+
+def whole_text(text: KernelText) -> str:
+    """Return the whole text of a kernel's file."""
+    imports: dict[str, list[str]] = {}
+    for name in sorted(text.needs - BUILT_IN):
+        imports.setdefault(PLACES.get(name, "rows"), []).append(name)
+    lines = [
+        f"from edutorch.kernels.cpu.{place} import {', '.join(names)}\n"
+        for place, names in sorted(imports.items())
+    ]
+    head = HEAD + "".join(lines) + ("\n" if lines else "")
+    return f"{head}\n@njit({text.signature!r}, {OPTIONS})\n{text.nameless}"
+
+
+def module_of(source: str) -> ModuleType:
+    """Import the file with this text, written first if it is not there."""
+    key = hashlib.sha256(source.encode() + made_with() + sys.version.encode()).hexdigest()[:24]
+    name = f"edutorch_kernel_{key}"
+    path = folder() / f"{name}.py"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
+        part.write_text(source, encoding="utf-8")
+        part.replace(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # numba looks there for a kernel that it loads from the disk
+    spec.loader.exec_module(module)
+    return module
+
+
+_kernels: dict[str, Kernel] = {}
+_lock = threading.Lock()
+
+
+def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
+    """Return the kernel of a text; the same one for the same text.
+
+    Args:
+        wait: compile it now. Otherwise a thread beside the program does.
+    """
+    source = whole_text(text)
+    with _lock:
+        kernel = _kernels.get(source)
+        fresh = kernel is None
+        if kernel is None:
+            kernel = _kernels[source] = Kernel(source)
+    if wait:
+        if fresh:
+            kernel.make()
+        kernel.done.wait()
+    elif fresh:
+        compiler.do(kernel.make)
+    return kernel
+
+
+def wait_for_all() -> None:
+    """Wait until every kernel that was asked for is there."""
+    compiler.start()  # a forked process has no thread of its own yet
+    for kernel in list(_kernels.values()):
+        kernel.done.wait()

@@ -1,0 +1,321 @@
+"""Plans the memory of a program: which results share a place, which are written over another.
+
+A result is needed until its last reader has run. Then its place is free for the next one: so a
+program needs few places, made once, and not one array for each step of each call.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..fx import primitives
+from .fusion_groups import Group, Unit, stages
+from .kernel_codegen import kernel_text
+from .values import Program, Value, operands_of
+
+__all__ = ["Plan", "peak_of", "planned"]
+
+WORTH_A_PLACE = 16_384
+"""Below so many bytes NumPy has memory at hand, and a place of its own is not worth the words."""
+ALIGNED = 64
+FOREVER = 1 << 60
+
+
+@dataclass(slots=True)
+class Plan:
+    """Where each result is put.
+
+    Attributes:
+        places: the size in bytes of each place of the workspace.
+        place: of a value, the number of its place.
+        fresh: values that get new memory in each call, because the caller keeps them.
+        written: values that are written into an input, by the input.
+        shared: by unit, the results that are written over an array that the kernel reads.
+        inside: values that are computed in their place of a stack: which one, and at which byte.
+        partial: by sum that ends a kernel, the place and the shape of its sums of parts.
+        last: of each value, after which unit it is needed no more.
+    """
+
+    places: list[int] = field(default_factory=list)
+    place: dict[Value, int] = field(default_factory=dict)
+    fresh: set[Value] = field(default_factory=set)
+    written: dict[Value, Value] = field(default_factory=dict)
+    shared: dict[Unit, dict[Value, Value]] = field(default_factory=dict)
+    inside: dict[Value, tuple[Value, int]] = field(default_factory=dict)
+    partial: dict[Value, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    last: dict[Value, int] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the workspace."""
+        return sum(self.places)
+
+
+class Planner:
+    """Goes through the units in order and gives out places."""
+
+    def __init__(self, program: Program, units: list[Unit]) -> None:
+        self.program, self.units = program, units
+        self.plan = Plan()
+        self.free: set[int] = set()
+        self.number = {unit: i for i, unit in enumerate(units)}
+        self.unit_of = {value: unit for unit in units for value in unit.values}
+        self.outputs = [each.base for each in operands_of(program.outputs)]
+        self.plan.last = self.last_uses()
+
+    def run(self) -> Plan:
+        self.find_written()
+        self.find_stacks()
+        for number, unit in enumerate(self.units):
+            for value in self.parts_of_stacks(unit):
+                stack, _ = self.plan.inside[value]
+                if stack not in self.plan.place:
+                    self.plan.place[stack] = self.take(stack.bytes)
+            for value in self.results(unit):
+                if value in self.plan.fresh or value in self.plan.written:
+                    continue
+                if value in self.plan.inside:
+                    continue
+                self.plan.place[value] = self.place_for(unit, value, number)
+            if isinstance(unit, Group):
+                self.partial_places(unit)
+            done = [each for each in self.plan.place if self.plan.last[each] == number]
+            self.free |= {self.plan.place[each] for each in done}
+        return self.plan
+
+    def last_uses(self) -> dict[Value, int]:
+        """Return of each value the last unit that reads it, or anything that may be part of it."""
+        last: dict[Value, int] = {}
+        values = [*self.program.inputs, *self.program.values]
+        for value in reversed(values):
+            if value.kind == "view":
+                continue
+            found = [self.number[self.unit_of[value]] if value in self.unit_of else -1]
+            found += [FOREVER] * (value in self.outputs)
+            for reader in self.readers(value):
+                found.append(self.number[self.unit_of[reader]])
+                if may_be_its_input(reader):
+                    found.append(last[reader])
+            last[value] = max(found)
+        self.plan.fresh = {
+            each for each in values if last.get(each) == FOREVER and each.kind != "input"
+        }
+        return last
+
+    def readers(self, value: Value) -> list[Value]:
+        found = []
+        for each in value.users:
+            found += self.readers(each) if each.kind == "view" else [each]
+        return found
+
+    def results(self, unit: Unit) -> list[Value]:
+        """The values of a unit that need memory from us."""
+        if isinstance(unit, Group):
+            return unit.results(set(self.outputs))
+        (value,) = unit.values
+        large = value.bytes >= WORTH_A_PLACE
+        simple = value.kind == "element" and isinstance(getattr(np, value.function, None), np.ufunc)
+        return [value] if value.shape and (value.kind == "product" or (simple and large)) else []
+
+    def find_written(self) -> None:
+        """Find outputs that can be written into the input which they replace, at once."""
+        taken: set[Value] = set()
+        for position, target in self.program.writes.items():
+            value, into = self.program.outputs[position], self.program.inputs[target]
+            if not isinstance(value, Value) or value not in self.unit_of or into in taken:
+                continue
+            unit = self.unit_of[value]
+            once = self.outputs.count(value) == 1 and into not in self.outputs
+            alike = value.shape == into.shape and value.dtype == into.dtype
+            if not (once and alike and value in self.results(unit)):
+                continue
+            reads = [reader for reader in self.readers(into) if self.unit_of[reader] is unit]
+            if self.plan.last[into] > self.number[unit]:
+                continue
+            if reads and not (isinstance(unit, Group) and over(unit, value, into)):
+                continue
+            if self.readers(value) and self.read_beside(unit, value):
+                continue
+            taken.add(into)
+            self.plan.written[value] = into
+            self.plan.fresh.discard(value)
+            if reads:
+                self.plan.shared.setdefault(unit, {})[value] = into
+
+    def find_stacks(self) -> None:
+        """Find what is put below each other only: it is computed where it will be needed."""
+        for unit in self.units:
+            stack = unit.values[0]
+            if not is_stack(stack) or stack in self.outputs:
+                continue
+            first = 0
+            for part in stack.operands[0]:
+                if self.may_be_inside(part):
+                    self.plan.inside[part] = stack, first
+                    last = self.plan.last
+                    last[stack] = max(last[stack], last[part])
+                first += part.bytes
+
+    def may_be_inside(self, part: Value) -> bool:
+        """Say whether a part of a stack is written once, by us, and by nobody else's wish."""
+        plan, unit = self.plan, self.unit_of.get(part)
+        if unit is None or part in plan.inside or part in plan.written or part in self.outputs:
+            return False
+        if isinstance(unit, Group):
+            return part in self.results(unit) and unit.level[part] == "full"
+        return part.kind == "product" or is_cat(part)
+
+    def parts_of_stacks(self, unit: Unit) -> list[Value]:
+        """The values of a unit that are computed inside of a stack."""
+        return [each for each in unit.values if each in self.plan.inside]
+
+    def read_beside(self, unit: Unit, value: Value) -> bool:
+        """Say whether a call might keep a part of a value that is written into an input."""
+        return any(may_be_its_input(each) for each in self.readers(value))
+
+    def place_for(self, unit: Unit, value: Value, number: int) -> int:
+        """Return a place: one that the kernel reads for the last time, a free one, or a new one."""
+        if isinstance(unit, Group):
+            shared = self.plan.shared.setdefault(unit, {})
+            for each in dict.fromkeys(each.base for each in unit.outside()):
+                if each in self.plan.place and each not in shared.values():
+                    alike = each.shape == value.shape and each.dtype == value.dtype
+                    if alike and self.plan.last[each] == number and over(unit, value, each):
+                        shared[value] = each
+                        self.plan.last[each] = -1  # its place is now the result's
+                        return self.plan.place[each]
+        return self.take(value.bytes)
+
+    def take(self, size: int) -> int:
+        """Return the smallest free place that is large enough, or else a new one."""
+        size = -(-size // ALIGNED) * ALIGNED
+        fitting = [each for each in self.free if size <= self.plan.places[each] <= 8 * size + 4096]
+        if fitting:
+            place = min(fitting, key=lambda each: self.plan.places[each])
+            self.free.discard(place)
+            return place
+        self.plan.places.append(size)
+        return len(self.plan.places) - 1
+
+    def partial_places(self, unit: Group) -> None:
+        """Give out places for the sums of parts of a kernel: until it has run."""
+        if "last" not in unit.level.values():
+            return
+        text = kernel_text(unit, self.results(unit), self.plan.shared.get(unit, {}))
+        taken = []
+        for value, shape in text.partial.items():
+            place = self.take(math.prod(shape) * 8)
+            self.plan.partial[value] = place, shape
+            taken.append(place)
+        self.free |= set(taken)
+
+
+ALWAYS_NEW = {
+    primitives.written, primitives.changed, primitives.added_at, primitives.copied,
+    primitives.converted, primitives.item, primitives.draw, primitives.with_region,
+    primitives.filled, np.concatenate,
+}  # fmt: skip
+
+
+def is_stack(value: Value) -> bool:
+    """Say whether a value is matrices of its own type, put below each other."""
+    if value.kind != "call" or value.function is not np.concatenate or len(value.operands) != 2:
+        return False
+    parts, settings = value.operands
+    return not settings and all(
+        isinstance(each, Value) and each.dtype == value.dtype and len(each.shape) == 2
+        for each in parts
+    )
+
+
+def is_cat(value: Value) -> bool:
+    """Say whether a value is arrays of its own type, put beside each other by the op `cat`."""
+    op = getattr(value.function, "op", None)
+    if value.kind != "call" or op is None or op.name != "cat":
+        return False
+    parts = value.operands[0]
+    return isinstance(parts, tuple | list) and all(
+        isinstance(each, Value) and each.dtype == value.dtype
+        and len(each.shape) == len(value.shape)
+        for each in parts
+    )  # fmt: skip
+
+
+def may_be_its_input(value: Value) -> bool:
+    """Say whether a call may return an array that it was given, or a view of it."""
+    if value.kind == "part":
+        return True
+    if value.kind != "call":
+        return False
+    op = getattr(value.function, "op", None)
+    if isinstance(value.function, np.ufunc) or value.function in ALWAYS_NEW:
+        return False
+    if hasattr(value.function, "rule"):
+        return False
+    return op is None or op.family == "movement" or op.linear
+
+
+def over(group: Group, value: Value, read: Value) -> bool:
+    """Say whether a kernel may write a result over an array which it reads.
+
+    Each number has to have been read at its own place, before the result is written there.
+    """
+    if group.level[value] != "full" or read.shape != group.domain:
+        return False
+    stage = stages(group)
+    order = {each: i for i, each in enumerate(group.values)}
+    for user in group.values:
+        for each in operands_of(user):
+            if each.base is not read:
+                continue
+            if each is not read:
+                return False
+            if user.kind == "reduce":
+                after = stage[user] - (group.level[user] == "row")
+                if after >= stage[value]:
+                    return False
+            elif (stage[user], order[user]) > (stage[value], order[value]):
+                return False
+    return True
+
+
+def planned(program: Program, units: list[Unit]) -> Plan:
+    """Plan the memory of units that run in this order."""
+    return Planner(program, units).run()
+
+
+def peak_of(program: Program, made: list[list[Value]]) -> int:
+    """Return how many bytes are in use at most when each step's results live until last read.
+
+    Args:
+        made: of each step, the values that get memory in it.
+    """
+    number = {each.base: i for i, values in enumerate(made) for each in values}
+    outputs = {each.base for each in operands_of(program.outputs)}
+    ends: dict[int, int] = {}
+    for value in number:
+        stack: list[Any] = list(value.users)
+        seen: set[Value] = set()
+        last = FOREVER if value in outputs else number[value]
+        while stack:
+            user = stack.pop()
+            if user in seen:
+                continue
+            seen.add(user)
+            if user.kind == "view":
+                stack += user.users
+            elif user in number:
+                last = max(last, number[user])
+            else:  # inside a kernel: its results come at that time
+                stack += user.users
+        ends[last] = ends.get(last, 0) + value.bytes
+    now = peak = 0
+    for i, values in enumerate(made):
+        now += sum(each.bytes for each in values)
+        peak = max(peak, now)
+        now -= ends.get(i, 0)
+    return peak

@@ -1,0 +1,172 @@
+"""Turns a graph into a function of arrays: straight-line Python, fused kernels, planned memory.
+
+    graph  →  program (lowering.py)  →  units (fusion.py)  →  places (memory_planning.py)  →  text
+
+Each step can be looked at: `print(lowered.code)`, `print(lowered.explain())`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..backends import blas, reference_mode
+from ..kernels.cpu.parallel import WORTH_A_THREAD, in_parts
+from ..settings import are_deterministic_algorithms_enabled
+from . import kernel_cache
+from .explain import Explanation, explained
+from .fusion import grouped
+from .lowering import program_of
+from .memory_planning import ALIGNED, planned
+from .program_codegen import Fused, program_text
+from .timing import Timing, timed
+
+__all__ = ["Lowered", "lower"]
+
+
+class Lowered:
+    """A graph as a function: `outputs = lowered(inputs)`, both lists of arrays (and numbers).
+
+    Attributes:
+        code: the Python text that runs, and below it the kernels that it calls.
+        graph: what it was made from.
+    """
+
+    def __init__(self, graph: Any, wait: bool = False, fuse: bool = True) -> None:
+        self.graph, self._fuse = graph, fuse
+        self.program = program_of(graph)
+        self.units, self.reasons = grouped(self.program, fuse)
+        self.plan = planned(self.program, self.units)
+        text = program_text(self.program, self.units, self.plan)
+        self.source, self.fused = text.source, text.fused
+        self._arrays = text.arrays
+        self._kernels: dict[str, kernel_cache.Kernel] = {}
+        scope = text.scope
+        scope |= {
+            "spaces": [], "new_workspace": self._new_workspace, "before_gradients": lambda: None,
+        }  # fmt: skip
+        for each in self.fused:
+            exec(
+                compile(each.plain, f"<edutorch.compile: {each.name}, not compiled>", "exec"), scope
+            )
+        exec(compile(self.source, "<edutorch.compile>", "exec"), scope)
+        self._scope = scope
+        self._run: Callable[[Sequence[Any]], list[Any]] = scope["run"]
+        self._make_kernels(wait)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Compute the outputs, each an array of its own."""
+        return self._run(inputs)
+
+    def call_before_gradients(self, function: Callable[[], None]) -> None:
+        """Have a function called in each run, before memory for gradients is taken."""
+        self._scope["before_gradients"] = function
+
+    @property
+    def run(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """The function itself, which saves a call."""
+        return self._run
+
+    def _new_workspace(self) -> tuple[np.ndarray, ...]:
+        """Make the memory for results that nobody keeps; a call that runs at a time has its own."""
+        places = [np.empty(size + ALIGNED, np.uint8) for size in self.plan.places]
+        found = []
+        for place, shape, dtype, first in self._arrays:
+            memory = places[place]
+            start = first + -memory.__array_interface__["data"][0] % ALIGNED
+            found.append(np.ndarray(shape, dtype, memory, start))
+        return tuple(found)
+
+    # Kernels --------------------------------------------------------------------------------
+
+    def _make_kernels(self, wait: bool) -> None:
+        if self._fuse:
+            blas.hold()  # its threads and those of the kernels would be in each other's way
+        for each in self.fused:
+            kernel = kernel_cache.kernel_for(each.text, wait)
+            self._kernels[each.name] = kernel
+            kernel.tell(lambda kernel, fused=each: self._put(fused, kernel))
+
+    def _put(self, fused: Fused, kernel: kernel_cache.Kernel) -> None:
+        """Let the compiled kernel stand in for the calls of NumPy from now on."""
+        run = kernel.run
+        if run is None:
+            return
+        work = fused.text.work
+        if work >= 2 * WORTH_A_THREAD and fused.text.count > 1:
+
+            def shared(start: int, stop: int, *arguments: Any) -> None:
+                in_parts(run, stop, *arguments, work=work)
+
+            self._scope[fused.name] = shared
+        else:
+            self._scope[fused.name] = run
+
+    @property
+    def ready(self) -> bool:
+        """Whether all kernels are compiled: until then, NumPy's calls do what they will do."""
+        return all(each.done.is_set() for each in self._kernels.values())
+
+    def wait(self) -> Lowered:
+        """Wait until all kernels are compiled."""
+        for each in self._kernels.values():
+            each.done.wait()
+        return self
+
+    # Looking at it ----------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str:
+        """The text that runs, and the kernels that it calls."""
+        parts = [self.source]
+        for each in self.fused:
+            parts.append(each.text.body.replace("def kernel(", f"def {each.name}(", 1))
+        return "\n\n".join(parts)
+
+    def explain(self) -> Explanation:
+        """Say what was fused, what was not and why, and what that saves."""
+        return explained(self)
+
+    @contextmanager
+    def timed(self, title: str = "run") -> Iterator[Timing]:
+        """Note how long each step takes, of all calls inside the block."""
+        usual = self._run
+        self._run, timing = timed(self.source, self._scope, title)
+        try:
+            yield timing
+        finally:
+            self._run = usual
+
+    def __repr__(self) -> str:
+        return f"<lowered: {len(self.units)} steps, {len(self.fused)} of them fused kernels>"
+
+
+def lower(graph: Any, wait: bool | None = None, fuse: bool | None = None) -> Lowered:
+    """Generate the code of a graph.
+
+    Args:
+        graph: flat and functional, with shapes and types (`edutorch.fx.Graph`).
+        wait: compile the kernels before the first call. Otherwise they are compiled beside the
+            program, and NumPy computes until then. None: as `use_deterministic_algorithms` and
+            EDUTORCH_KERNELS say.
+        fuse: False leaves everything to NumPy; None fuses where numba is there.
+
+    >>> graph = fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> x.meta.update(shape=(2,), dtype=np.dtype("float32"))
+    >>> y = graph.call_function(mul, (x, 2.0), {})
+    >>> y.meta.update(x.meta)
+    >>> _ = graph.output((y,))
+    >>> lower(graph)([np.array([1, 2], "float32")])
+    [array([2., 4.], dtype=float32)]
+    """
+    wish = os.environ.get("EDUTORCH_KERNELS", "beside")
+    if fuse is None:
+        fuse = wish != "off" and kernel_cache.available() and not reference_mode._references
+    if wait is None:
+        wait = wish == "wait" or are_deterministic_algorithms_enabled()
+    return Lowered(graph, wait, fuse)

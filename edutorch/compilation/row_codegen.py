@@ -1,0 +1,286 @@
+"""The part of a kernel's text that goes row by row, with a loop for each stage.
+
+A stage is what can be computed of a row before its next reduction: softmax has three.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fusion_groups import indented, joined, steps_in
+from .scalar_functions import REDUCTIONS
+from .values import Value, operands_of
+
+__all__ = ["row_lines"]
+
+
+def row_lines(writer: Any) -> list[str]:
+    """Return the loops of a kernel over its rows, chunks, or blocks of rows."""
+    return Rows(writer).lines()
+
+
+class Rows:
+    """Writes what happens to one row, and the loop around it."""
+
+    def __init__(self, writer: Any) -> None:
+        self.writer = writer
+        self.group, self.inside = writer.group, writer.inside
+        self.level, self.stage = writer.group.level, writer.stage
+        self.once: list[str] = []  # before all rows
+        self.before: list[str] = []  # at the start of each row
+        self.body: list[str] = []
+        self.numbers: dict[Value, str] = {}  # what is one number for each row, or for all
+        self.rows: dict[Value, str] = {}  # what is a row
+        self.scratch = set(writer.scratch())
+        self.stored = self.scratch | set(writer.results)
+
+    def lines(self) -> list[str]:
+        """Write the whole."""
+        writer = self.writer
+        for value in writer.results:
+            if self.level[value] == "last":
+                continue
+            writer.made.outputs.append(value)
+            if self.level[value] == "full":
+                self.before.append(
+                    f"{writer.row_name(value)} = {self.own_row(writer.array(value))}"
+                )
+        last = max(self.stage.values(), default=0)
+        for stage in range(last + 1):
+            self.one_stage(stage)
+        for value in writer.lasts:
+            shape = self.parts()
+            shape = (shape, writer.columns) if not writer.whole(value) else (shape,)
+            writer.made.partial[value] = shape
+        return self.around([*dict.fromkeys(self.before), *self.body])
+
+    def parts(self) -> int:
+        """How many rows, chunks or blocks of rows there are."""
+        from .kernel_codegen import CHUNK, ROWS
+
+        writer = self.writer
+        if writer.mode == "chunks":
+            return -(-writer.rows * writer.columns // CHUNK)
+        return writer.rows if writer.mode == "rows" else -(-writer.rows // ROWS)
+
+    def around(self, row: list[str]) -> list[str]:
+        """Put the loop around the lines of one row."""
+        from .kernel_codegen import CHUNK, ROWS
+
+        writer = self.writer
+        writer.made.count = self.parts()
+        once = list(dict.fromkeys(self.once))
+        if writer.mode == "chunks":
+            head = [f"first = r * {CHUNK}", f"columns = min({CHUNK}, size - first)"]
+            return [*once, "for r in range(start, stop):", *indented([*head, *row])]
+        if writer.mode == "rows":
+            return [*once, "for r in range(start, stop):", *indented(row)]
+        fresh = []
+        for value in writer.lasts:
+            if writer.whole(value):
+                fresh.append(f"{value.name}[c] = 0")
+            else:
+                fresh += [f"{value.name}_row = {value.name}[c]", f"{value.name}_row[:] = 0"]
+        inner = [f"for r in range(c * {ROWS}, min(rows, (c + 1) * {ROWS})):", *indented(row)]
+        return [*once, "for c in range(start, stop):", *indented([*fresh, *inner])]
+
+    def own_row(self, array: str) -> str:
+        """The part of an array that is laid out like the domain that belongs to a row."""
+        if self.writer.mode == "chunks":
+            return f"{array}[first:first + columns]"
+        return f"{array}[r * columns:(r + 1) * columns]"
+
+    # One stage ------------------------------------------------------------------------------
+
+    def one_stage(self, stage: int) -> None:
+        """Numbers of the row from the stage before, then the loop, then its reductions."""
+        for value in self.group.values:
+            if self.level[value] == "row" and self.stage[value] == stage:
+                self.row_number(value)
+        loop = Loop(self, stage)
+        for value in self.group.values:
+            if self.stage[value] != stage:
+                continue
+            if self.level[value] == "full":
+                loop.compute(value)
+            elif self.level[value] == "last" and not self.writer.whole(value):
+                loop.add_to_columns(value)
+        for value in self.group.values:
+            reduces = value.kind == "reduce" and self.base_stage(value) == stage
+            outside = reduces and value.operands[0].base not in self.inside
+            if outside and value.operands[0] in self.scratch and value not in loop.done:
+                loop.copy(value.operands[0])
+        self.body += loop.lines()
+        for value in self.writer.lasts:
+            if self.stage[value] == stage and self.writer.whole(value):
+                plus = "+=" if self.writer.mode == "blocks" else "="
+                place = "c" if self.writer.mode == "blocks" else "r"
+                self.body.append(f"{value.name}[{place}] {plus} {self.reduction(value)}")
+
+    def base_stage(self, value: Value) -> int:
+        return self.stage[value] - (self.level[value] == "row")
+
+    def row_number(self, value: Value) -> None:
+        """Compute what is one number for the row."""
+        name = f"{value.name}_r"
+        if value.kind == "reduce":
+            text = self.reduction(value)
+            if value.function == "sum":
+                self.writer.made.needs.add(str(value.dtype))
+                text = f"{value.dtype}({text})"
+            self.body.append(f"{name} = {text}")
+        else:
+            at = {each: self.number(each, value) for each in operands_of(value)}
+            self.body.append(f"{name} = {self.writer.expression(value, at)}")
+        self.numbers[value] = name
+        if value in self.writer.results:
+            place = "r" if value.shape else "()"
+            self.body.append(f"{self.writer.array(value)}[{place}] = {name}")
+
+    def reduction(self, value: Value) -> str:
+        function = REDUCTIONS[value.function]
+        self.writer.made.needs.add(function)
+        (operand,) = value.operands
+        if operand.base in self.inside:
+            row = self.kept_row(operand.base)
+        elif operand in self.scratch:
+            row = f"{operand.name}_row"
+        else:
+            row = self.outside_row(operand)
+        cut = "[:columns]" if self.writer.mode == "chunks" and self.is_scratch(operand) else ""
+        return f"{function}({row}{cut})"
+
+    def is_scratch(self, operand: Value) -> bool:
+        return operand in self.scratch or operand.base in self.scratch
+
+    def kept_row(self, value: Value) -> str:
+        return f"{value.name}_row" if value in self.scratch else self.writer.row_name(value)
+
+    # Operands --------------------------------------------------------------------------------
+
+    def number(self, operand: Value, user: Value) -> str:
+        """Return an operand of a number of the row."""
+        if operand.base in self.inside:
+            return self.numbers[operand.base]
+        if operand.dtype is None:
+            return self.writer.parameter(operand)
+        return self.at_row(operand, user.shape)
+
+    def at_row(self, operand: Value, shape: tuple[int, ...]) -> str:
+        """Read one number for the row from an array from outside."""
+        name = self.writer.parameter(operand)
+        split = self.writer.split
+        offset, steps = operand.where[0], steps_in(operand, shape) or ()
+        place = self.place(offset, steps[:split])
+        if not operand.base.shape:
+            place = "()"
+        text = f"{name}[{place}]"
+        if "r" not in place:
+            self.once.append(f"{name}_at{offset} = {text}")
+            return f"{name}_at{offset}"
+        return text
+
+    def place(self, offset: int, steps: tuple[int, ...]) -> str:
+        """Write where the row r of an array from outside begins."""
+
+        writer = self.writer
+        rows = writer.domain[: writer.split]
+        parts, below = [], 1
+        for size, step in reversed(joined(rows, steps)):
+            count = "r" if below == 1 else f"r // {below}"
+            above = writer.rows // below
+            count = count if size == above else f"{count} % {size}"
+            if step:
+                count = f"({count})" if " " in count else count
+                parts.append(count if step == 1 else f"{count} * {self.size(step)}")
+            below *= size
+        if offset or not parts:
+            parts.append(str(offset))
+        return " + ".join(parts)
+
+    def size(self, step: int) -> str:
+        return "columns" if step == self.writer.columns and step > 1 else str(step)
+
+    def outside_row(self, value: Value) -> str:
+        """Take the row of an array from outside; return its name."""
+        if value in self.rows:
+            return self.rows[value]
+
+        writer = self.writer
+        operand, value = value, writer.real(value)
+        name = writer.parameter(value)
+        offset, steps = writer.steps(value)
+        split = writer.split
+        step = joined(writer.domain[split:], steps[split:])[0][1]
+        tag = value.name
+        if writer.mode == "chunks":
+            plus = f"{offset} + " if offset else ""
+            begin, end = f"{plus}first * {step}", f"{plus}(first + columns - 1) * {step} + 1"
+            if step == 1:
+                begin, end = f"{plus}first", f"{plus}first + columns"
+        else:
+            begin = self.place(offset, steps[:split])
+            length = "columns" if step == 1 else f"(columns - 1) * {step} + 1"
+            end = f"{begin} + {length}"
+            if begin == "r * columns":
+                end = "(r + 1) * columns"
+            begin, end = ("", "columns") if begin == "0" and step == 1 else (begin, end)
+        cut = f"{begin}:{end}" + (f":{step}" if step != 1 else "")
+        place = self.before if "r" in cut or "first" in cut else self.once
+        place.append(f"{tag}_row = {name}[{cut}]")
+        self.rows[operand] = f"{tag}_row"
+        return self.rows[operand]
+
+
+class Loop:
+    """One loop over the numbers of a row."""
+
+    def __init__(self, rows: Rows, stage: int) -> None:
+        self.rows, self.stage = rows, stage
+        self.at: dict[Value, str] = {}
+        self.text: list[str] = []
+        self.done: set[Value] = set()
+
+    def lines(self) -> list[str]:
+
+        return ["for j in range(columns):", *indented(self.text)] if self.text else []
+
+    def operand(self, value: Value) -> str:
+        """Return the text of an operand at a place of the row."""
+        rows, writer = self.rows, self.rows.writer
+        if value in self.at:
+            return self.at[value]
+        base = value.base
+        if base in rows.inside:
+            if rows.level[base] == "row":
+                return rows.numbers[base]
+            if base not in self.at:
+                self.at[base] = f"{base.name}_j"
+                self.text.append(f"{base.name}_j = {rows.kept_row(base)}[j]")
+            return self.at[base]
+        if value.dtype is None:
+            return writer.parameter(value)
+        if writer.row_level(value) != "row":
+            return rows.at_row(value, writer.domain)
+        row = rows.outside_row(value)
+        self.at[value] = f"{row.removesuffix('_row')}_j"
+        self.text.append(f"{self.at[value]} = {row}[j]")
+        return self.at[value]
+
+    def compute(self, value: Value) -> None:
+        """Compute a value at a place, and keep it where it is needed later."""
+        rows, writer = self.rows, self.rows.writer
+        at = {each: self.operand(each) for each in operands_of(value)}
+        self.text.append(f"{value.name}_j = {writer.expression(value, at)}")
+        self.at[value] = f"{value.name}_j"
+        if value in rows.stored:
+            self.text.append(f"{rows.kept_row(value)}[j] = {value.name}_j")
+
+    def add_to_columns(self, value: Value) -> None:
+        """Add a row to the sums of the columns."""
+        self.text.append(f"{value.name}_row[j] += {self.operand(value.operands[0])}")
+
+    def copy(self, value: Value) -> None:
+        """Write an array from outside that stands still along the row out as a row."""
+        self.text.append(f"{value.name}_row[j] = {self.operand(value)}")
+        self.done.add(value)

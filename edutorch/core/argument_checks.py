@@ -1,0 +1,203 @@
+"""Composed functions say what is wrong with their arguments.
+
+An op looks at its operands itself. A function that is composed of ops would begin with
+`input.shape`, and Python would complain that None has no shape. So the functions of a
+module's face are wrapped: where one fails, its arguments are compared with its signature.
+A call that succeeds pays for one more Python call, and for a look at the classes of its arguments:
+what a function would take in silence, such as text for a flag, is refused before it runs.
+The same wrapper lets autocast convert the arguments of such a function as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, TracebackType
+from typing import Any
+
+from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
+from ..modes import current
+from .allocation import is_too_large
+from .argument_classes import ANY, by_name, classes_of, refuse_unusual
+from .error_messages import fits, is_foreign, no_tensor, wrong_argument
+from .tensor import Tensor
+
+TENSOR = ("Tensor", "Tensor | None")
+FAILURES = (
+    AttributeError, TypeError, ValueError, LookupError, StopIteration, ArithmeticError,
+)  # fmt: skip
+"""What Python raises inside a function whose arguments are not what it takes for granted."""
+
+
+def complain(
+    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any],
+    settings_only: bool = False,
+) -> None:  # fmt: skip
+    """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type.
+
+    Args:
+        settings_only: an op inside has looked at the tensors, and says itself what is wrong.
+    """
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        for keyword in named:
+            known = [parameter.name for parameter in parameters]
+            if keyword not in known:
+                raise unknown_keyword(name, keyword, known)
+    passed = by_name(parameters, args, named)
+    for parameter in parameters:
+        if parameter.name not in passed or parameter.annotation is parameter.empty:
+            continue
+        value, wanted = passed[parameter.name], str(parameter.annotation)
+        if wanted in TENSOR:
+            if (
+                not settings_only
+                and not isinstance(value, Tensor)
+                and (value is not None or wanted == "Tensor")
+            ):
+                raise no_tensor(name, parameter.name, value)
+        elif value is not parameter.default and not fits(value, wanted):
+            raise wrong_argument(name, parameter.name, value, wanted)
+
+
+def explained(
+    name: str, error: Exception, parameters: Sequence[inspect.Parameter], args: Any, named: Any
+) -> EdutorchError | None:
+    """Turn what Python or NumPy said inside a function into an error that names it.
+
+    None: it speaks for itself, or came from a function of the user's that was called there.
+    """
+    said = str(error)
+    if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
+        return None
+    if type(error) is ValueError and not is_foreign(said):
+        return InvalidValueError(name, said.removeprefix(f"{name}: "))
+    if type(error) is TypeError and error.__traceback__.tb_next is None:  # of the call itself
+        return ArgumentError(name, said.removeprefix(f"{name}() "))
+    passed = by_name(parameters, args, named)
+    rows = {label: described(value) for label, value in passed.items()}
+    if isinstance(error, ZeroDivisionError):
+        return InvalidValueError(name, "a size or a setting of 0 makes no sense here", rows)
+    if isinstance(error, OverflowError):
+        return InvalidValueError(name, "a number is too large for its type", rows)
+    if isinstance(error, IndexError):
+        headline = "a dimension or an index is missing" if is_foreign(said) else said
+        return DimError(name, headline, rows)
+    if type(error) is TypeError and not is_foreign(said) and "' object " not in said:
+        return ArgumentError(name, said.removeprefix(f"{name}: "))
+    return ArgumentError(name, "the arguments do not fit together", rows)
+
+
+def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> Any:
+    """Call a function for its in-place form, whose name unclear errors are given.
+
+    Raises: ArgumentError: an argument is of a wrong type.
+    """
+    try:
+        return function(*args, **named)
+    except FAILURES as error:
+        if isinstance(error, EdutorchError):
+            raise
+        parameters = list(inspect.signature(function).parameters.values())
+        complain(name, parameters, args, named)
+        better = explained(name, error, parameters, args, named)
+        if better is None:
+            raise
+        raise better from error
+
+
+@functools.cache
+def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
+    """Return name, type and default of each setting that a constructor has."""
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
+    return tuple((each.name, str(each.annotation), each.default) for each in ordinary)
+
+
+def check_settings(
+    name: str, init: Callable[..., None], args: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError for a setting of a wrong type: text for a number.
+
+    Args:
+        name: of the class whose constructor is called.
+    """
+    settings = settings_of(init)
+    passed = dict(zip((setting for setting, _, _ in settings), args, strict=False)) | dict(named)
+    for setting, wanted, default in settings:
+        if setting in passed:
+            value = passed[setting]
+            if value is not default and not fits(value, wanted):
+                raise wrong_argument(name, setting, value, wanted)
+
+
+def described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 60 else type(value).__name__
+
+
+def is_inside(error: Exception) -> bool:
+    """Say whether only this library's functions and NumPy's were running below its caller."""
+    traceback: TracebackType | None = error.__traceback__
+    traceback = traceback and traceback.tb_next
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("edutorch", "numpy"):
+            return False
+        traceback = traceback.tb_next
+    return True
+
+
+def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Callable[..., Any]:
+    """Wrap a composed function so that it names an argument that it cannot take.
+
+    Args:
+        autocasts: let autocast see the call as a whole; a method's is left to its ops.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    name, ordinary, by_keyword = function.__name__, *classes_of(parameters)
+
+    @functools.wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        if by_keyword:
+            for value, classes in zip(args, ordinary):  # noqa: B905  (`strict` takes time)
+                if classes is not None and value.__class__ not in classes:
+                    refuse_unusual(name, parameters, args, named)
+            for keyword in named:
+                if named[keyword].__class__ not in by_keyword.get(keyword, ANY):
+                    refuse_unusual(name, parameters, args, named)
+        try:
+            if autocasts:
+                autocast = current().autocast
+                if autocast is not None:
+                    return autocast.call(function, name, args, named)
+            return function(*args, **named)
+        except (*FAILURES, EdutorchError) as error:
+            complain(name, parameters, args, named, isinstance(error, EdutorchError))
+            if isinstance(error, EdutorchError):
+                raise
+            better = explained(name, error, parameters, args, named)
+            if better is None:
+                raise
+            raise better from error
+
+    return called
+
+
+def is_op(function: Any) -> bool:
+    """Say whether a function is an op's own, not one composed of it that bears its mark."""
+    return getattr(getattr(function, "op", None), "function", None) is function
+
+
+def guard(face: dict[str, Any]) -> None:
+    """Wrap the composed functions among the names of a module."""
+    for name, value in face.items():
+        if name.startswith("_") or value.__class__ is not FunctionType or is_op(value):
+            continue
+        parameters = inspect.signature(value).parameters.values()
+        takes_tensor = any(str(each.annotation) in TENSOR for each in parameters)
+        face[name] = tensors_only(value, autocasts=takes_tensor)
+        face[name].__module__ = face["__name__"]  # where pickle finds it again

@@ -1,0 +1,1 @@
+"""The recorded graph, and how it is run backwards (see ../README.md)."""

@@ -1,0 +1,467 @@
+"""The engine that runs a recorded graph backwards.
+
+It holds the gradients that wait for their node, and always runs the youngest node:
+whatever its output was used for is younger still, and has run already.
+
+Complex numbers. What flows through the graph is the g in dL = Re(g · dz). By it a
+rule of real calculus is right for complex numbers as it stands: y = f(z) gives
+g · f'(z). What users see is PyTorch's gradient, the direction in which L grows
+fastest, and that is its conjugate: so `conjugated` stands wherever a gradient enters
+or leaves the graph. Only an op that treats z and its conjugate differently (abs, real,
+conj, …) has a rule that speaks of conjugates.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+from weakref import ref
+
+from ... import dtypes
+from ...errors import GradientError
+from ...events import (
+    BackwardEnded,
+    GradientAccumulated,
+    GradientFlowed,
+    backward_begins,
+    emit,
+    milestone,
+    work,
+)
+from ...modes import changed, current
+from ..fast.lazy_gradients import (
+    LATER,
+    Parts,
+    add_onto,
+    may_wait,
+    settle,
+    settled,
+    sum_over,
+    together,
+)
+from ..precision import WideSum
+from ..registry import public
+from ..source_location import Place, users_place
+from ..tensor import Tensor, wrap
+from .forward_mode import released
+from .graph import Hooks, Node, edge_of, on_the_way, reachable
+from .non_finite import has_engine, start_reporting, stop_reporting, warn_of
+from .reentrant import nested
+
+# Making gradients fit ----------------------------------------------------------------
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes that broadcasting added or stretched to get from `shape`.
+
+    Broadcasting copies a value to many places; each place sends a gradient back.
+    (Only methods that tensors and arrays share are used: `g` may be either.)
+    """
+    have = g.shape
+    added = len(have) - len(shape)
+    if added == 1 and have[1:] == shape:  # a bias
+        return sum_over(g, 0)
+    if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
+        return public("expand")(g, shape)
+    axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
+    g = sum_over(g, axes)
+    return g if g.shape == shape else g.reshape(shape)
+
+
+def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
+    """Give `g` the shape and the number type of the tensor it is the gradient of."""
+    if g.shape != shape:
+        g = unbroadcast(g, shape)
+    have = (g._array if recording else g).dtype
+    if have == array_dtype:
+        return g
+    if have.kind == "c" and array_dtype.kind != "c":
+        g = public("real")(g)
+    return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
+
+
+def conjugated(g: Any, recording: bool) -> Any:
+    """Turn what flows into what users see, or back; for real numbers they are the same."""
+    array = g._array if recording else g
+    if array.__class__ is Parts:
+        shown = {index: conjugated(each, recording) for index, each in array.by_output.items()}
+        return Parts(array.node, shown)
+    return g if array.dtype.kind != "c" else public("conj_physical")(g)
+
+
+def each_conjugated(gradients: Sequence[Any], recording: bool) -> list[Any]:
+    return [each if each is None else conjugated(each, recording) for each in gradients]
+
+
+# The engine --------------------------------------------------------------------------
+
+
+LARGE = 1024  # numbers; from here on adding in place beats making a new array
+
+
+class Engine:
+    """One backward pass: the gradients that wait, the youngest node first."""
+
+    at_end: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
+    trouble = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
+
+    def __init__(
+        self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
+    ) -> None:
+        self.recording = recording  # create_graph: gradients are Tensors and are recorded
+        self.retain = retain
+        self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
+        self.captured = captured  # nodes whose gradient is asked for
+        self.waiting: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
+        self.wide: set[Any] = set()  # edges whose gradients are added up in float32
+        self.leaves: list[Tensor] = []
+        self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
+
+    @has_engine("self")
+    def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
+        """Send `partials` to `edges`, then run every node that can be reached, youngest first.
+
+        These two loops are what backward costs on small tensors. So they are in one
+        function, and the next node waits in `youngest`: a chain never needs the heap.
+        """
+        waiting, recording = self.waiting, self.recording
+        modes = current()
+        watched = bool(modes.listeners) or self.wanted is not None
+        ran = None if modes.follower is None else modes.follower.goes_back()
+        node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
+        summed, wide = set(), self.wide  # edges whose sum is a large array of our own
+        while True:
+            for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
+                if partial is None or edge is None:
+                    continue
+                order = edge._order
+                target = edge if order else edge._array
+                array = partial._array if recording else partial
+                if array.shape != target.shape or array.dtype is not target.dtype:
+                    partial = self.fitted(partial, edge, target)
+                held = waiting.get(edge)
+                if held is not None:
+                    if edge in summed:
+                        add_onto(held, partial)
+                    elif target.dtype.itemsize == 2 and held.__class__ is not Parts:
+                        summed.add(self.summed_in_float32(edge, held, partial))
+                    elif recording or held.size <= LARGE:
+                        waiting[edge] = held + partial
+                    else:
+                        waiting[edge] = together(held, partial)
+                        summed.add(edge)
+                    continue
+                waiting[edge] = partial
+                if not order:
+                    self.reached(edge, partial, node is None or partial is g)
+                elif youngest is None:
+                    youngest = edge
+                elif order < youngest._order:
+                    heappush(older, (-order, edge))
+                else:
+                    heappush(older, (-youngest._order, youngest))
+                    youngest = edge
+
+            if older and (youngest is None or -older[0][0] > youngest._order):
+                node = heappop(older)[1]
+            elif youngest is None:
+                return
+            else:
+                node, youngest = youngest, None
+            g = self.taken(node) if wide else waiting.pop(node)
+            edges = node.edges
+            if watched or node.hooks:
+                g, edges, partials = self.watched_step(node, g, edges)
+            else:
+                partials = node.backward(g, edges, recording)
+            if ran is not None:
+                ran((node, g, partials))
+            if node.holds and not self.retain:
+                node.saved = None
+
+    def fitted(self, partial: Any, edge: Any, target: Any) -> Any:
+        """Make a gradient fit; what is to be computed later stays what it is, where it can."""
+        if partial.__class__ in LATER:
+            if may_wait(self, partial, edge, target):
+                return partial
+            partial = partial.computed()
+        return fit(partial, target.shape, target.dtype, self.recording)
+
+    def summed_in_float32(self, edge: Any, held: Any, partial: Any) -> Any:
+        """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
+        self.waiting[edge] = total = WideSum(settled(held))
+        total += partial
+        self.wide.add(edge)
+        return edge
+
+    def taken(self, edge: Any) -> Any:
+        """Take the gradient that waits for a node or a leaf, in its type."""
+        g = self.waiting.pop(edge)
+        return g.computed() if edge in self.wide else g
+
+    def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Run a node that somebody wants to hear of, or to touch the gradients of."""
+        if not current().listeners:
+            return self.step(node, g, edges)
+        with work("node", node, (g,)) as around:
+            g, edges, partials = self.step(node, g, edges)
+            around.result = partials
+        self.tell(node, partials)
+        return g, edges, partials
+
+    def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
+        hooks, recording, g = node.hooks, self.recording, settled(g)
+        shown = conjugated(g, recording)
+        if hooks:
+            settle()
+            _RUNNING.engine = ref(self)
+            shown = run_hooks(hooks.gradient, shown, recording)
+        if node in self.captured:
+            self.captured[node] = shown
+        if self.wanted is not None:
+            edges = tuple(edge if edge in self.wanted else None for edge in edges)
+        if hooks:
+            shown = before(hooks, run_hooks(hooks.kept, shown, recording), recording)
+            g = conjugated(shown, recording)
+        partials = [settled(each) for each in node.backward(g, edges, recording)]
+        if hooks and hooks.after:
+            partials = after(hooks, partials, edges, g, recording)
+        return g, edges, partials
+
+    def tell(self, node: Node, partials: Sequence[Any]) -> None:
+        """Tell the listeners what flowed out of a node."""
+        for index, partial in enumerate(partials):
+            if partial.__class__ is Parts:
+                (partial,) = partial.by_output.values()
+            # A rule for several inputs at once may know a gradient that nobody asked for.
+            if partial is not None and node.edges[index] is not None:
+                emit(GradientFlowed(node, index, conjugated(partial, self.recording)))
+
+    def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
+        """Note a leaf's first gradient, and whether other tensors may use that array."""
+        self.leaves.append(leaf)
+        if not self.recording and (borrowed or g.base is not None):
+            self.lent[leaf] = g
+
+    def arrived(self, leaf: Tensor) -> Any:
+        """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
+        g = self.taken(leaf) if self.wide else self.waiting.pop(leaf)
+        if not self.recording and g is self.lent.get(leaf):
+            g = g.copy()
+        g = conjugated(g, self.recording)
+        if leaf._hooks:
+            _RUNNING.engine = ref(self)
+            g = run_hooks(leaf._hooks.gradient, g, self.recording)
+        return g
+
+
+_RUNNING = threading.local()
+
+
+def running_engine() -> Engine:
+    """Return the backward pass that a hook is called from."""
+    return _RUNNING.engine()
+
+
+def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
+    """Show `g` to each hook in turn; what a hook returns takes its place."""
+    for hook in tuple(hooks.values()):
+        shown = g if recording else wrap(g)
+        replaced = hook(shown)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor) or replaced.shape != tuple(g.shape):
+            raise GradientError(
+                "hook",
+                "a gradient hook must return None or a tensor of the gradient's shape",
+                {"gradient": str(tuple(g.shape)), "returned": describe(replaced)},
+            )
+        g = replaced if recording else replaced._array
+    return g
+
+
+def listed_outputs(g: Any, recording: bool) -> list[Any]:
+    """Return the gradient of each output of a node as a tensor or None, as hooks see it."""
+    if g.__class__ is Parts:
+        found = [g.by_output.get(index) for index in range(g.node.outputs)]
+    else:
+        found = [g]
+    return found if recording else [each if each is None else wrap(each) for each in found]
+
+
+def before(hooks: Hooks, g: Any, recording: bool) -> Any:
+    """Show a node's gradients to its prehooks, which may replace them."""
+    for hook in tuple(hooks.before.values()):
+        shown = listed_outputs(g, recording)
+        replaced = replacement(hook(tuple(shown)), shown, recording)
+        if replaced is None:
+            continue
+        if g.__class__ is Parts:
+            pairs = enumerate(replaced)
+            g = Parts(g.node, {index: each for index, each in pairs if each is not None})
+        else:
+            g = replaced[0]
+    return g
+
+
+def after(
+    hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: Any, recording: bool
+) -> Sequence[Any]:
+    """Show what comes out of a node to its hooks, which may replace it."""
+    if any(partial.__class__ is Parts for partial in partials):
+        return partials
+    found = []
+    for partial, edge in zip(partials, edges, strict=True):
+        if partial is not None and edge is not None:
+            target = edge if edge._order else edge._array
+            found.append(fit(partial, target.shape, target.dtype, recording))
+        else:
+            found.append(None)
+    outputs = tuple(listed_outputs(conjugated(g, recording), recording))
+    found = each_conjugated(found, recording)
+    for hook in tuple(hooks.after.values()):
+        shown = found if recording else [each if each is None else wrap(each) for each in found]
+        found = replacement(hook(tuple(shown), outputs), shown, recording) or found
+    return each_conjugated(found, recording)
+
+
+def replacement(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
+    """Return what a node's hook puts in the place of the gradients it was shown."""
+    if replaced is None:
+        return None
+    replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
+    if len(replaced) != len(shown):
+        raise GradientError(
+            "hook",
+            "hook has returned an incorrect number of values",
+            {"gradients": len(shown), "returned": len(replaced)},
+        )
+    return [each if each is None or recording else each._array for each in replaced]
+
+
+def describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else str(tuple(shape))
+
+
+def run_backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Tensor] | None = None,
+) -> dict[Any, Any]:
+    """Run backward from `roots`, whose gradients are given.
+
+    Without `inputs`, gradients are added to the `.grad` of the leaves. With
+    them, returns the gradient of each (by its edge), and touches no `.grad`.
+    """
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    edges = tuple(map(edge_of, roots))
+    wanted = None
+    if targets is not None:
+        wanted = on_the_way(edges, targets)
+        edges = tuple(edge if edge in wanted else None for edge in edges)
+    captured = dict.fromkeys(targets or ())
+    modes = current()
+    recording = create_graph or bool(modes.levels)  # gradients may have tangents
+    engine = Engine(recording, retain_graph, wanted, captured)
+    backward_begins(roots)
+    outermost = start_reporting()
+    run = complete if outermost else complete_inside
+    try:
+        if modes.listeners:
+            with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
+                captured = run(engine, edges, gradients, create_graph, targets)
+        else:
+            captured = run(engine, edges, gradients, create_graph, targets)
+    finally:
+        stop_reporting(outermost)
+        if engine.trouble:
+            warn_of(engine.trouble, received(engine))
+    milestone(BackwardEnded, roots, inputs is None)
+    return captured
+
+
+@has_engine("engine")
+def complete(
+    engine: Engine,
+    edges: tuple[Any, ...],
+    gradients: Sequence[Any],
+    create_graph: bool,
+    targets: list[Any] | None,
+) -> dict[Any, Any]:
+    """Let the engine run, and hand each leaf its gradient."""
+    recording, captured, place = engine.recording, engine.captured, None
+    asked = recording and not create_graph and asks_for_graph(edges)
+    if recording:
+        engine.retain = engine.retain or asked
+        with changed(grad=create_graph or asked, autocast=None):  # the types are chosen already
+            engine.run(edges, each_conjugated(gradients, True))
+    else:
+        engine.run(edges, each_conjugated([each._array for each in gradients], False))
+        settle()
+    for leaf in engine.leaves:
+        g = engine.arrived(leaf)
+        if asked:
+            g = released(g)
+        if targets is None:
+            hooks = leaf._hooks
+            if hooks:
+                g = before(hooks, g, recording)
+            if place is None and leaf._grad is not None:
+                place = users_place()  # once: the way up to the user's line takes time
+            accumulate(leaf, g, recording, place)
+            if hooks:
+                after(hooks, (), (), g, recording)
+        elif leaf in captured:
+            captured[leaf] = g
+    if asked:
+        captured = {edge: None if g is None else released(g) for edge, g in captured.items()}
+    for callback in engine.at_end:
+        callback(engine)
+    return captured
+
+
+def complete_inside(*arguments: Any) -> dict[Any, Any]:
+    """The same, inside another backward."""
+    return nested(complete, *arguments)
+
+
+def received(engine: Engine) -> list[Any]:
+    """Return the gradients that somebody has got."""
+    return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
+
+
+def asks_for_graph(edges: Sequence[Any]) -> bool:
+    """Return True if a rule behind `edges` asks what its `g` depends on (see `ops/lengths.py`)."""
+    nodes = reachable([edge for edge in edges if edge is not None], since=1)
+    return any(getattr(node.op, "asks_node", False) for node in nodes)
+
+
+_ADDING = threading.RLock()
+"""Threads that run backward into the same leaf add to its gradient one after the other."""
+
+
+def accumulate(leaf: Tensor, g: Any, recording: bool, place: Place | None = None) -> None:
+    """Add this backward's gradient to `leaf.grad`; the first one becomes it.
+
+    Args: place: of the user's line; by default it is found out.
+    """
+    with _ADDING:
+        held = leaf._grad
+        if held is None:
+            leaf._grad = g if recording else wrap(g)
+        elif recording:
+            leaf._grad = held + g
+        else:
+            held._array += g
+            held._bump(place)
+    if current().listeners:
+        emit(GradientAccumulated(leaf, g))
+    if leaf._hooks:
+        for hook in tuple(leaf._hooks.accumulated.values()):
+            hook(leaf)

@@ -1,0 +1,249 @@
+"""Forward mode: each value travels with its tangent, the way it moves.
+
+A dual tensor is a tensor with a tangent, and an op moves both: y = f(x) moves by J t when x
+moves by t. While a level is open (`Modes.levels`) ops take the general path, `apply`, and that
+calls `propagate` here. Three rules give J t for every op:
+
+* a linear op moves as its input does: J t = f(t);
+* an elementwise derivative is its own transpose, so the rule of backward serves;
+* any other op: v ↦ vᵀ J is linear in v, and its derivative along t is J t. So backward is
+  run once, and then differentiated by the gradient that it started from.
+
+Levels nest: the tangents of an inner level are computed by ops which the outer levels see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ... import backends, dtypes
+from ...modes import changed, current
+from ..registry import REGISTRY, public
+from ..tensor import Tensor, fill, node_of, wrap
+from .graph import LEAF, Writes
+
+if TYPE_CHECKING:
+    from ..op import Op
+
+
+class Level:
+    """One open level of forward mode; tensors keep their tangents by it."""
+
+
+# Where tangents are ------------------------------------------------------------------
+
+
+def tangent_of(value: Any, level: Level) -> Tensor | None:
+    """Return how a tensor moves; None for one that stays (or is no tensor)."""
+    held = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
+    return None if held is None else held.get(level)
+
+
+def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
+    """Give a tensor a tangent, or take it away. Its node knows it as well: see `result_again`."""
+    if tangent is None:
+        tensor.__dict__.get("_tangents", {}).pop(level, None)
+        return
+    held = tensor.__dict__.setdefault("_tangents", {})
+    held[level] = tangent
+    if tensor._node is not None and tensor._node is not LEAF:
+        tensor._node.notes["tangents"] = held
+
+
+def with_tangents(tensor: Tensor, of: Tensor) -> Tensor:
+    """Give `tensor` the tangents of another one."""
+    held = of.__dict__.get("_tangents")
+    if held:
+        tensor.__dict__["_tangents"] = dict(held)
+    return tensor
+
+
+def tangents_of(tensor: Tensor) -> list[Tensor]:
+    """Return the tangents of a tensor, the tangents of these, and so on."""
+    held = list(tensor.__dict__.get("_tangents", {}).values())
+    return held + [further for each in held for further in tangents_of(each)]
+
+
+def released(tensor: Tensor) -> Tensor:
+    """Return a tensor that the graph does not know; nor does it know its tangents."""
+    output = tensor.detach()
+    for level, tangent in tensor.__dict__.get("_tangents", {}).items():
+        set_tangent(output, level, released(tangent))
+    return output
+
+
+def zeros_as(tensor: Tensor) -> Tensor:
+    return wrap(backends.of(tensor._array).xp.zeros_like(tensor._array))
+
+
+# How tangents move ---------------------------------------------------------------------
+
+
+def propagate(op: Op, given: Sequence[Any], settings: dict[str, Any], output: Tensor) -> None:
+    """Give an op's output its tangents, level by level from the outermost on."""
+    levels = current().levels
+    if output._array.dtype not in dtypes.DIFFERENTIABLE or not (op.rules or op.linear):
+        return
+    for depth, level in enumerate(levels):
+        tangents = [tangent_of(each, level) for each in given]
+        if any(each is not None for each in tangents):
+            with changed(levels=levels[:depth], listeners=(), saving=None):
+                moved = push(op, given, tangents, settings, output)
+            set_tangent(output, level, fitted(moved, output))
+
+
+def push(
+    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
+) -> Tensor:
+    """Return J t of one op; None among the tangents stands for an input that stays."""
+    if (op.linear and op.name not in BY_MEMORY) or op.name in LINEAR_BY_INDEX:
+        if settings.get("value") is not None:
+            settings = {**settings, "value": 0}  # a number that is written does not move
+        names = op.inputs * len(given) if op.variadic else op.inputs
+        moved = [
+            still(name in op.rules, each) if tangent is None else tangent
+            for name, each, tangent in zip(names, given, tangents, strict=False)
+        ]
+        return called(op, moved, settings)
+    numbers = [each for each in given if isinstance(each, Tensor)]
+    if op.family == "elementwise" and not any(each.is_complex() for each in numbers):
+        return elementwise(op, given, tangents, settings, output)
+    return twice(op, given, tangents, settings)
+
+
+def called(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
+    """Call an op, with its inputs in the order of `op.inputs`."""
+    named = {op.inputs[0]: inputs} if op.variadic else zip(op.inputs, inputs, strict=True)
+    return op.function(**dict(named), **settings)
+
+
+BY_MEMORY = {"as_strided"}
+"""Ops that speak of the memory of their input: a tangent may lie otherwise."""
+
+LINEAR_BY_INDEX = set(
+    "gather scatter scatter_add index_select index_add index_copy index_put".split()
+)
+"""Linear in all but their indices. Where a position is written twice, the last write counts: the
+rule of backward, which gives both the gradient, could not say so."""
+
+
+def still(moves: bool, value: Any) -> Any:
+    """Return the tangent of an input of a linear op that stays; indices are no numbers."""
+    if not moves or value is None:
+        return value
+    return zeros_as(value) if isinstance(value, Tensor) else 0
+
+
+def elementwise(
+    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
+) -> Tensor:
+    """Sum what each input contributes, by the rules of backward with `g` the tangent."""
+    values = {**settings, **dict(zip(op.inputs, given, strict=False)), "y": output, "node": None}
+    values |= {f"{name}_shape": getattr(values.get(name), "shape", ()) for name in op.inputs}
+    total = None
+    for name, tangent in zip(op.inputs, tangents, strict=False):
+        if tangent is None or name not in op.rules:
+            continue
+        rule = op.rules[name]
+        part = rule.function(*({**values, "g": tangent}[each] for each in rule.parameters))
+        total = part if total is None else total + part
+    return zeros_as(output) if total is None else total
+
+
+def twice(
+    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any]
+) -> Tensor:
+    """Differentiate v ↦ vᵀ J along the tangents."""
+    from .backward import grad
+
+    known = (*given, *tangents)
+    recorded = current().grad and any(node_of(each) is not None for each in known)
+    with changed(grad=True):
+        inputs = [
+            each if tangent is None else by_itself(each, recorded)
+            for each, tangent in zip(given, tangents, strict=True)
+        ]
+        result = called(op, inputs, settings)
+        y = result[0] if isinstance(result, tuple) else result
+        start = zeros_as(y).requires_grad_()
+        pairs = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
+        leaves = [x for x, _ in pairs]
+        if y._node is None or not leaves:
+            return zeros_as(y)
+        backs = grad(y, leaves, start, create_graph=True, allow_unused=True)
+        used = [
+            (back, tangent)
+            for back, (_, tangent) in zip(backs, pairs, strict=True)
+            if back is not None and back._node is not None
+        ]
+        if not used:
+            return zeros_as(y)
+        (moved,) = grad(
+            [back for back, _ in used], start, [t.to(back.dtype) for back, t in used],
+            create_graph=recorded, materialize_grads=True,
+        )  # fmt: skip
+    assert moved is not None
+    return moved
+
+
+def by_itself(tensor: Tensor, connected: bool) -> Tensor:
+    """Return a tensor to differentiate by: a step in its graph, or else a leaf."""
+    if connected and tensor._node is not None:
+        return public("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
+    leaf = fill(object.__new__(Tensor), tensor._array)
+    leaf._node, leaf._writes = LEAF, tensor._writes
+    return with_tangents(leaf, tensor)
+
+
+def fitted(tangent: Tensor, output: Tensor) -> Tensor:
+    """Give a tangent the shape and the type of what it belongs to."""
+    if tangent._array.shape != output._array.shape:
+        tangent = public("expand")(tangent, output._array.shape)
+    if tangent._array.dtype != output._array.dtype:
+        if tangent.is_complex() and not output.is_complex():
+            tangent = public("real")(tangent)
+        tangent = tangent.to(output.dtype)
+    return tangent
+
+
+# Writing in place ------------------------------------------------------------------------
+
+
+def written(target: Tensor, result: Tensor) -> None:
+    """After `result` was written into `target`, give it the result's tangents; views follow."""
+    levels = current().levels
+    base = target if target._base is None else target._base
+    for depth, level in enumerate(levels):
+        moved, whole = tangent_of(result, level), tangent_of(base, level)
+        if moved is None and whole is None:
+            continue
+        with changed(levels=levels[:depth], listeners=(), saving=None):
+            moved = zeros_as(target) if moved is None else fitted(moved, target)
+            if base is not target:
+                whole = zeros_as(base) if whole is None else whole
+                moved = written_part(whole, moved, base, target)
+            set_tangent(base, level, moved)
+            views_follow(base, level, moved)
+
+
+def written_part(whole: Tensor, part: Tensor, base: Tensor, view: Tensor) -> Tensor:
+    """Return the tangent of a base after a write into one of its views."""
+    from .view_tracking import layout_of, region
+
+    scatter = REGISTRY["as_strided_scatter"].function
+    return scatter(whole, part, *region(view), layout_of(base))
+
+
+def views_follow(base: Tensor, level: Level, tangent: Tensor) -> None:
+    """Let each living view of `base` move as its part of the base does."""
+    from .view_tracking import layout_of, region
+
+    op = REGISTRY["as_strided"]
+    for reference in tuple((base._writes or Writes()).views):
+        view = reference()
+        if view is not None and view is not base and view._base is base:
+            names = ("size", "stride", "storage_offset", "layout")
+            values = (*region(view), layout_of(base))
+            settings: dict[str, Any] = dict(zip(names, values, strict=True))
+            set_tangent(view, level, push(op, (base,), (tangent,), settings, view))

@@ -1,0 +1,364 @@
+"""The graph that is recorded while a network computes; `engine.py` runs it backwards.
+
+While a network computes, every op leaves a `Node` behind: which op it was, which
+nodes its inputs came from (`edges`) and the values its derivative rules name
+(`saved`). One clock numbers the nodes, and it also stamps every in-place write.
+Two things follow from that one number:
+
+* A node is always younger than the nodes it was computed from. Running the
+  youngest first is therefore a correct order, and no counting is needed.
+* A saved value is stale exactly if it was written to after its node was made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GradientError, StaleValueError
+from ..source_location import Place, Source, read_line
+from .written_regions import WrittenRegions
+
+if TYPE_CHECKING:
+    from ..op import Op
+    from ..tensor import Tensor
+
+clock = itertools.count(1).__next__
+"""The one clock of the graph: each call returns a later time."""
+
+
+class Leaf:
+    """Stands in `Tensor._node` of a leaf that wants a gradient."""
+
+    def __repr__(self) -> str:
+        return "LEAF"
+
+
+LEAF = Leaf()
+
+
+class Writes:
+    """When a piece of memory was last written, shared by all tensors that view it."""
+
+    time: float = 0
+    count = 0
+    place: Place | None = None  # of the user's line that wrote last
+    views: Any = ()  # weak references; a list from the first view on
+    owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
+    outside: float = -1  # when a write was found that no tensor has made (see `numpy_aliasing.py`)
+    room = 0
+    regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
+
+    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
+        """Note a write that happens now, and where (found out here, unless it is given).
+
+        Args:
+            array, index: what is written, `array[index]`; None: all of the memory.
+        """
+        if array is not None and self.regions is None:
+            self.regions = WrittenRegions(self.time)
+        self.time = clock()
+        self.count += 1
+        if place is None:  # written out: each optimizer step comes through here
+            frame: Any = sys._getframe(1)
+            while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
+                frame = frame.f_back
+            place = frame.f_code, frame.f_lasti
+        self.place = place
+        if array is not None:
+            self.regions.add((array, index, self.time, place))  # type: ignore[union-attr]
+        elif self.regions is not None:
+            self.regions = None
+
+    def reached(self, array: Any, since: float) -> bool:
+        """Return True if `array` may have been reached by a write after `since`."""
+        regions = self.regions
+        if regions is None or regions.whole > since or self.outside > since:
+            return True
+        found = regions.last_into(array, since)
+        if found is not None:
+            (self.place,) = found  # for the error
+        return found is not None
+
+
+class Hooks:
+    """What users hung on a node or a leaf, in the order in which backward asks it."""
+
+    __slots__ = ("accumulated", "after", "before", "gradient", "kept")
+
+    def __init__(self) -> None:
+        self.gradient: dict[int, Any] = {}  # of the tensor: hook(gradient)
+        self.before: dict[int, Any] = {}  # of the node: hook(gradients of its outputs)
+        self.kept: dict[int, Any] = {}  # see `Tensor.retain_grad`
+        self.after: dict[int, Any] = {}  # of the node: hook(gradients of inputs, of outputs)
+        self.accumulated: dict[int, Any] = {}  # of a leaf, once `.grad` is new: hook(leaf)
+
+
+class Node:
+    """One recorded op: a step that backward will take.
+
+    `edges` holds, for each differentiable input, the node it came from, the leaf
+    tensor itself, or None where no gradient is wanted. `shape` and `dtype` are
+    the output's. `saved` is emptied once backward has used it, if it `holds` arrays.
+    """
+
+    __slots__ = (
+        "__weakref__", "_notes", "_order", "dtype", "edges", "hooks", "numbers", "saved", "shape",
+        "writes",
+    )  # fmt: skip
+
+    op: Op
+    origin: type[Node]  # its type, before a composed function gave it a name (`node_names.py`)
+    holds = False
+    gathers = False  # several outputs' gradients arrive together, as `Parts`
+    _order: int
+    edges: tuple[Node | Tensor | None, ...]
+    saved: tuple[Any, ...] | None
+    shape: tuple[int, ...]
+    dtype: Any
+    hooks: Hooks | None
+    numbers: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
+    writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
+    _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
+
+    def __init_subclass__(cls) -> None:
+        cls.origin = cls.__dict__.get("origin", cls)
+
+    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+        """Turn the gradient of the output into one gradient per edge (None where edge is)."""
+        raise NotImplementedError
+
+    def name(self) -> str:
+        """Return PyTorch's name for this node, such as 'MulBackward0'."""
+        return type(self).__name__
+
+    def face(self) -> tuple[Node, int]:
+        """Return the node that users see for it, and which of its outputs this one is."""
+        return self, 0
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that the gradient goes to next, each with its output's number."""
+        return tuple(
+            edge.face() if isinstance(edge, Node)
+            else (None if edge is None else AccumulateGrad(edge), 0)
+            for edge in self.edges
+        )  # fmt: skip
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is known of this node beyond the graph: its line, its tangents, …"""
+        try:
+            return self._notes
+        except AttributeError:
+            self._notes = {}
+            return self._notes
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for whatever the user wants to remember about this node."""
+        return self.notes.setdefault("metadata", {})
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that computed it: (file, line, text), if somebody was listening."""
+        place = self.notes.get("place")
+        return None if place is None else read_line(place)
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """The LaTeX of its derivative rules, by input."""
+        return self.op.formulas
+
+    def _sequence_nr(self) -> int:
+        """Return its number in the order of recording."""
+        return self._order
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from .saved_tensors import saved_value
+
+        return saved_value(self, name.removeprefix("_saved_"))
+
+    def hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        """Add a hook of one of the kinds of `Hooks`."""
+        self.hooks = self.hooks or Hooks()
+        return RemovableHandle(getattr(self.hooks, kind), hook)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before this node runs; a tuple it returns replaces them."""
+        return self.hang("before", hook)
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run.
+
+        Both are tuples with None where there is no gradient. A tuple that the hook
+        returns replaces `grad_inputs`.
+        """
+        return self.hang("after", hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What pictures ask of a recorded op, where no op of ours was recorded."""
+
+    name: str
+    inputs: tuple[str, ...]
+    doc: str = ""
+    saved: tuple[str, ...] = ()
+    formulas: dict[str, str] = field(default_factory=dict)
+    variadic: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name that users know it by."""
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """What a profile or a picture calls it."""
+        return self.name
+
+    @property
+    def public_name(self) -> str:
+        """The function that users know it as."""
+        return self.name
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The functions that users know it by: itself."""
+        return (self.name,)
+
+
+class AccumulateGrad:
+    """The end of a path, where the gradient is added to `variable.grad`."""
+
+    __slots__ = ("variable",)
+    next_functions = ()
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the gradient is added to `variable.grad`."""
+        return self.variable._hang("before", hook)
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook((), grad_outputs)` after the gradient was added to `variable.grad`."""
+        return self.variable._hang("after", hook)
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """Return 'AccumulateGrad'."""
+        return "AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and self.variable is other.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+class RemovableHandle:
+    """Takes a hook away again: `handle.remove()`, or at the end of a `with` block."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self.hooks = hooks
+        self.id = next(self._ids)
+        while self.id in hooks:  # hooks that were loaded from a file brought their numbers along
+            self.id = next(self._ids)
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+# What can be wrong when a node runs --------------------------------------------------
+
+
+def second_backward(node: Node) -> GradientError:
+    return GradientError(
+        "backward",
+        f"the values saved by {node.name()} were freed: "
+        "this graph was already run backward through a second time",
+        hint="call backward(retain_graph=True) the first time, or compute the loss again; "
+        "a loss summed over steps keeps old graphs alive: add loss.item() or loss.detach()",
+    )
+
+
+def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
+    if writes.time == float("inf"):
+        return StaleValueError(
+            node.op.public[0],
+            f"`{name}` is an inference tensor and cannot be saved for backward",
+            hint="make it outside inference_mode(), or use x.clone() of it",
+        )
+    what = name if name == "the result" else f"its input `{name}`"
+    forward = node.source
+    if writes.outside == writes.time:
+        return StaleValueError(
+            node.op.public[0],
+            f"{what} was changed through a NumPy array after {node.name()} saved it for backward",
+            {"saved": forward or "at a line that was not recorded"},
+            "x.numpy() shows the memory of x: write into a copy, x.numpy().copy(), or before the "
+            "forward pass",
+        )
+    return StaleValueError(
+        node.op.public[0],
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
+        {
+            "saved": forward or "at a line that was not recorded",
+            "overwritten": "unknown" if writes.place is None else read_line(writes.place),
+        },
+        "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
+        + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),
+    )
+
+
+# Walking the graph --------------------------------------------------------------------
+
+
+def reachable(roots: Sequence[Any], since: int = 0) -> list[Any]:
+    """Return every node and leaf behind `roots` that is not older than `since`, oldest first."""
+    seen, stack = set(), [root for root in roots if root is not None]
+    while stack:
+        edge = stack.pop()
+        if edge not in seen and edge._order >= since:
+            seen.add(edge)
+            if edge._order:
+                stack.extend(step for step in edge.edges if step is not None)
+    return sorted(seen, key=lambda edge: edge._order)
+
+
+def on_the_way(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
+    """Return the targets and all nodes from which one of them can be reached."""
+    wanted = set(targets)
+    since = min((target._order for target in targets), default=0)
+    for edge in reachable(roots, since):
+        if edge._order and any(step in wanted for step in edge.edges if step is not None):
+            wanted.add(edge)
+    return wanted
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Return what the graph knows `tensor` by: its node, or itself if it is a leaf."""
+    return tensor if tensor._node is LEAF else tensor._node

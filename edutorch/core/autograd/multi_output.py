@@ -1,0 +1,197 @@
+"""Ops that cut a tensor into several views: one node for all of them.
+
+The gradient of the whole is the gradients of the pieces put together, and that is done once:
+the node waits for all of them. The engine knows nodes of one output only, so each piece gets
+an `OutputNode`, which sends its gradient on to the node of the cut. (Functions of the user
+with several results are recorded in the same way.)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ... import backends, dtypes
+from ...backends.aliased_array import Shared
+from ...errors import GradientError
+from ...events import OpApplied, emit
+from ...modes import changed, current
+from ..fast.lazy_gradients import Parts
+from ..source_location import users_place
+from ..tensor import Tensor, fill, link_views, wrap
+from .forward_mode import called, set_tangent, tangent_of
+from .graph import LEAF, Description, Node, clock
+
+if TYPE_CHECKING:
+    from ..op import Op
+
+
+new = object.__new__
+
+
+class OutputNode(Node):
+    """One of several outputs of a node: hands its gradient on to it."""
+
+    __slots__ = ("index",)
+    index: int
+
+    @property
+    def op(self) -> Any:  # type: ignore[override]
+        """Return what pictures say of it."""
+        return one_output(self.index)
+
+    def face(self) -> tuple[Node, int]:
+        """Return the node that users see: the one of all outputs."""
+        return self.edges[0], self.index  # type: ignore[return-value]
+
+    def name(self) -> str:
+        """Return the name of that node."""
+        return self.face()[0].name()
+
+    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+        """Wrap the gradient up with its number."""
+        (edge,) = edges
+        return (None if edge is None else Parts(edge, {self.index: g}),)
+
+
+@functools.cache
+def one_output(index: int) -> Any:
+    """Return what pictures say of an output of that number."""
+    return Description(f"output {index}", ("input",))
+
+
+def output_of(node: Node, index: int, array: Any) -> OutputNode:
+    """Return the node of one output of `node`."""
+    each = OutputNode()
+    each._order = clock()
+    each.edges = (node,)
+    each.saved = ()
+    each.index = index
+    each.shape = array.shape
+    each.dtype = array.dtype
+    each.hooks = each.writes = None
+    return each
+
+
+class PiecesNode(Node):
+    """One recorded cut. Each of its rules gets the list of the pieces' gradients as `g`."""
+
+    __slots__ = ("backend", "shapes")
+
+    gathers = True
+    backend: Any
+    shapes: list[tuple[int, ...]]  # of the pieces
+
+    @property
+    def outputs(self) -> int:
+        """How many pieces there are."""
+        return len(self.shapes)
+
+    def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
+        """Put the gradients of the pieces together; a piece that was not used has zeros."""
+        if edges[0] is None:
+            return (None,)
+        found = g.by_output
+        gradients: list[Any] = [found.get(index) for index in range(len(self.shapes))]
+        if len(found) < len(gradients):
+            for index, each in enumerate(gradients):
+                if each is None:
+                    missing = self.backend.xp.zeros(self.shapes[index], self.dtype)
+                    gradients[index] = wrap(missing) if recording else missing
+        values = dict(zip(self.op.saved, self.saved or (), strict=True), g=gradients)
+        (rule,) = self.op.rules.values()
+        return (rule.function(*[values[name] for name in rule.parameters]),)
+
+
+def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...]) -> Any:
+    """Return the tensors of the pieces of `input`, recorded together if anything is."""
+    if not arrays:
+        return ()
+    outputs = tuple([fill(new(Tensor), each) for each in arrays])
+    link_views(outputs, input)
+    modes, past, kind = current(), input._node, arrays[0].dtype
+    if past is None or not modes.grad or kind not in dtypes.DIFFERENTIABLE:
+        if modes.follower is not None:
+            modes.follower.unrecorded(op, outputs[0], (input,))
+        return outputs
+    node = op.node_type()
+    node._order = clock()
+    node.edges = (input if past is LEAF else past,)
+    node.saved = settings
+    node.hooks = node.writes = None
+    node.backend = backends.of(arrays[0])  # type: ignore[attr-defined]
+    node.shapes = shapes = [each.shape for each in arrays]  # type: ignore[attr-defined]
+    node.shape, node.dtype = shapes[0], kind
+    to_node = (node,)
+    for index, output in enumerate(outputs):  # `output_of`, written out
+        output._node = each = OutputNode()
+        each._order = clock()
+        each.edges, each.saved, each.index = to_node, (), index
+        each.shape, each.dtype = shapes[index], kind
+        each.hooks = each.writes = None
+    if modes.follower is not None:
+        told = modes.follower.recorded.extend
+        made = first_of(node, outputs)
+        told((made, (input,)))
+        for output in outputs:
+            told((output, (made,)))
+    return outputs
+
+
+def cut_anywhere(
+    op: Op, input: Tensor, arrays: Sequence[Any], settings: dict[str, Any]
+) -> tuple[Tensor, ...]:
+    """Do the same where more is in force than on the fast path."""
+    if isinstance(input._array, Shared):
+        arrays = [each.view(type(input._array)) for each in arrays]
+    outputs = cut(op, input, arrays, tuple(settings.values()))
+    levels = current().levels
+    if outputs and outputs[0]._array.dtype in dtypes.DIFFERENTIABLE:
+        for depth, level in enumerate(levels):
+            tangent = tangent_of(input, level)
+            if tangent is not None:
+                with changed(levels=levels[:depth], listeners=(), saving=None):
+                    moved = called(op, (tangent,), settings)
+                for output, each in zip(outputs, moved, strict=True):
+                    set_tangent(output, level, each)
+    return outputs
+
+
+def first_of(node: Node, outputs: Sequence[Tensor]) -> Tensor:
+    """Return what stands for all pieces where one result of the cut is asked for."""
+    made = wrap(outputs[0]._array)
+    made._node = node
+    return made
+
+
+def tell(op: Op, given: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
+    """Tell the listeners of the cut, and then of each piece."""
+    first = outputs[0]._node if outputs else None
+    if first is None:
+        emit(OpApplied(op, given, settings, outputs, None))
+        return
+    node = first.face()[0]
+    node.notes["place"] = users_place()
+    made = first_of(node, outputs)
+    emit(OpApplied(op, given, settings, made, node))
+    for output in outputs:
+        emit(OpApplied(output._node.op, (made,), {}, output, output._node))
+
+
+def refuse_piece(target: Tensor, name: str) -> None:
+    """Raise GradientError for a recorded write into one of several pieces, or a part of it."""
+    base = target._base
+    node = target._node
+    while isinstance(node, Node) and node is not base._node:  # type: ignore[union-attr]
+        if node.__class__ is OutputNode and isinstance(node.edges[0], PiecesNode):
+            cutting = node.edges[0].op.public[0]
+            raise GradientError(
+                name,
+                f"output {node.index} of {cutting} is one of several views that one function has "  # type: ignore[attr-defined]
+                "returned: it cannot be modified by an in-place operation that is recorded",
+                {"input": tuple(target.shape)},
+                "write x = x.mul(2) instead of x.mul_(2), take the part by itself with "
+                "x.narrow(dim, start, length), or write inside `with no_grad():`",
+            )
+        node = node.edges[0] if node.edges else None

@@ -1,0 +1,132 @@
+"""Values saved for backward, seen and replaced by the user's hooks.
+
+Normally a node keeps the tensors that its rules name. Inside `saved_tensors_hooks` each of
+them is handed to `pack`, and only what `pack` returns is kept: a copy on another device, a
+file's name, a number to compute it again by. When backward takes the values out of
+`node.saved`, as it always does, `unpack` brings the tensors back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import ref
+
+from ...errors import GradientError
+from ...modes import changed
+from ..fast.lazy_gradients import settle
+from ..registry import REGISTRY
+from ..tensor import Tensor, fill, result_again, wrap, writes_of
+from .graph import Node, Writes, edge_of, second_backward, stale_value
+
+Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+
+
+class PackedTensor:
+    """What `pack` made of one tensor, and where that tensor was in the graph."""
+
+    __slots__ = ("edge", "packed", "unpack", "version", "writes")
+
+    def __init__(self, tensor: Tensor, hooks: Hooks) -> None:
+        pack, self.unpack = hooks
+        self.writes = writes_of(tensor)
+        version = self.version = self.writes.count
+        self.edge = None if tensor._node is None else edge_of(tensor)
+        with changed(grad=False, saving=None):
+            self.packed = pack(tensor)
+        if tensor._version != version:
+            raise GradientError(
+                "saved_tensors_hooks", "a saved tensor pack hook is modifying its input in place",
+                hint="return a new tensor, and leave the given one as it is",
+            )  # fmt: skip
+
+    def restore(self, node: Node | None = None, name: str = "") -> Tensor:
+        """Return the tensor, with the history that it had.
+
+        Raises: StaleValueError: `pack` kept the very memory, and that was overwritten.
+        """
+        settle()
+        with changed(saving=None):
+            value = self.unpack(self.packed)
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor "
+                f"but got result of type {type(value).__name__}"
+            )
+        if node is not None and value._writes is self.writes and self.writes.count != self.version:
+            raise stale_value(node, name, self.writes)
+        tensor = fill(object.__new__(Tensor), value._array)
+        if self.edge is None or not self.edge._order:
+            if self.edge is not None:  # a leaf: one step away from it, for second derivatives
+                REGISTRY["as_type"].record(tensor, tensor._array, self.edge, tensor.dtype)
+            return tensor
+        tensor._node = self.edge
+        return tensor
+
+
+class Packed:
+    """Takes the place of `node.saved`: going through it unpacks the values, one by one."""
+
+    __slots__ = ("items", "node", "results")
+
+    def __init__(self, node: Node, hooks: Hooks) -> None:
+        self.node = ref(node)  # the node holds this
+        self.results = {"y", *node.op.outputs}
+        pairs = zip(node.op.saved, node.saved or (), strict=True)
+        self.items = [
+            pack_value(value, node.writes if name in self.results else None, hooks)
+            for name, value in pairs
+        ]
+
+    def __iter__(self) -> Iterator[Any]:
+        node = self.node()
+        assert node is not None
+        node.writes = None  # the result's memory may be written to: we have it elsewhere
+        for name, item in zip(node.op.saved, self.items, strict=True):
+            value = unpack_value(item, node, "the result" if name == "y" else name)
+            yield value._array if name in self.results else value
+
+
+def pack_value(value: Any, writes: Writes | None, hooks: Hooks) -> Any:
+    """Pack a tensor, a result's array (with its record of writes) or a tuple of tensors."""
+    if isinstance(value, Tensor):
+        return PackedTensor(value, hooks)
+    if writes is not None:
+        result = wrap(value)
+        result._writes = writes
+        return PackedTensor(result, hooks)
+    if isinstance(value, tuple) and value and all(isinstance(each, Tensor) for each in value):
+        return tuple(PackedTensor(each, hooks) for each in value)
+    return value
+
+
+def unpack_value(item: Any, node: Node, name: str) -> Any:
+    if isinstance(item, PackedTensor):
+        return item.restore(node, name)
+    if isinstance(item, tuple) and item and all(isinstance(each, PackedTensor) for each in item):
+        return tuple(each.restore(node, name) for each in item)
+    return item
+
+
+def saved_value(node: Node, name: str) -> Any:
+    """Return what `node` saved under a name: `node._saved_other`, as in PyTorch.
+
+    PyTorch's `self` and `result` are our first input and `y`.
+
+    Raises: AttributeError: nothing of that name. GradientError: it was freed.
+    StaleValueError: it was overwritten.
+    """
+    op = node.op
+    if name not in op.saved:
+        name = {"self": op.inputs[0] if op.inputs else "", "result": "y"}.get(name, name)
+    if name not in op.saved:
+        known = ", ".join(f"_saved_{each}" for each in op.saved) or "nothing"
+        raise AttributeError(f"{node.name()} has no _saved_{name}; it has {known}")
+    if node.saved is None:
+        raise second_backward(node)
+    value = dict(zip(op.saved, node.saved, strict=True))[name]
+    writes = node.writes if name == "y" else getattr(value, "_writes", None)
+    array = getattr(value, "_array", value)
+    if writes is not None and writes.time > node._order and writes.reached(array, node._order):
+        raise stale_value(node, "the result" if name == "y" else name, writes)
+    return result_again(node, value) if name == "y" else value

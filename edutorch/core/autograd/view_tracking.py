@@ -1,0 +1,165 @@
+"""What a write into shared memory means for the graph.
+
+A tensor and its views show the same numbers. After a recorded write into one of them,
+the base comes from the result in one region and from what it was elsewhere; and each
+living view is again a view of that base. Regions are described as PyTorch does, by size,
+steps and offset within the storage, so that it does not matter how the base lies in it.
+
+A view may show complex numbers as pairs of real ones, or the other way round. Then both
+sides are compared as pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ...errors import GradientError
+from ...events import OpApplied, TensorAliased, TensorWritten, ViewRebased, emit
+from ...modes import current
+from ..registry import REGISTRY, public
+from ..source_location import users_place
+from ..tensor import Tensor, fill, keep_retaining, wrap
+from .forward_mode import with_tangents
+from .graph import Writes, clock
+
+Layout = tuple[tuple[int, ...], int] | None
+"""The steps of a tensor's axes and its offset in the storage; None: row by row from 0."""
+
+
+def layout_of(tensor: Tensor) -> Layout:
+    """Return how a tensor lies in its storage."""
+    offset = tensor.storage_offset()
+    return (tensor.stride(), offset) if offset or not tensor.is_contiguous() else None
+
+
+def region(tensor: Tensor) -> tuple[Any, ...]:
+    """Return the size, the steps and the offset of the numbers that a tensor shows."""
+    return tuple(tensor._array.shape), tensor.stride(), tensor.storage_offset()
+
+
+def same_past(target: Tensor) -> Tensor:
+    """Return a second tensor object of the same memory and history.
+
+    A view that was made without a history, in `no_grad`, gets that of its base now.
+    """
+    if current().follower is not None:
+        current().follower.before_write()
+    base = target._base
+    if (
+        base is not None
+        and base._node is not None
+        and target._node is None
+        and current().grad
+        and target._array.dtype in dtypes.DIFFERENTIABLE
+    ):
+        see_again(base, target)
+    before = fill(object.__new__(Tensor), target._array)
+    before._node, before._writes, before._base = target._node, target._writes, target._base
+    modes = current()
+    if modes.listeners:
+        emit(TensorAliased(target, before))
+    if modes.levels:
+        with_tangents(before, target)
+    if modes.saving is not None:  # hooks that keep the numbers must not see them overwritten
+        before._array, before._writes = target._array.copy(), Writes()
+    return before
+
+
+def set_history(target: Tensor, result: Tensor) -> None:
+    """After a recorded write: `target` now comes from the result's node, and views follow."""
+    base = target._base
+    known = base is not None and base._node is not None
+    if result._node is None and target._node is None and not known:
+        return
+    if result._node is not None:
+        result._node._order = clock()  # younger than the write itself
+    if base is None:
+        past, target._node = target._node, result._node
+        keep_retaining(target, past)
+        base = target
+    else:
+        write_back(base, target, result)
+    follow(base)
+
+
+def as_pairs(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return complex numbers as pairs if those of `other` are real, else the tensor itself."""
+    if tensor.dtype.is_complex and not other.dtype.is_complex:
+        return public("view_as_real")(tensor)
+    return tensor
+
+
+def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
+    """Give `base` the history of a write of `result` through one of its views.
+
+    Raises: GradientError: the view shows the memory as another type.
+    """
+    whole, part = as_pairs(same_past(base), view), as_pairs(wrap(view._array), base)
+    if view.dtype.is_complex and not result.dtype.is_complex and not base.dtype.is_complex:
+        result = public("as_type")(result, view.dtype)
+    values = as_pairs(result, base)
+    if whole.dtype is not part.dtype:
+        raise GradientError(
+            "in-place", "cannot follow a write through a view of another type",
+            {"base": str(base.dtype), "view": str(view.dtype)}, "write into a copy, x.clone()",
+        )  # fmt: skip
+    is_itself = whole.dtype == base.dtype
+    written = base if is_itself else wrap(whole._array)
+    past = base._node
+    scatter = REGISTRY["as_strided_scatter"]
+    scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
+    written._node.__class__ = scatter.node_named("CopySlices")
+    notify(OpApplied(scatter, (whole, values), {}, written, written._node))
+    if not is_itself:
+        as_complex = REGISTRY["view_as_complex"]
+        as_complex.record(base, base._array, written)
+        notify(OpApplied(as_complex, (written,), {}, base, base._node))
+    keep_retaining(base, past)
+
+
+def notify(event: OpApplied | ViewRebased) -> None:
+    """Tell those who listen, or follow, of an op that a write has recorded."""
+    modes = current()
+    rebased = isinstance(event, ViewRebased)
+    output = event.view if rebased else event.output
+    if modes.follower is not None and output._node is not None:
+        modes.follower.recorded.extend((output, (event.base,) if rebased else event.inputs))
+    if modes.listeners:
+        if event.node is not None:
+            event.node.notes["place"] = users_place()
+        emit(event)
+
+
+def notify_write(target: Tensor, result: Tensor | None = None) -> None:
+    """Tell those who listen that `result` (None: no result of an op) was written into `target`."""
+    if current().listeners:
+        emit(TensorWritten(target, result))
+
+
+def follow(base: Tensor) -> None:
+    """Give each living view of `base` a history that starts at the base's new node."""
+    writes = base._writes or Writes()
+    for reference in tuple(writes.views):
+        view = reference()
+        if view is not None and view is not base and view._base is base:
+            past, view._node = view._node, None
+            if base._node is not None and view._array.dtype in dtypes.DIFFERENTIABLE:
+                see_again(base, view)
+            keep_retaining(view, past)
+
+
+def see_again(base: Tensor, view: Tensor) -> None:
+    """Record that `view` shows a part of `base`."""
+    whole, part = as_pairs(base, view), as_pairs(wrap(view._array), base)
+    if whole.dtype is not part.dtype:
+        return  # as another type the numbers have no derivative
+    is_itself = part.dtype == view.dtype
+    seen = view if is_itself else wrap(part._array)
+    as_strided = REGISTRY["as_strided"]
+    as_strided.record(seen, seen._array, whole, *region(part), layout_of(whole))
+    notify(ViewRebased(as_strided, whole, seen, seen._node))
+    if not is_itself:
+        as_complex = REGISTRY["view_as_complex"]
+        as_complex.record(view, view._array, seen)
+        notify(ViewRebased(as_complex, seen, view, view._node))

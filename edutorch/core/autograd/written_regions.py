@@ -1,0 +1,149 @@
+"""Which parts of a piece of memory were written, and when: so that the alarm about a value that
+was overwritten after it was saved sounds only where the write reached that value.
+
+Rows of a buffer are a usual case: each step of a loop reads what earlier ones wrote and writes
+the next row, and what was saved of the earlier rows is still as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import backends
+from ...errors import ShapeError
+from ..error_messages import has_overlap, overlapping
+
+FEW, MOST = 1024, 1 << 17
+EFFORT = 10_000
+"""Solutions that NumPy tries before it gives up on whether two views overlap."""
+
+
+def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
+    """Write into an array that is read-only, which is right where it is only a stretched one.
+
+    Raises: ShapeError: elements of what is written lie at one place; or the memory is read-only.
+    """
+    shown = region_index(index)
+    part = written_part(array, shown)
+    if has_overlap(part):
+        raise overlapping(name, target)
+    try:
+        memory = backends.of(part).writable(part)
+    except ValueError:
+        rows = {"input": tuple(target.shape)}
+        raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
+    memory[... if shown is index else index] = values
+
+
+class WrittenRegions:
+    """The writes into parts of a memory since the last one into all of it, at `whole`.
+
+    Each is (array, index, time, place): `array[index]` was written. In the order of time.
+    """
+
+    __slots__ = ("bounds", "limit", "whole", "writes")
+
+    def __init__(self, whole: float) -> None:
+        self.whole = whole
+        self.writes: list[tuple[Any, Any, float, Any]] = []
+        self.limit = FEW
+        self.bounds: Any = (0,)  # of how many writes; first and last addresses, and the times
+
+    def add(self, write: tuple[Any, Any, float, Any]) -> None:
+        """Note a write."""
+        self.writes.append(write)
+        if len(self.writes) > self.limit:
+            self._drop_repeated()
+
+    def _drop_repeated(self) -> None:
+        """Keep only the last write into each part; too many parts count as all of the memory."""
+        latest = {}
+        for array, index, time, place in self.writes:
+            part = written_part(array, index)
+            key = (backends.of(part).address(part), part.shape, part.strides)
+            latest.pop(key, None)
+            latest[key] = part, ..., time, place
+        if len(latest) > MOST:
+            self.whole = self.writes[-1][2]
+            latest = {}
+        self.writes = list(latest.values())
+        self.limit = max(FEW, 4 * len(self.writes))
+        self.bounds = (-1,)
+
+    def last_into(self, array: Any, since: float) -> Any:
+        """Return the place of the latest write after `since` that reached `array`, in a tuple."""
+        count = len(self.writes)
+        if self.bounds[0] != count:
+            ends = [ends_of(written_part(*write[:2])) for write in self.writes]
+            first, last = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+            self.bounds = count, first, last, np.array([write[2] for write in self.writes])
+        elif not count:
+            return None
+        _, first, last, times = self.bounds
+        begin, end = ends_of(array)
+        near = np.flatnonzero((times > since) & (first < end) & (last > begin))
+        for number in near[::-1]:
+            written, index, _, place = self.writes[number]
+            if overlap(array, written_part(written, index)):
+                return (place,)
+        return None
+
+
+def written_part(array: Any, index: Any) -> Any:
+    """Return the view of what was written; it is a view of one number, too."""
+    if index is ...:
+        return array
+    return array[index if index.__class__ is tuple and ... in index else (*as_tuple(index), ...)]
+
+
+def as_tuple(index: Any) -> tuple[Any, ...]:
+    return index if index.__class__ is tuple else (index,)
+
+
+VIEWING = {int, slice, type(None), type(...)}
+
+
+def region_index(index: Any) -> Any:
+    """Return an index that shows a view; `...`, which stands for everything, for any other."""
+    if index.__class__ in VIEWING:
+        return index
+    if index.__class__ is tuple and VIEWING.issuperset(map(type, index)):
+        return index
+    return ...
+
+
+def overlap(left: Any, right: Any) -> bool:
+    """Return True if two arrays may have an element in common."""
+    try:
+        return np.shares_memory(shadow(left), shadow(right), EFFORT)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def ends_of(array: Any) -> tuple[int, int]:
+    """Return the address of the first byte of an array, and that behind its last one."""
+    start = backends.of(array).address(array)
+    if not array.size:
+        return start, start
+    reach = sum(step * (size - 1) for step, size in zip(array.strides, array.shape, strict=True))
+    return start, start + reach + array.dtype.itemsize
+
+
+class Shadow:
+    """Describes the memory of an array of any device to NumPy, which will not look into it."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": f"|V{array.dtype.itemsize}",
+            "data": (backends.of(array).address(array), True),
+        }
+
+
+def shadow(array: Any) -> np.ndarray:
+    """Return a NumPy array that lies where `array` does, to be compared and never read."""
+    return array if isinstance(array, np.ndarray) else np.asarray(Shadow(array))

@@ -1,0 +1,371 @@
+"""What applying an op means, in full: the path behind each op's fast one.
+
+    numbers and tensors in → one device, one type → forward → record → events
+
+`call_codegen.py` writes the same steps for the everyday case without the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..backends.aliased_array import Shared, plain
+from ..errors import DeviceError, DTypeError, GradientError, ShapeError
+from ..events import OpApplied, emit, work
+from ..modes import Heard, current, unheard
+from .autograd.forward_mode import propagate
+from .autograd.graph import Writes
+from .autograd.multi_output import cut_anywhere, tell
+from .autograd.saved_tensors import Packed
+from .autograd.view_tracking import notify_write
+from .autograd.written_regions import write_stretched
+from .error_messages import (
+    explain,
+    has_overlap,
+    no_tensor,
+    operand_names,
+    overlapping,
+    sequence_of,
+    wrong_operand,
+)  # fmt: skip
+from .numpy_aliasing import keep_apart, settle
+from .precision import SCALING, is_half
+from .promotion import EXTENSION_TYPES, NO_BOOLS, promote, refuse_bools, refuse_types
+from .registry import public
+from .shapes import reduced_dims
+from .source_location import Place, users_place
+from .subclasses import ask_about, overriding, result_class, turned_into
+from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+ORDINARY = {int, float, bool, complex, type(None), np.ndarray, np.float64, np.float32, np.int64}
+"""Classes other than tensors whose objects do not ask to be heard (`subclasses.py`)."""
+
+
+class InferenceWrites(Writes):
+    """The record of an inference tensor: too new for every graph."""
+
+    time = float("inf")
+
+    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
+        self.count += 1
+
+
+def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = None) -> Any:
+    """Run `op` on tensors, numbers and arrays in any mix, and record it if asked to.
+
+    Given only arrays it just computes: this is how derivative rules run.
+    """
+    autocast = current().autocast
+    if autocast is not None and out is None:
+        inputs = autocast.operands(op.name, inputs, settings)
+    given = sequence_of(op, inputs[0]) if op.variadic else inputs
+    tensors = [each for each in given if isinstance(each, Tensor)]
+    special = [
+        each for each in given
+        if each.__class__ not in PLAIN_TENSORS and each.__class__ not in ORDINARY
+    ]  # fmt: skip
+    if special:
+        asked = overriding(special)
+        if asked:
+            return ask_about(op, asked, inputs, settings, out)
+    if op.single and op.contract and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1:
+        batch = public("unsqueeze")(given[0], 0)
+        return public("squeeze")(op.function(batch, *given[1:], **settings), 0)
+    if op.composed is not None and out is None:
+        result = op.composed(*given, **settings)
+        if result is not None:
+            return result
+    if current().__class__ is Heard and tensors and not special and out is None:
+        everyday = all(each._array.__class__ is np.ndarray for each in tensors)
+        if everyday:
+            return told(op, inputs, tuple(given), settings)
+    if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
+        given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
+    backend = common_backend(op, given, tensors)
+    if backend.level or current().batches:
+        backend, given = inside_batch(backend, given, settings)
+        tensors = [each for each in given if isinstance(each, Tensor)]
+    for each in tensors:
+        settle(each)
+    if not tensors or not current().listeners:
+        return carry_out(op, backend, tuple(given), settings, out, tensors, special)
+    given = tuple(given)
+    with work("op", op, given) as around:
+        result = carry_out(op, backend, given, settings, out, tensors, special)
+        around.result = result if out is None else None
+    return announced(op, given, settings, result)
+
+
+def told(op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run `op` as if nobody listened, and tell of it before and after."""
+    with work("op", op, given) as around, unheard():
+        named = dict(zip(op.inputs, inputs, strict=True))
+        around.result = result = op.function(**named, **settings)
+    return announced(op, given, settings, result)
+
+
+def announced(op: Op, given: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
+    """Tell the listeners of an op that has run, and return its result."""
+    if op.family == "pieces":
+        tell(op, given, settings, result)
+        return result
+    node = (result[0] if isinstance(result, tuple) else result)._node
+    if node is not None:
+        node.notes["place"] = users_place()
+    emit(OpApplied(op, given, settings, result, node))
+    return result
+
+
+def carry_out(
+    op: Op,
+    backend: backends.Backend,
+    given: tuple[Any, ...],
+    settings: dict[str, Any],
+    out: Any,
+    tensors: Sequence[Tensor],
+    special: Sequence[Any],
+) -> Any:
+    """Compute, and record if asked to: what is left once the operands are on one device."""
+    names = operand_names(op, given)
+    operands = [as_operand(op, *each, backend) for each in zip(names, given, strict=True)]
+    if op.name in NO_BOOLS:
+        refuse_bools(op, operands)
+    arrays = promote(op, operands, settings, backend)
+    if op.takes != "bifc" and settings.get("dtype") is None:
+        refuse_types(op, operands if op.promotion == "float" else arrays)
+    y = compute(op, backend, arrays, settings)
+    if not tensors:
+        return y
+    if op.family == "pieces":
+        outputs = cut_anywhere(op, tensors[0], y, settings)
+        return turned_into(result_class(tensors) or Tensor, outputs, tensors)
+    outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
+    output = outputs[0]
+    modes = current()
+    if op.family == "movement" and backend.shares_memory(output._array, operands[0]):
+        if isinstance(tensors[0]._array, Shared):
+            output._array = output._array.view(type(tensors[0]._array))
+        link_view(output, tensors[0])
+    may_record = modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE
+    if may_record and any(tensor._node is not None for tensor in tensors):
+        record(op, outputs, given, settings)
+    if modes.follower is not None and output._node is None:
+        modes.follower.unrecorded(op, output, given)
+    if modes.inference and output._writes is None:
+        output._writes = InferenceWrites()
+    if modes.levels:
+        propagate(op, given, settings, output)
+    kind = result_class(tensors) if special else None
+    if kind is not None:
+        turned_into(kind, outputs, tensors)
+    return outputs if len(op.outputs) > 1 else write_out(op, out, output)
+
+
+def record(
+    op: Op, outputs: Sequence[Tensor], given: tuple[Any, ...], settings: dict[str, Any]
+) -> None:
+    output, extras = outputs[0], outputs[1:]
+    if op.family == "reduction":
+        dim = reduced_dims(op, settings["dim"], given[0]._array.ndim)
+        settings = {**settings, "dim": dim}
+    values = (settings[name] for name in op.settings)
+    arguments = (given,) if op.variadic else given
+    op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
+    if any(isinstance(array_of(each), Shared) for each in given):
+        keep_apart(output._node)
+    modes = current()
+    saving = modes.saving
+    if saving.__class__ is tuple:
+        writes_of(output)
+        output._node.saved = Packed(output._node, saving)
+    if modes.follower is not None:
+        modes.follower.recorded.extend((output, given))
+
+
+def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
+    """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
+    if not all(understood(each) for each in inputs):
+        return NotImplemented
+    if not isinstance(inputs[0], Tensor):  # Tensor.__add__(2, x), which Python never calls
+        raise wrong_operand(op, op.inputs[0], inputs[0])
+    return apply(op, inputs, settings)
+
+
+def understood(operand: Any) -> bool:
+    """Say whether an operator can compute with `operand`."""
+    if isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype"):
+        return True
+    return hasattr(type(operand), "__torch_function__")
+
+
+# Operands ------------------------------------------------------------------------------
+
+
+def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:
+    """Return the one device that all operands are on; a 0-d CPU tensor may join any.
+
+    Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
+    """
+    arrays = [array_of(each) for each in given]
+    arrays = [each for each in arrays if backends.is_array(each) or isinstance(each, np.generic)]
+    if not arrays:
+        names = operand_names(op, given)
+        wrong = [pair for pair in zip(names, given, strict=True) if pair[0] not in op.optional]
+        raise wrong_operand(op, *(wrong or [(op.inputs[0], given)])[0])
+    found = [backends.of(each) for each in arrays if not isinstance(each, np.generic)]
+    highest = max(found, key=lambda backend: backend.level, default=backends.CPU)
+    if highest.level:
+        return highest
+    deciding = [
+        backends.of(each) for each in arrays if backends.is_array(each) and each.ndim
+    ] or found
+    if not deciding:
+        return backends.CPU
+    for other, array in zip(found, [a for a in arrays if backends.is_array(a)], strict=True):
+        if other is not deciding[0] and (array.ndim or other is not backends.CPU):
+            rows = {
+                name: f"{tuple(tensor.shape)} on {tensor.device}"
+                for name, tensor in zip(operand_names(op, given), given, strict=True)
+                if isinstance(tensor, Tensor)
+            }
+            raise DeviceError(
+                op.title,
+                "Expected all tensors to be on the same device",
+                rows,
+                "move the tensor, or the model, with .to(device)",
+            )
+    return deciding[0]
+
+
+def inside_batch(
+    backend: backends.Backend, given: Sequence[Any], settings: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return the level of `vmap` that the op belongs to, and its operands brought into it.
+
+    Tensors from outside enter by an op of their own: their gradients have to leave again.
+    """
+    for value in settings.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            array = array_of(each)
+            if backends.is_array(array) and backends.of(array).level > backend.level:
+                backend = backends.of(array)
+    if not backend.level:
+        return backend, tuple(given)
+
+    def entered(value: Any) -> Any:
+        array = array_of(value)
+        if not backends.is_array(array) or backends.of(array) is backend:
+            return value
+        if isinstance(value, Tensor):
+            return public("batched")(value, backend, None)
+        return backend.enter(array, None)  # type: ignore[attr-defined]
+
+    return backend, tuple(entered(each) for each in given)
+
+
+def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
+    """Return what a forward computes with: an array of the device, a number, or None."""
+    value = plain(array_of(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None and name in op.optional:
+        return None
+    if name in op.numbers and isinstance(value, bool | int | float | complex):
+        return value
+    if backends.is_array(value):
+        if backends.of(value) is not backend:
+            return backend.from_numpy(backends.of(value).to_numpy(value))
+        return value
+    raise wrong_operand(op, name, value)
+
+
+def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict[str, Any]) -> Any:
+    """Check the contract and run the forward; complaints come out explained."""
+    if op.contract is not None and not op.variadic:
+        op.contract.check(op.inputs, arrays, settings)
+    if op.family == "reduction":
+        settings = {**settings, "dim": reduced_dims(op, settings["dim"], arrays[0].ndim)}
+    arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
+    from .op import MISTAKES
+
+    named = dict(zip(op.inputs, arguments, strict=True))
+    try:
+        y = by_kernel(op, backend, named, settings)
+        if y is None:
+            y = backend.run(op.forward, named, settings)
+    except MISTAKES as error:
+        raise explain(op, arguments, error, settings) from error
+    return rounded(op, y, arrays) if op.family == "elementwise" else y
+
+
+def by_kernel(
+    op: Op, backend: backends.Backend, arrays: dict[str, Any], settings: dict[str, Any]
+) -> Any:
+    """Compute with the op's kernel, as its fast path would. None: there is none for this case."""
+    if op.slot is None or op.variadic or backend is not backends.CPU:
+        return None
+    first = arrays[op.inputs[0]]
+    if first.__class__ is not np.ndarray or first.size < op.slot.least:
+        return None
+    values = {**arrays, **settings}
+    return op.slot(*(values[name] for name in op.signature.parameters))
+
+
+def rounded(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
+    """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
+    kinds = {each.dtype for each in arrays if hasattr(each, "dtype")}
+    if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
+        kinds = {kind for kind in kinds if is_half(kind)}
+        return y.astype(kinds.pop()) if kinds else y
+    if y.dtype == np.float32 and kinds and kinds <= EXTENSION_TYPES:
+        return y.astype(kinds.pop())
+    return y
+
+
+def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
+    """Put the result into `out=`, if there is one."""
+    if out is None:
+        return output
+    if not isinstance(out, Tensor):
+        raise no_tensor(op.title, "out", out)
+    wanted = out._node is not None and current().grad  # in `no_grad` it keeps its history
+    if output._node is not None or wanted or "_tangents" in output.__dict__:
+        raise GradientError(
+            op.title, "out=... arguments don't support automatic differentiation",
+            hint="use the returned tensor, or wrap the call in no_grad()",
+        )  # fmt: skip
+    if not dtypes.can_cast(output.dtype, out.dtype):
+        raise DTypeError(
+            op.title, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
+        )
+    if output.dtype is not out.dtype and not op.casts_out:
+        raise DTypeError(
+            op.title, f"expected `out` to have the dtype {output.dtype} of the result",
+            {"out": f"{tuple(out.shape)} {out.dtype}"},
+            "leave out= away and convert the result: y.to(out.dtype)",
+        )  # fmt: skip
+    if out._array.shape != output._array.shape:
+        if out._array.size:
+            raise ShapeError(
+                op.title, "`out` does not have the shape of the result",
+                {"out": tuple(out.shape), "result": tuple(output.shape)},
+            )  # fmt: skip
+        out._array = output._array.astype(out._array.dtype)
+    else:
+        if has_overlap(out._array):
+            raise overlapping(op.title, out)
+        try:
+            out._array[...] = output._array
+        except ValueError:
+            write_stretched(out, op.title, out._array, ..., output._array)
+    out._bump()
+    notify_write(out, output)
+    return out

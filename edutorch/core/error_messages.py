@@ -1,0 +1,349 @@
+"""What array libraries complain about, said again with the names of op and arguments.
+
+A forward computes with NumPy or CuPy, whose errors speak of "operands" and "ufuncs".
+Nobody who called `max` should read that: `explain` looks at what was given and finds
+the argument that does not fit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.exceptions import AxisError
+
+from .. import dtypes
+from ..errors import (
+    ArgumentError,
+    DimError,
+    EdutorchError,
+    InvalidValueError,
+    NotForTypesError,
+    ShapeError,
+)  # fmt: skip
+from .allocation import is_too_large, no_room
+from .shapes import no_such_dim, shape_of
+
+if TYPE_CHECKING:
+    from .op import Op
+
+FOREIGN = (
+    "array", "ufunc", "core dim", "newaxis", "numpy", "operand", "broadcast", "zip()", "np.",
+    "tuple index", "unpack", "convert string", "no len()", "axes don't match", "invalid literal",
+)  # fmt: skip
+"""Words of array libraries and of Python's inside, which say nothing about the call."""
+
+
+def explain(
+    op: Op, arrays: Sequence[Any], error: Exception, given: Mapping[str, Any] | None = None
+) -> Exception:
+    """Turn an array library's complaint into one that names op, arguments and shapes.
+
+    Args:
+        arrays: the tensor arguments, as arrays.
+        given: all that is known of the call by name: the settings, and more.
+    """
+    if isinstance(error, EdutorchError):
+        return error
+    settings = {name: given[name] for name in op.settings if given and name in given}
+    wrong = wrong_setting(op, settings) or contract_error(op, arrays, settings)
+    if wrong is not None:
+        return wrong
+    if isinstance(error, AttributeError):
+        return missing_member(op, settings, error)
+    named = arguments_of(op, arrays, settings)
+    rows = {name: shape_of(each) for name, each in named.items()}
+    if is_too_large(error):
+        return no_room(op.title, error, rows)
+    if isinstance(error, TypeError):
+        return wrong_types(op, named, error)
+    if isinstance(error, AxisError) and error.axis is not None and error.ndim is not None:
+        return no_such_dim(op.title, error.axis, error.ndim)
+    said = str(error)
+    if isinstance(error, IndexError):
+        headline = "a dimension is missing" if is_foreign(said) else said
+        return DimError(op.title, headline, rows, valid_indices(said))
+    if "convert string" in said or "invalid literal" in said:
+        for name, value in settings.items():
+            if isinstance(value, str):
+                return wrong_argument(op.title, name, value, "a number")
+    if op.family == "elementwise" or "broadcast" in said:
+        misfit = _misfit(named)
+        if misfit is not None:
+            return ShapeError(op.title, misfit, rows, _broadcast_hint(list(named.values())))
+        if not is_foreign(said):  # the forward itself objects, for example to a setting
+            return InvalidValueError(op.title, said)
+    if op.family == "reduction" and 0 in shape_of(arrays[0]):
+        hint = "reduce over an axis that is not empty, or leave empty tensors out"
+        return NothingToChooseError(op.title, "there is no number to choose from", rows, hint)
+    if is_foreign(said):
+        said = "the arguments do not fit together"
+        rows |= {name: value for name, value in settings.items() if name not in rows}
+    return ShapeError(op.title, said, rows)
+
+
+def valid_indices(said: str) -> str | None:
+    """Read the size from what NumPy says of an index, and say which indices there are."""
+    size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", said)
+    if size is None:
+        return None
+    count = int(size[1])
+    return f"valid indices are {-count} to {count - 1}" if count else "it has no elements"
+
+
+class NothingToChooseError(ShapeError, IndexError):
+    """A maximum of nothing was asked for. (PyTorch raises an IndexError here.)"""
+
+
+def is_foreign(text: str) -> bool:
+    return any(word in text for word in FOREIGN)
+
+
+def arguments_of(op: Op, arrays: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arrays of a call by name, those among the settings too."""
+    if op.variadic:
+        return {f"{op.inputs[0]}[{i}]": each for i, each in enumerate(arrays[0])}
+    named = {name: a for name, a in zip(op.inputs, arrays, strict=False) if a is not None}
+    return named | {name: each for name, each in settings.items() if hasattr(each, "shape")}
+
+
+def contract_error(op: Op, arrays: Sequence[Any], settings: dict[str, Any]) -> Exception | None:
+    if op.contract is None or op.variadic:
+        return None
+    try:
+        op.contract.check(op.inputs, arrays, settings)
+    except ShapeError as better:
+        return better
+    except KeyError:
+        pass  # the contract divides by a setting, which is not known here
+    return None
+
+
+def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception:
+    """Say which types do not go together."""
+    said = str(error)
+    if "numpy boolean" in said:
+        return NotForTypesError(
+            op.title, "not defined for bool tensors",
+            {name: shape_of(each) for name, each in named.items()},
+            "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
+        )  # fmt: skip
+    if is_foreign(said) or "not supported for the input types" in said:
+        kinds = {name: _kind(each) for name, each in named.items()}
+        return NotForTypesError(op.title, "not implemented for these types", kinds)
+    return ArgumentError(op.title, said)
+
+
+def _kind(value: Any) -> str:
+    return str(getattr(value, "dtype", type(value).__name__))
+
+
+# Settings ----------------------------------------------------------------------------
+
+
+def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
+    """Find a setting that is not of the type its annotation names."""
+    for name, value in settings.items():
+        if name == "dtype" and not is_dtype(value):
+            return wrong_argument(op.title, name, value, "a dtype")
+        wanted = str(op.signature.parameters[name].annotation)
+        if value is not op.signature.parameters[name].default and not fits(value, wanted):
+            return wrong_argument(op.title, name, value, wanted)
+    return None
+
+
+def is_dtype(value: Any) -> bool:
+    """Whether a value can stand for a dtype: one of ours, Python's int or float, or None."""
+    is_python = value.__class__ is type and value in dtypes.BY_PYTHON
+    return value is None or isinstance(value, dtypes.dtype) or is_python
+
+
+def fits(value: Any, wanted: str) -> bool:
+    """Say whether a value can be what an annotation names; in doubt, it can.
+
+    >>> from edutorch.core.error_messages import fits
+    >>> fits(1, "int | None"), fits(1.5, "int"), fits("x", "float"), fits([1], "Sequence[int]")
+    (True, False, False, True)
+    """
+    words = set(re.findall(r"\w+", wanted))
+    if value is None:
+        return bool(words & {"None", "Dims", "Index"}) or not words <= KNOWN | {"str"}
+    if isinstance(value, str):
+        return not words <= KNOWN
+    if "Tensor" in words and (hasattr(value, "dtype") or not words & NUMBERS):
+        return True
+    words -= {"Tensor"}
+    if not words <= NUMBERS | SEVERAL | {"None", "str"}:
+        return True
+    if words & SEVERAL and isinstance(value, list | tuple | range):
+        wanted = " | ".join((words & NUMBERS or {"int"}) | words & {"None"})
+        return all(fits(each, wanted) for each in value if not isinstance(each, list | tuple))
+    if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
+        return False
+    if isinstance(value, bool):
+        return "float" in words
+    return hasattr(value, "__index__") or ("float" in words and hasattr(value, "__float__"))
+
+
+def flags_of(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """Return the names of the parameters that are True or False and nothing else.
+
+    Those that PyTorch only asks for their truth take any value, here as there.
+    """
+    return [each.name for each in parameters if is_flag(each) and each.annotation == "bool"]
+
+
+def is_flag(parameter: inspect.Parameter) -> bool:
+    words = set(re.findall(r"\w+", str(parameter.annotation)))
+    return parameter.name not in TRUTHS and "bool" in words and words <= {"bool", "None"}
+
+
+TRUTHS = {
+    "as_tuple", "hard", "inplace", "return_indices", "size_average", "reduce",
+}  # fmt: skip
+"""Flags that PyTorch's own Python looks at."""
+
+
+def check_flag(name: str, flag: str, value: Any) -> None:
+    """Raise ArgumentError for a flag that is neither True nor False. NumPy's are none either."""
+    if value.__class__ is not bool:
+        raise wrong_argument(name, flag, value, "bool")
+
+
+NUMBERS = {"int", "float"}
+SEVERAL = {"Dims", "Sequence", "tuple", "Counts", "Size"}
+KNOWN = NUMBERS | SEVERAL | {"None", "bool", "Tensor", "Array", "Index"}
+"""Words of annotations that `fits` understands."""
+
+
+READABLE = {"Dims": "an int or a tuple of ints", "Counts": "an int or a tuple of ints",
+            "Size": "an int or a tuple of ints",
+            "Sequence[int]": "a tuple of ints", "tuple[int, ...]": "a tuple of ints",
+            "int | Sequence[int]": "an int or a tuple of ints"}  # fmt: skip
+
+
+def wrong_argument(op: str, name: str, value: Any, wanted: str) -> ArgumentError:
+    """Make the error for an argument of a type that the op cannot take."""
+    readable = READABLE.get(wanted, wanted.replace("Array", "Tensor").replace(" | ", " or "))
+    return ArgumentError(op, f"argument `{name}` must be {readable}, not {type(value).__name__}")
+
+
+def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -> Exception:
+    """Name the setting that is no tensor, for example, though it ought to be one."""
+    for name, value in settings.items():
+        if f"'{type(value).__name__}' object" in str(error):
+            return wrong_argument(op.title, name, value, "a Tensor")
+    return error
+
+
+# Operands ----------------------------------------------------------------------------
+
+
+def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> ArgumentError:
+    """Make the error for what is given in place of a tensor."""
+    hint = None
+    if isinstance(value, list | tuple):
+        tensors = bool(value) and all(hasattr(each, "_array") for each in value)
+        hint = "stack the tensors first: torch.stack(…)" if tensors else "write torch.tensor(…)"
+    elif value is None:
+        hint = "a function without `return` gives None"
+    elif isinstance(value, int | float | complex):
+        hint = "write torch.tensor(…) around the number"
+    elif hasattr(value, "__array__"):
+        hint = "torch.from_numpy(…) makes a tensor of a NumPy array"
+    kind = type(value).__name__
+    return ArgumentError(title, f"argument `{name}` must be {wanted}, not {kind}", hint=hint)
+
+
+def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
+    """Make the error for an operand of an op, which may take numbers as well."""
+    return no_tensor(
+        op.title, name, value, "a Tensor or a number" if name in op.numbers else "a Tensor"
+    )
+
+
+def need_tensor(op: str, name: str, value: Any) -> None:
+    """Raise ArgumentError for what is no tensor, where a composed function looks at one."""
+    if not hasattr(value, "dtype"):
+        raise no_tensor(op, name, value)
+
+
+def operand_names(op: Op, given: Sequence[Any]) -> Sequence[str]:
+    return [f"{op.inputs[0]}[{i}]" for i in range(len(given))] if op.variadic else op.inputs
+
+
+def conversion_hint(arrays: Mapping[str, Any]) -> str:
+    """Say which of several arrays, of different types, should be converted, and how."""
+    kinds = {name: dtypes.of(each.dtype) for name, each in arrays.items()}
+    for name, kind in kinds.items():
+        if kind.category < 2 <= max(each.category for each in kinds.values()):
+            return f"`{name}` holds {'integers' if kind.category else 'bools'}: use {name}.float()"
+    if {dtypes.float32, dtypes.float64} <= set(kinds.values()):
+        double = next(name for name, kind in kinds.items() if kind is dtypes.float64)
+        return f"`{double}` is float64, which is what NumPy makes: use x.float() or model.double()"
+    return "convert one of them, for example with x.to(other.dtype)"
+
+
+def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
+    """Return the tensors that an op on several of them was given."""
+    if hasattr(value, "__iter__") and not hasattr(value, "shape") and not isinstance(value, str):
+        return tuple(value)
+    raise ArgumentError(
+        op.title,
+        f"argument `{op.inputs[0]}` must be a tuple of Tensors, not {type(value).__name__}",
+        hint="put them into a list: [a, b]" if hasattr(value, "shape") else None,
+    )
+
+
+def described(value: Any) -> str:
+    """A tensor as errors show it: its shape and its type."""
+    return f"{shape_of(value)} {dtypes.of(value.dtype)}"
+
+
+def has_overlap(array: Any) -> bool:
+    """Say whether several elements of an array surely lie at one place, as after `expand`."""
+    return 0 not in array.shape and any(
+        step == 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def overlapping(op: str, target: Any) -> ShapeError:
+    """Make the error for a write into an expanded tensor."""
+    return ShapeError(
+        op,
+        "unsupported operation: more than one element of the written-to tensor "
+        "refers to a single memory location",
+        {"input": tuple(target.shape)},
+        "x.clone() the expanded tensor first",
+    )
+
+
+# Shapes ------------------------------------------------------------------------------
+
+
+def _misfit(named: Mapping[str, Any]) -> str | None:
+    """Say which axis keeps the shapes from broadcasting."""
+    pairs = list(named.items())
+    for i, (name, array) in enumerate(pairs):
+        for other, second in pairs[i + 1 :]:
+            a, b = shape_of(array), shape_of(second)
+            for axis in range(-1, -min(len(a), len(b)) - 1, -1):
+                if a[axis] != b[axis] and 1 not in (a[axis], b[axis]):
+                    return (
+                        f"the shapes cannot be broadcast together: "
+                        f"axis {axis} is {a[axis]} in `{name}` but {b[axis]} in `{other}`"
+                    )
+    return None
+
+
+def _broadcast_hint(arrays: Sequence[Any]) -> str:
+    a, b = (shape_of(array) for array in (*arrays, (), ())[:2])
+    if len(b) == 1 and b[0] in a:
+        behind = len(a) - 1 - a.index(b[0])
+        shape = ", ".join([str(b[0]), *"1" * behind])
+        return f"to line up with an earlier axis, add axes behind: x.reshape({shape})"
+    if a == b[::-1]:
+        return "one of them looks transposed: x.T"
+    return "from the last axis backwards, sizes must be equal or one of them 1"

@@ -1,0 +1,122 @@
+"""Writes the Python source of a node's `backward`, as `call_codegen.py` does for the call path."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import TYPE_CHECKING
+
+from ..precision import ROUNDED_OFTEN, SCALING
+
+if TYPE_CHECKING:
+    from ..op import Op
+
+
+def backward_source(op: Op) -> str:
+    """`backward(node, g, edges, recording)`: unpack, check, call each wanted rule."""
+    lines = ["saved = node.saved"]
+    if op.saved:
+        names = "".join(f"{name}, " for name in op.saved)
+        lines += ["if saved is None:", "    raise second_backward(node)", f"{names} = saved"]
+    for name in op.saved:
+        if name == "y":
+            lines += [
+                "writes = node.writes",
+                *refuse_stale("", "'the result'", "y"),
+                "if recording:",
+                "    y = result_again(node, y)",
+            ]
+        elif name in op.inputs and op.variadic:
+            lines += [
+                f"for each in {name}:",
+                "    writes = each._writes",
+                *refuse_stale("    ", repr(name), "each._array"),
+                "if not recording:",
+                f"    {name} = [each._array for each in {name}]",
+            ]
+        elif name in op.inputs:
+            lines += [
+                f"if isinstance({name}, Tensor):",
+                f"    writes = {name}._writes",
+                *refuse_stale("    ", repr(name), f"{name}._array"),
+                "    if not recording:",
+                f"        {name} = {name}._array",
+            ]
+            if op.rule_slots:
+                lines += [
+                    f"        if {name}.__class__ is not ndarray:",
+                    f"            {name} = without_subclass({name})",
+                ]
+            if op.name in SCALING and name in op.numbers:
+                lines += ["elif g.dtype.itemsize == 2:", "    g = widened(g)"]
+    lines += widen_lines(op)
+    if op.family == "reduction":
+        lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
+        if "y" in op.saved:
+            lines += ["y = y.reshape(kept)"]
+    if op.variadic:  # its rule returns a gradient for each tensor
+        lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
+    elif op.together is not None:
+        parameters = tuple(inspect.signature(op.together).parameters)
+        lines += ["found = None", *_asked_first(op, "together", parameters, "found")]
+        lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
+    else:
+        lines += ["".join(f"e_{name}, " for name in op.inputs) + "= edges"]
+        results = "".join(f"{_result(op, name, lines)}, " for name in op.inputs)
+        lines += [f"return ({results})"]
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def backward(node, g, edges, recording):\n{body}\n"
+
+
+def widen_lines(op: Op) -> list[str]:
+    """The code that lets the rules of an op compute with 16-bit floats in float32: they may add up.
+
+    The rules of views and of most elementwise ops do not; nor does one that sees only `g`. The
+    engine rounds what comes out.
+    """
+    needed = {need for rule in op.rules.values() for need in rule.needs}
+    is_one_step = op.family == "elementwise" and op.name not in ROUNDED_OFTEN
+    if is_one_step or op.family == "movement" or not needed:
+        return []
+    names = [name for name in op.saved if name == "y" or name in (*op.inputs, *op.outputs[1:])]
+    listed = "".join(f"{name}, " for name in ("g", *names))
+    later = "g.dtype is not None and " if op.takes_spots else ""
+    return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widened(({listed}))"]
+
+
+def refuse_stale(indent: str, name: str, array: str) -> list[str]:
+    """The code that raises an error if `array` was overwritten after it was saved."""
+    late = f"{indent}if writes is not None and writes.time > node._order"
+    return [
+        f"{late} and writes.reached({array}, node._order):",
+        f"{indent}    raise stale_value(node, {name}, writes)",
+    ]
+
+
+def _result(op: Op, name: str, lines: list[str]) -> str:
+    """The gradient of an input as an expression; what has to be done before is added to `lines`."""
+    rule = op.rules.get(name)
+    if rule is None:
+        return "None"
+    if name not in op.rule_slots:
+        return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"
+    lines += [f"at_{name} = None", f"if e_{name} is not None:"]
+    lines += [f"    {line}" for line in _asked_first(op, name, rule.parameters, f"at_{name}")]
+    return f"at_{name}"
+
+
+def _asked_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -> list[str]:
+    """Call a rule; before it the kernel that may stand in for it, for arrays that are worth it."""
+    arguments, slot = ", ".join(parameters), op.rule_slots.get(name)
+    if slot is None:
+        return [f"{result} = rule_{name}({arguments})"]
+    first = "g" if "g" in parameters else parameters[0]  # its size decides
+    return [
+        f"if {first}.__class__ is ndarray:",
+        f"    if {first}.size >= {slot.least}:",
+        f"        {result} = (KERNEL_{name}.run or KERNEL_{name})({arguments})",
+        "else:",
+        f"    {result} = entered(OP, {name!r}, ({arguments},))",
+        f"if {result} is None:",
+        f"    {result} = rule_{name}({arguments})",
+    ]

@@ -1,0 +1,490 @@
+"""Writes the Python source of an op's call path, once, when the op is first called.
+
+Binding arguments, looking for tensors and choosing what to save could be worked
+out afresh at each call, as `dispatch.py` does. It is the same work each time, so
+here it is done once, the way `dataclasses` writes an `__init__`. The result is
+ordinary Python; read it with
+
+    print(edutorch.mul.op.source)
+
+An op's call has one fast path: plain modes, NumPy arrays, one dtype. All else
+goes to `apply`, which handles every case and reads like a description.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import textwrap
+from typing import TYPE_CHECKING
+
+from ... import errors
+from ...errors import ArgumentError
+from ..error_messages import flags_of
+from ..precision import SCALING
+from ..promotion import NEGATIVE_NUMBERS
+from .inlining import Renamed, free_names
+
+if TYPE_CHECKING:
+    from ..op import Op
+
+
+def call_source(op: Op) -> str:
+    """The public function: fast path, plain-array path, general path."""
+    parameters, body = _with_aliases(op)
+    if op.has_out:
+        parameters.append(inspect.Parameter("out", KEYWORD_ONLY, default=None))
+    header = ", ".join(_parameter_texts(parameters))
+    if op.names_unknown:
+        header += ", **unknown"
+        body = "if unknown:\n    raise unknown_keyword(OP, unknown)\n" + body
+    inputs = "".join(f"{name}, " for name in op.inputs)
+    settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
+    out = ", out" if op.has_out else ""
+    if op.inputs and op.fast:
+        if op.family == "pieces":
+            body += _pieces_path(op)
+        else:
+            body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
+    return (
+        f"def {op.name}({header}):\n"
+        + textwrap.indent(body, "    ")
+        + f"    return apply(OP, ({inputs}), {{{settings}}}{out})\n"
+    )
+
+
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+ALIASES = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names for two settings, which PyTorch takes as well."""
+
+
+def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
+    """Return the parameters with NumPy's names added, and the code that obeys those.
+
+    A required parameter may then be left out, and so may those behind it: the code looks.
+    """
+    parameters, lines = [], []
+    added = {alias: name for alias, name in ALIASES.items() if name in op.settings}
+    lines += [f"if {alias} is not None:\n    {name} = {alias}" for alias, name in added.items()]
+    left_out = False
+    for each in op.signature.parameters.values():
+        required = each.default is inspect.Parameter.empty and each.kind is not KEYWORD_ONLY
+        left_out = left_out or each.name in added.values()
+        if left_out and required:
+            each = each.replace(default=None)
+            lines.append(f"if {each.name} is None:\n    raise missing(OP, {each.name!r})")
+        parameters.append(each)
+    lines += _flag_tests(op) + _integer_tests(op)
+    parameters += [inspect.Parameter(alias, KEYWORD_ONLY, default=None) for alias in added]
+    return parameters, "".join(f"{line}\n" for line in lines)
+
+
+def _flag_tests(op: Op) -> list[str]:
+    """The tests that flags with a default are True or False, the default first."""
+    lines = []
+    for name in flags_of(op.signature.parameters.values()):
+        default = op.signature.parameters[name].default
+        if default in (True, False):
+            test = f"{name} is not {default} and {name} is not {not default}"
+            lines.append(f"if {test}:\n    check_flag(OP.title, {name!r}, {name})")
+    return lines
+
+
+def _integer_tests(op: Op) -> list[str]:
+    """The tests that settings are integers; dims are read by a function of their own.
+
+    Views are left out: they cost so little that a test would show.
+    """
+    if op.family == "movement":
+        return []
+    parameters = op.signature.parameters.values()
+    names = [each.name for each in parameters if each.annotation == "int" and each.name in WHOLE]
+    return [
+        f"if {name}.__class__ is not int:\n    {name} = whole(OP.title, {name}, {name!r})"
+        for name in names
+    ]
+
+
+WHOLE = {"decimals", "diagonal", "n", "offset"}
+"""Integers that NumPy would round, or take a flag for."""
+
+
+def missing(op: Op, name: str) -> ArgumentError:
+    return ArgumentError(op.title, f"missing 1 required positional argument: '{name}'")
+
+
+def unknown_keyword(op: Op, unknown: dict[str, object]) -> ArgumentError:
+    known = [*op.signature.parameters, *(["out"] if op.has_out else [])]
+    return errors.unknown_keyword(op.title, next(iter(unknown)), known)
+
+
+def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
+    texts, star = [], False
+    for parameter in parameters:
+        if parameter.kind is KEYWORD_ONLY and not star:
+            texts.append("*")
+            star = True
+        has_default = parameter.default is not inspect.Parameter.empty
+        texts.append(f"{parameter.name}={parameter.default!r}" if has_default else parameter.name)
+    return texts
+
+
+# Both begin with the usual case: that test is half as long.
+IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
+IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET or mode.__class__ is Followed)"
+IS_FOLLOWED = "mode is not PLAIN and mode is not QUIET"
+IS_RECORDING = "(mode is PLAIN or mode.grad)"
+
+
+def _fast_path(op: Op) -> str:
+    """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
+    first, *others = (name for name in op.inputs if name not in op.keep)
+    arrays = ", ".join(f"a_{name}" for name in op.inputs)
+    out = " and out is None" if op.has_out else ""
+    lines = [
+        f"kind = {first}.__class__",
+        f"if {IS_TENSOR} and {IS_EVERYDAY}{out}:",
+        f"    a_{first} = {first}._array",
+        f"    n_{first} = {first}._node",
+    ]
+    plain = f"a_{first}.__class__ is ndarray" + _and_taken(op, first)
+    if others or op.keep or op.contract is not None:
+        lines += [f"    plain = {plain}"]
+        plain = "plain"
+    for name in op.keep:
+        lines += textwrap.indent(_kept_input(name), "    ").splitlines()
+    for name in others:
+        lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
+    if op.contract is not None:
+        lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
+    lines += [f"    if {plain}:"]
+    if op.family == "reduction":
+        lines += ["        if dim is not None:"]
+        lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
+    lines += [
+        "        try:",
+        *(f"            {line}" for line in _compute(op, "a_")),
+        "        except MISTAKES as error:",
+        f"            raise explain(OP, ({arrays},), error, locals()) from error",
+    ]
+    further = op.outputs[1:]
+    if further:
+        lines += [f"        y, {', '.join(further)} = y"]
+    lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
+    if op.family == "movement":
+        lines += [
+            "        base = y.base",
+            f"        if base is not None and (base is a_{first} or base is a_{first}.base):",
+            f"            link_view(output, {first})",
+        ]
+    if op.rules:
+        wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
+        if "dtype" in op.settings:  # the result may be of integers
+            wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
+        lines += [f"        if {IS_RECORDING} and ({wanted}):"]
+        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
+    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
+    result = ", ".join(["output", *(f"wrap({name})" for name in further)])
+    return "\n".join([*lines, f"        return {result}", ""])
+
+
+NEW_OUTPUT = """\
+if y.__class__ is not ndarray:
+    y = asarray(y)
+output = new()
+output._array = y
+output._node = output._grad = output._writes = output._base = output._hooks = None
+"""
+
+
+def _array_path(op: Op) -> str:
+    """Arrays of one type: rules run on them, and so do the ops that rules call."""
+    first, *others = (name for name in op.inputs if name not in op.keep)
+    tests = [type_test(first, "kind == 'f'")] if floating(op) else []
+    tests += [f"{name}.__class__ is ndarray" for name in op.keep]
+    for name in others:
+        test = f"{name}.__class__ is ndarray"
+        if op.promotion != "none":
+            test += f" and {name}.dtype is {first}.dtype"
+        if name in op.numbers:
+            suits = f"{name}.__class__ in NUMBERS and {type_test(first, suiting(op))}"
+            test = f"({test} or {suits})"
+        tests.append(f"({name} is None or {test})" if name in op.optional else test)
+    if op.has_out:
+        tests.append("out is None")
+    lines = [f"elif {' and '.join(['kind is ndarray', *tests])}:"]
+    if op.family == "reduction":
+        lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
+    lines += [f"    {line}" for line in (*_compute(op, ""), "return y")]
+    return "\n".join([*lines, ""])
+
+
+def _sequence_path(op: Op) -> str:
+    """The fast path of an op whose only input is a sequence of tensors."""
+    (name,) = op.inputs
+    same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
+    out = " and out is None" if op.has_out else ""
+    arguments = ", ".join("arrays" if each == name else each for each in op.signature.parameters)
+    lines = [
+        f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}{out}:",
+        "    arrays, edges, wanted = [], [], False",
+        f"    for each in {name}:",
+        "        if each.__class__ not in TENSORS:",
+        "            break",
+        "        array = each._array",
+        "        arrays.append(array)",
+        f"        if array.__class__ is not ndarray{same_type}:",
+        "            break",
+        "        node = each._node",
+        "        edges.append(each if node is LEAF else node)",
+        f"        if node is not None and {IS_RECORDING}:",
+        "            wanted = True",
+        "    else:",
+        "        try:",
+        f"            y = forward(numpy, {arguments})",
+        "        except MISTAKES as error:",
+        "            raise explain(OP, (arrays,), error, locals()) from error",
+        *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
+    ]
+    if op.rules:
+        lines += ["        if wanted:"]
+        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
+    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+    lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
+    lines += [
+        "        return output",
+        f"if {name}.__class__ is list and set(map(type, {name})) == ONLY_ARRAYS{out}:",
+        f"    if len({{each.dtype for each in {name}}}) == 1:",  # within rules
+        f"        return forward(numpy, {', '.join(op.signature.parameters)})",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _pieces_path(op: Op) -> str:
+    """The fast path of an op that cuts its only input into views: `multi_output.py` does the rest."""
+    (name,) = op.inputs
+    settings = ", ".join(op.settings)
+    return f"""\
+kind = {name}.__class__
+if {IS_TENSOR} and {IS_EVERYDAY} and {name}._array.__class__ is ndarray:
+    a_{name} = {name}._array
+    try:
+        y = forward(numpy, a_{name}, {settings})
+    except MISTAKES as error:
+        raise explain(OP, (a_{name},), error, locals()) from error
+    return cut(OP, {name}, y, ({settings},))
+if kind is ndarray:
+    return forward(numpy, {name}, {settings})
+"""
+
+
+def contract_tests(op: Op) -> list[str]:
+    """The contract as tests of shapes; where one fails, `apply` finds the words for it."""
+    assert op.contract is not None
+    tests, first_seen = [], {}
+    for name, term in zip(op.inputs, op.contract.terms, strict=True):
+        absent = f"{name} is None or " if name in op.optional else ""
+        counts = f">= {len(term) - 1}" if "..." in term else f"== {len(term)}"
+        if counts != ">= 0":
+            tests.append(f"({absent}a_{name}.ndim {counts})")
+        for position, axis in enumerate(term):
+            if axis == "...":
+                continue
+            axis, _, divisor = axis.partition("/")
+            size = f"a_{name}.shape[{position - len(term)}]"
+            if divisor:
+                tests.append(f"({divisor}.__class__ is int)")
+                size += f" * {divisor}"
+            if axis in first_seen:
+                tests.append(f"({absent}{size} == {first_seen[axis]})")
+            elif not absent:
+                first_seen[axis] = size
+    return tests
+
+
+def _compute(op: Op, array: str) -> list[str]:
+    """Compute `y` from arrays whose names begin with `array`; a kernel, if there is one, first."""
+    names = {name: array + name if name in op.inputs else name for name in op.signature.parameters}
+    definition = f"y = {_definition(op, dict(names))}"
+    if op.slot is None:
+        return [definition]
+    arguments = ", ".join(names.values())
+    return [
+        "y = None",
+        f"if {array}{op.inputs[0]}.size >= {op.slot.least}:",
+        f"    y = (KERNEL.run or KERNEL)({arguments})",
+        "if y is None:",
+        f"    {definition}",
+    ]
+
+
+def _definition(op: Op, names: dict[str, str]) -> str:
+    """The forward with these arguments: written out, or called."""
+    if op.expression is None:
+        return f"forward(numpy, {', '.join(names.values())})"
+    names["xp"] = "numpy"
+    names |= {name: f"f_{name}" for name in free_names(op.expression, op.forward)}
+    return ast.unparse(Renamed(names).visit(copy.deepcopy(op.expression)))
+
+
+def floating(op: Op) -> bool:
+    """Say whether integers have to be converted before the op can compute."""
+    return op.promotion == "float" or callable(op.promotion)
+
+
+def _and_taken(op: Op, name: str) -> str:
+    """The test that a type needs no conversion and is none that the op refuses."""
+    if floating(op):
+        return " and " + type_test(f"a_{name}", "kind == 'f'")
+    if op.takes == "bifc":
+        return ""
+    return " and " + type_test(f"a_{name}", f"kind in {op.takes.replace('i', 'iu')!r}")
+
+
+def type_test(array: str, test: str) -> str:
+    """A test of an array's type that float32 passes; its name is not looked at: that takes time."""
+    if "f" not in test:
+        return f"{array}.dtype.{test}"
+    return f"({array}.dtype is FLOAT32 or {array}.dtype.{test})"
+
+
+def _kept_input(name: str) -> str:
+    """An input that has a type of its own, and no gradient."""
+    return (
+        f"a_{name} = n_{name} = None\n"
+        f"if {name}.__class__ in TENSORS and {name}._array.__class__ is ndarray:\n"
+        f"    a_{name} = {name}._array\n"
+        "else:\n"
+        "    plain = False\n"
+    )
+
+
+def _other_input(op: Op, name: str, first: str) -> str:
+    same_type = f" and a_{name}.dtype is a_{first}.dtype" if op.promotion != "none" else ""
+    text = (
+        f"kind = {name}.__class__\n"
+        f"if {IS_TENSOR}:\n"
+        f"    a_{name} = {name}._array\n"
+        f"    n_{name} = {name}._node\n"
+        f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
+    )
+    if name in op.numbers:
+        # NumPy computes with a 0-d array in half the time it needs for a Python number.
+        text += (
+            f"elif kind in NUMBERS:\n"
+            f"    plain = plain and ({_suits(op, name, f'a_{first}')})\n"
+            f"    a_{name} = asarray({name}, a_{first}.dtype) if plain else {name}\n"
+            f"    n_{name} = None\n"
+        )
+    if name in op.optional:
+        text += f"elif {name} is None:\n    a_{name} = n_{name} = None\n"
+    return text + "else:\n    plain = False\n"
+
+
+def suiting(op: Op) -> str:
+    """The test that a number may be converted to this type before the op computes."""
+    return "char in 'fd'" if op.name in SCALING else "kind == 'f'"
+
+
+def _suits(op: Op, name: str, array: str) -> str:
+    """The test that a Python number takes the type of an array: whole ones that of int64 too."""
+    test = type_test(array, suiting(op))
+    if floating(op):
+        return test
+    least = "0" if op.name in NEGATIVE_NUMBERS else "-LONG"
+    return f"{test} or kind is int and {array}.dtype is INT64 and {least} <= {name} < LONG"
+
+
+def _record(op: Op) -> str:
+    """Make the node. The variables `n_…`, `a_…`, `y` and `output` are in scope."""
+    if op.variadic:
+        edges = "tuple(edges)"
+    else:
+        edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
+        edges = f"({edges})"
+    saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
+    numbers = _numbers(op) if op.numbers.intersection(op.inputs[1:]) else []
+    return "\n".join(
+        [
+            f"node = {_new_node(op)}",
+            "node._order = clock()",
+            f"node.edges = {edges}",
+            f"node.saved = ({saved})",
+            "node.shape = y.shape",
+            "node.dtype = y.dtype",
+            "node.hooks = node.writes = None",
+            *numbers,
+            "output._node = node",
+        ]
+    )
+
+
+def _new_node(op: Op) -> str:
+    """Write how the node is made: its type has PyTorch's name for the call."""
+    return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
+
+
+def _numbers(op: Op) -> list[str]:
+    """Keep the Python numbers that the op was given, for whoever draws it: saved is only what a
+    rule needs, and that only until backward has run.
+    """
+    name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBERS:")
+                  for name in op.inputs[1:] if name in op.numbers]  # fmt: skip
+    if len(name_pairs) == 1:
+        ((name, test),) = name_pairs
+        test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")
+        return [f"{test}\n    node.numbers = (({name!r}, {name}),)"]
+    appended = [f"{test}\n    numbers += (({name!r}, {name}),)" for name, test in name_pairs]
+    return ["numbers = ()", *appended, "if numbers:\n    node.numbers = numbers"]
+
+
+def _followed(op: Op) -> str:
+    """Tell who follows of the result and of what it was made from."""
+    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"\nif mode is not PLAIN:\n    mode.follower.recorded.extend((output, {given}))"
+
+
+def _told_aside(op: Op) -> str:
+    """Tell who follows of a result that is not recorded."""
+    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"mode.follower.unrecorded(OP, output, {given})"
+
+
+def _saved_value(op: Op, name: str) -> str:
+    if name == "y":
+        return "y"
+    if op.variadic and name in op.inputs:
+        return f"tuple({name})"
+    if name.endswith("_shape"):
+        name = name.removesuffix("_shape")
+        if op.variadic:
+            return "[each.shape for each in arrays]"
+        a_number = name in op.numbers or name in op.optional  # it has no shape
+        return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
+    if name in op.copied:
+        return f"{name} if {name}.__class__ is int else kept({name})"
+    if name not in op.inputs:
+        return name
+    users = [user for user, rule in op.rules.items() if name in rule.needs]
+    if set(users) == set(op.inputs):
+        return name
+    wanted = " or ".join(f"n_{user} is not None" for user in users)
+    return f"{name} if {wanted} else None"
+
+
+def record_source(op: Op) -> str:
+    """`record(output, y, …)`: the same for `apply`, which calls it after any forward."""
+    inputs = ", ".join(op.inputs)
+    settings = "".join(f", {name}" for name in op.settings)
+    outputs = "".join(f", {name}" for name in op.outputs[1:])
+    unpack = "".join(
+        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
+    )
+    if op.variadic:
+        unpack = f"arrays = [array_of(each) for each in {op.inputs[0]}]\n"
+        unpack += f"edges = [edge_of(each) for each in {op.inputs[0]}]\n"
+    body = textwrap.indent(unpack + _record(op), "    ")
+    return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"

@@ -1,0 +1,269 @@
+"""Memory that NumPy shows too, where a write does not pass through any tensor.
+
+An array from outside (`from_numpy`) is held as `Shared`, for as long as somebody out there
+may hold it. Memory of our own that `.numpy()` has handed out is held as `Lent`, until the
+last array that shows it is gone. Ops look at the class of the array: an ordinary one
+takes the fast path and pays nothing. A node that is recorded with a shared tensor keeps
+a copy of its numbers, so its gradient is right whatever happens outside.
+
+That leaves the nodes which had saved a tensor before `.numpy()` was called. For them
+`LentWrites` notes a checksum at that moment; it is compared again when backward asks
+for the time of the last write.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..backends.aliased_array import Lent, Shared, plain, same_place, shared
+from ..modes import current
+from .autograd.forward_mode import with_tangents
+from .autograd.graph import LEAF, Writes, clock
+from .registry import REGISTRY
+from .tensor import Tensor, fill, writes_of
+
+# Arrays from outside that nobody holds any more ---------------------------------------------
+
+
+def holders(array: Any) -> int:
+    """Return the largest number of references to an array or to one that it is a view of."""
+    most = sys.getrefcount(array)
+    while array.base is not None:
+        array = array.base
+        if array.__class__ is not np.ndarray:
+            return sys.maxsize
+        most = max(most, sys.getrefcount(array))
+    return most
+
+
+def _alone() -> int:
+    array = shared(np.zeros(1))
+    return holders(array.base)
+
+
+ALONE = _alone()
+"""What `holders` says of an array that only our own one refers to."""
+
+
+def settle(tensor: Tensor) -> None:
+    """Make a tensor ordinary again if the array it came from is held by nobody else."""
+    array = tensor._array
+    if array.__class__ is Lent:
+        writes: Any = tensor._writes
+        if writes.__class__ is LentWrites and not writes.lent:
+            tensor._array = plain(array)
+            writes.settled.append(ref(tensor))
+        return
+    if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
+        return
+    if holders(array.base) <= ALONE and same_place(array.base, array):
+        tensor._array = array.base
+
+
+# What a node keeps of a shared tensor -----------------------------------------------------------
+
+
+def kept_apart(value: Any) -> Any:
+    """Return a tensor of the same past with numbers of its own, if `value` is a shared tensor."""
+    if not isinstance(value, Tensor) or not isinstance(value._array, Shared):
+        return value
+    copied = fill(object.__new__(Tensor), plain(value._array).copy("K"))
+    if value._node is LEAF:  # one step away from it, for second derivatives
+        REGISTRY["as_type"].record(copied, copied._array, value, value.dtype)
+    else:
+        copied._node = value._node
+    return with_tangents(copied, value) if current().levels else copied
+
+
+def keep_apart(node: Any) -> None:
+    """Replace the shared tensors that a new node has saved."""
+    if node is not None and node.saved:
+        node.saved = tuple(
+            tuple(kept_apart(each) for each in value)
+            if value.__class__ is tuple
+            else kept_apart(value)
+            for value in node.saved
+        )
+
+
+UNCHANGING = {int, slice, bool, type(None), type(...)}
+"""Classes of indices that nobody can write into."""
+
+
+def kept(value: Any) -> Any:
+    """Return a copy of an index, a mask or a second result: nobody watches writes into those."""
+    if value.__class__ in UNCHANGING:
+        return value
+    if value.__class__ is tuple or value.__class__ is list:
+        if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
+            return value
+        return tuple(kept(each) for each in value)
+    if isinstance(value, Tensor):
+        return fill(object.__new__(Tensor), plain(value._array).copy())
+    return plain(value).copy() if hasattr(value, "dtype") else value
+
+
+# Memory of our own, seen by NumPy ----------------------------------------------------------------
+
+
+FEW = 8
+"""So many tensors are made ordinary at once when the last array is gone, more when they are used:
+whoever takes n views to NumPy one by one would otherwise look n times at all of them."""
+
+
+class LentWrites(Writes):
+    """The writes to memory that is lent: also those that no tensor has made.
+
+    Attributes:
+        lent: how many arrays of the memory there are outside.
+        watched: those since whose lending no write is known, with the checksum of that moment.
+        settled: tensors that are ordinary again although others are not yet.
+        marked: how many of the views in `marked_views` are held as `Lent`.
+    """
+
+    lent = 0
+    watched: dict[int, tuple[np.ndarray, int]]
+    settled: list[Any]
+    marked = 0
+    marked_views: Any = None
+
+    @property
+    def time(self) -> float:  # type: ignore[override]
+        """When the last write happened, or was found to have happened."""
+        self.compare()
+        return self._time
+
+    @time.setter
+    def time(self, value: float) -> None:
+        # What was saved before is stale from now on, and what comes later is kept apart.
+        self.watched.clear()
+        self._time = value
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many writes there were."""
+        self.compare()
+        return self._count
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self._count = value
+
+    def happened(self, place: Any = None, array: Any = None, index: Any = ...) -> None:
+        """Note a write of a tensor.
+
+        While memory is lent it counts as one into all of it: NumPy's are hidden.
+        """
+        if self.lent:
+            super().happened(place)
+        else:
+            super().happened(place, array, index)
+
+    def compare(self) -> None:
+        """Count a write if the numbers are not what they were when they were lent."""
+        for array, noted in tuple(self.watched.values()):
+            if checksum(array) != noted:
+                self.note_outside()
+                return
+
+    def note_outside(self) -> None:
+        """Count a write that no tensor has made."""
+        self.outside = self.time = clock()
+        self._count += 1
+
+    def mark(self) -> None:
+        """Hold the memory of all tensors as `Lent`, but of those where that is known."""
+        views = self.views
+        fresh = views[self.marked :] if views is self.marked_views else views
+        for tensor in living(self, (self.owner, *self.settled, *fresh)):
+            if tensor._array.__class__ is np.ndarray:
+                tensor._array = tensor._array.view(Lent)
+        self.marked_views, self.marked, self.settled = views, len(views), []
+
+    def given_back(self, key: int) -> None:
+        """Note that one of the arrays is gone; after the last one the tensors are ordinary."""
+        watched = self.watched.pop(key, None)
+        if watched is not None and checksum(watched[0]) != watched[1]:
+            self.note_outside()
+        self.lent -= 1
+        if self.lent or len(self.views) > FEW:
+            return
+        time, count = self._time, self._count
+        for name in ("lent", "marked", "marked_views", "watched", "settled", "_time", "_count"):
+            self.__dict__.pop(name, None)
+        self.__class__ = Writes  # type: ignore[assignment]
+        self.time, self.count = time, count
+        for tensor in living(self, (self.owner, *self.views)):
+            if tensor._array.__class__ is Lent:
+                tensor._array = plain(tensor._array)
+
+
+def checksum(array: np.ndarray) -> int:
+    """Return a number that changes if any of the numbers in the array does."""
+    array = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
+    numbers: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return zlib.crc32(numbers)
+
+
+def living(writes: Writes, references: Iterable[Any]) -> list[Tensor]:
+    """Return those tensors that still live and whose memory these writes are about."""
+    found = (None if each is None else each() for each in references)
+    return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
+
+
+class Holder:
+    """What the arrays that are handed out refer to: it lives as long as one of them does."""
+
+    __slots__ = ("array", "writes")
+
+    def __init__(self, array: np.ndarray, writes: LentWrites) -> None:
+        self.array, self.writes = array, writes
+
+    @property
+    def __array_struct__(self) -> Any:
+        """Describe the memory to NumPy (which does not know bfloat16: as integers)."""
+        array = self.array
+        return (array.view(f"u{array.itemsize}") if is_foreign(array) else array).__array_struct__
+
+    def __del__(self) -> None:
+        self.writes.given_back(id(self))
+
+
+def is_foreign(array: np.ndarray) -> bool:
+    """Say whether its numbers are of a type that NumPy cannot name by itself."""
+    return array.dtype.kind == "V"
+
+
+def lend(tensor: Any) -> np.ndarray:
+    """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
+    settle(tensor)
+    held = tensor._array
+    if held.__class__ is Shared:
+        base = held.base  # perhaps the very array it was made from
+        return base if base.__class__ is np.ndarray and same_place(held, base) else plain(held)
+    array = plain(held)
+    is_lent = tensor._writes.__class__ is LentWrites
+    if not array.size or (not is_lent and tensor.is_inference()):
+        return array
+    writes: Any = writes_of(tensor)
+    if writes.owner is None:
+        writes.owner = ref(tensor if tensor._base is None else tensor._base)
+    if writes.__class__ is Writes:
+        time, count = writes.time, writes.count
+        writes.__dict__.pop("time", None)
+        writes.__dict__.pop("count", None)
+        writes.watched, writes.settled, writes._time, writes._count = {}, [], time, count
+        writes.__class__ = LentWrites
+    if not writes.lent:
+        writes.mark()
+    holder = Holder(array, writes)
+    writes.lent += 1
+    writes.watched[id(holder)] = array, checksum(array)
+    shown = np.asarray(holder)
+    return shown.view(array.dtype) if is_foreign(array) else shown

@@ -1,0 +1,191 @@
+"""How numbers leave a tensor: as Python numbers, lists, NumPy arrays and text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..backends.aliased_array import plain
+from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
+from .autograd.graph import LEAF
+from .pickling import Pickling
+
+
+class NumbersOut(Pickling):
+    """The part of `Tensor` that hands its numbers to the rest of Python."""
+
+    __slots__ = ()
+
+    _array: Any
+    _node: Any
+    _grad: Any
+
+    def item(self) -> Any:
+        """Return the only number as a Python number.
+
+        Raises: ShapeError: there is not exactly one.
+        """
+        if self._array.size != 1 and not backends.of(self._array).level:
+            raise ShapeValueError(
+                "item",
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar",
+                {"input": tuple(self._array.shape)},
+                "use x.tolist() for all numbers, or x.mean().item() for one of them",
+            )
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Return the numbers as nested lists."""
+        return backends.of(self._array).to_numpy(self._array).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """Return a NumPy array of the same memory (with `force`, a copy where needed).
+
+        While it lives, what is saved of the tensor for backward is copied, because writes
+        to the array do not go through the tensor: see `core/numpy_aliasing.py`.
+
+        Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
+        """
+        from .numpy_aliasing import lend
+
+        array = self._readable(force)
+        return lend(self) if array is self._array else array
+
+    def _readable(self, force: bool = False) -> np.ndarray:
+        """Return the numbers as an array to read, if NumPy may have them.
+
+        Raises: GradientError, TypeError: as for `numpy`.
+        """
+        if self._node is not None and not force:
+            raise GradientError(
+                "numpy",
+                "can't call numpy() on a Tensor that requires grad",
+                hint="use x.detach().numpy()",
+            )
+        backend = backends.of(self._array)
+        if backend.name != "cpu" and not (force or backend.level):
+            raise ArgumentError(
+                "numpy", f"can't convert a {backend.name} tensor to numpy",
+                {"input": f"{tuple(self._array.shape)} on {backend.device_name}"},
+                "use x.cpu().numpy() to copy it first",
+            )  # fmt: skip
+        return backend.to_numpy(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the numbers as NumPy asks for them: `np.asarray(x)` shares memory."""
+        if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
+            return np.array(plain(self._readable()), dtype)
+        return self.numpy()
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """Make a tensor of what a NumPy function has computed from this one: `np.sin(x)`."""
+        from .tensor import wrap
+
+        return wrap(np.asarray(array))
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Hand the memory to another library, without a copy: `numpy.from_dlpack(x)`.
+
+        Raises: BufferError: it needs a gradient, or the other side has no such type.
+        """
+        if self._node is not None:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self._array.dtype.kind == "V":
+            raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
+        backend = backends.of(self._array)
+        if backend.name == "cuda":
+            return self._array.__dlpack__(stream)
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.numpy().__dlpack__(stream=stream, **asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the kind (1: CPU, 2: CUDA) and the number of the device."""
+        if backends.of(self._array).name == "cuda":
+            return self._array.__dlpack_device__()
+        return 1, 0
+
+    def __float__(self) -> float:
+        value = self.item()
+        return float(real_part(value) if value.__class__ is complex else value)
+
+    def __int__(self) -> int:
+        value = self.item()
+        return int(real_part(value) if value.__class__ is complex else value)
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1 and not backends.of(self._array).level:
+            raise ShapeError(
+                "bool",
+                "Boolean value of Tensor with more than one value is ambiguous",
+                {"input": tuple(self._array.shape)},
+                "use x.any() or x.all(); torch.where(x, a, b) chooses for each number by itself",
+            )
+        if backends.of(self._array).level:
+            return self._array.truth(sys._getframe(1).f_globals.get("__name__", ""))
+        return bool(self._array.item())
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __format__(self, spec: str) -> str:
+        """Format a 0-d tensor as its number: f"{loss:.3f}"; any other only without a spec."""
+        return format(self.item(), spec) if not self._array.ndim else object.__format__(self, spec)
+
+    def __contains__(self, value: Any) -> bool:
+        """Say whether one of the numbers equals `value`."""
+        return bool((self == value).any())  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        from .formatting import tensor_text, visible_part
+
+        backend = backends.of(self._array)
+        if backend.level and backend.depth:  # type: ignore[attr-defined]  (inside of vmap)
+            return batched_text(self._array)
+        return tensor_text(
+            backend.to_numpy(visible_part(self._array, backend.xp)),
+            shape=tuple(self._array.shape),
+            dtype_name=self.dtype.name,
+            default_dtype_name=dtypes.get_default_dtype().name,
+            device_name=backend.device_name,
+            requires_grad=self._node is LEAF,
+            grad_fn_name=None if self.is_leaf else self._node.name(),
+        )
+
+
+def real_part(value: complex) -> float:
+    """Return a complex number that is real as a float. Raises: ValueRangeError: it is not."""
+    if value.imag:
+        raise ValueRangeError(
+            "float", "a complex number with an imaginary part is no real number", {"input": value},
+            "take x.real, x.imag or x.abs()",
+        )  # fmt: skip
+    return value.real
+
+
+def batched_text(array: Any) -> str:
+    """Write a tensor inside of `vmap`: its own shape, and the numbers of all examples."""
+    from .tensor import wrap
+
+    numbers = repr(wrap(array._values)).replace("\n", "\n    ")
+    level, shape = array.backend.depth, list(array.shape)
+    return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {numbers}\n)"

@@ -1,0 +1,293 @@
+"""How ops become methods and operators of Tensor, and how they write in place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy import ndarray
+
+from .. import backends, dtypes
+from ..errors import DTypeError, GradientError, ShapeError
+from ..modes import PLAIN, QUIET, changed, current
+from .argument_checks import tensors_only
+from .autograd.forward_mode import written
+from .autograd.graph import LEAF
+from .autograd.multi_output import refuse_piece
+from .autograd.view_tracking import notify_write, same_past, set_history
+from .autograd.written_regions import region_index, write_stretched
+from .dispatch import understood
+from .error_messages import no_tensor
+from .fast.call_codegen import ALIASES
+from .precision import SCALING, is_half
+from .registry import public
+from .subclasses import ask, overriding
+from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
+
+if TYPE_CHECKING:
+    from .op import Op
+
+# The operators of each op: plain, reflected, in-place.
+OPERATORS = {
+    "add": ("__add__", "__radd__", "__iadd__"),
+    "sub": ("__sub__", "__rsub__", "__isub__"),
+    "mul": ("__mul__", "__rmul__", "__imul__"),
+    "div": ("__truediv__", "__rtruediv__", "__itruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+    "remainder": ("__mod__", "__rmod__", "__imod__"),
+    "pow": ("__pow__", "__rpow__", "__ipow__"),
+    "matmul": ("__matmul__", "__rmatmul__", None),
+    "bitwise_and": ("__and__", "__rand__", "__iand__"),
+    "bitwise_or": ("__or__", "__ror__", "__ior__"),
+    "bitwise_xor": ("__xor__", "__rxor__", "__ixor__"),
+    "bitwise_left_shift": ("__lshift__", "__rlshift__", "__ilshift__"),
+    "bitwise_right_shift": ("__rshift__", "__rrshift__", "__irshift__"),
+    "eq": ("__eq__", None, None),
+    "ne": ("__ne__", None, None),
+    "lt": ("__lt__", None, None),
+    "le": ("__le__", None, None),
+    "gt": ("__gt__", None, None),
+    "ge": ("__ge__", None, None),
+    "neg": ("__neg__", None, None),
+    "positive": ("__pos__", None, None),
+    "abs": ("__abs__", None, None),
+    "bitwise_not": ("__invert__", None, None),
+}
+
+COMMUTATIVE = {"add", "mul"}
+
+# Ops beyond the elementwise ones whose result can replace their input.
+IN_PLACE = {
+    "masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put",
+    "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
+}  # fmt: skip
+
+# Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).
+SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
+
+
+REFLECTED = {"sub": "RsubBackward1", "pow": "PowBackward2"}
+"""PyTorch's names for the nodes of `2 - x` and `2 ** x`."""
+
+
+def attach(op: Op) -> None:
+    """Give Tensor the method, the operators and the in-place twin of `op`."""
+    function = op.function
+    if not op.is_method or not op.inputs or op.variadic or op.keep:
+        return
+    setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
+    plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
+    if plain:
+        setattr(Tensor, plain, op.operator)
+    if reflected:
+        setattr(Tensor, reflected, reflect(op))
+    if op.family == "elementwise" or op.name in IN_PLACE:
+        twin = in_place(op)
+        setattr(Tensor, f"{op.name}_", twin)
+        function.in_place = twin
+        if augmented:
+            setattr(Tensor, augmented, twin)
+
+
+def reflect(op: Op) -> Callable[..., Any]:
+    """Make `2 - x` from sub: the operands change places."""
+    if op.name in COMMUTATIVE:
+        return op.operator
+    node_type = op.node_named(REFLECTED[op.name]) if op.name in REFLECTED else None
+
+    @functools.wraps(op.function)
+    def reflected(self: Tensor, other: Any) -> Any:
+        if not understood(other):
+            return NotImplemented
+        if not isinstance(self, Tensor):
+            raise no_tensor(op.title, "self", self)
+        if op.name == "div" and current().autocast is not None:  # as PyTorch's 2 / x does
+            return public("reciprocal")(self) * other
+        number = None
+        if not isinstance(other, Tensor):
+            array, number = self._array, other
+            if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
+                scales = op.name in SCALING and array.ndim and is_half(array.dtype)
+                kind = numpy.float32 if scales else array.dtype  # as a number would be
+                other = backends.of(array).asarray(other, kind)
+            if hasattr(other, "dtype"):
+                other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
+        if number.__class__ not in (int, float) or not isinstance(other, Tensor):
+            return op.function(other, self)
+        if current().listeners:
+            other._number = number  # what was written: a picture shows no tensor for it
+        result = op.function(other, self)
+        if isinstance(result, Tensor) and result._node is not None:
+            if node_type is not None:
+                result._node.__class__ = node_type
+            result._node.numbers = ((op.inputs[0], number),)
+        return result
+
+    return reflected
+
+
+def spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method take a sequence or the numbers one by one."""
+
+    @functools.wraps(function)
+    def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
+        if not sizes:
+            return function(self, **named)
+        given = sizes[0] if len(sizes) == 1 and sizes[0].__class__ is not int else sizes
+        return function(self, given, **named) if named else function(self, given)
+
+    return method
+
+
+def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a composed function (one without a block of its own) a Tensor method too."""
+    name = function.__name__
+    function = with_aliases(function)
+    method = tensors_only(function, autocasts=False)
+    setattr(Tensor, name, spread(method) if name in SPREAD else method)
+    return function
+
+
+def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a composed function take NumPy's names for `dim` and `keepdim`, as an op does."""
+    parameters = inspect.signature(function).parameters
+    added = {alias: name for alias, name in ALIASES.items() if name in parameters}
+    if not added:
+        return function
+
+    @functools.wraps(function)
+    def aliased(*args: Any, **named: Any) -> Any:
+        if named:
+            for alias, name in added.items():
+                if alias in named:
+                    named[name] = named.pop(alias)
+        return function(*args, **named)
+
+    return aliased
+
+
+# Writing in place --------------------------------------------------------------------------
+
+
+def in_place(op: Op) -> Callable[..., Tensor]:
+    """Make `x.mul_(y)` from mul: the same values, written into x's memory."""
+    name = f"{op.name}_"
+
+    def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if leaves_no_trace(self, (*args, *kwargs.values())):
+            result = op.function(self, *args, **kwargs)._array
+            have = self._array
+            if result.shape == have.shape and result.dtype is have.dtype:
+                write(self, name, result)
+                return self
+            overwrite(self, wrap(result), self, name)
+            return self
+        if self.__class__ not in PLAIN_TENSORS:
+            asked = overriding((self, *args))
+            if asked:
+                return ask(twin, asked, (self, *args), kwargs)
+        if current().autocast is not None:  # what is written into has a type already
+            with changed(autocast=None):
+                return twin(self, *args, **kwargs)
+        refuse_leaf(self, name)
+        before = same_past(self)
+        args = tuple(before if each is self else each for each in args)
+        result = op.function(before, *args, **kwargs)
+        overwrite(self, result, before, name)
+        return self
+
+    twin.__name__ = twin.__qualname__ = name
+    twin.__doc__ = f"The in-place form of `{op.name}`: the result replaces the tensor's numbers."
+    return twin
+
+
+SIMPLE = {int, float, bool, str, type(None)}
+
+
+def leaves_no_trace(target: Tensor, others: Iterable[Any]) -> bool:
+    """Say whether a write is only a write: nothing unusual is on, and no history is touched."""
+    modes = current()
+    if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
+        return False
+    if modes is PLAIN:
+        if target._node is not None or target._base is not None:
+            return False
+    elif modes is not QUIET:
+        return False
+    for each in others:
+        if each.__class__ in PLAIN_TENSORS:
+            if each._node is not None and modes is PLAIN:
+                return False
+        elif each.__class__ not in SIMPLE:
+            return False
+    return True
+
+
+def refuse_leaf(target: Tensor, name: str) -> None:
+    """Raise GradientError if a write would hide a leaf that wants a gradient."""
+    if not current().grad:
+        return
+    if target._base is not None:
+        refuse_piece(target, name)
+    view = target._base is not None and target._base._node is LEAF
+    if target._node is LEAF or view:
+        raise GradientError(
+            name,
+            f"a {'view of a ' if view else ''}leaf Variable that requires grad "
+            "is being used in an in-place operation.",
+            {"input": tuple(target.shape)},
+            "update parameters inside `with no_grad():`, or work on x.clone()",
+        )
+
+
+def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None:
+    """Write `result` into the memory of `target` and give it the result's history.
+
+    Raises: ShapeError, DTypeError: the result does not fit into the target.
+    """
+    backend = backends.of(target._array)
+    if backend.level and backends.of(result._array) is not backend:
+        result = public("batched")(result, backend, None)
+    if result._array.shape != target._array.shape:
+        raise ShapeError(
+            name,
+            "the result does not have the shape of the tensor it is written into",
+            {"input": tuple(target.shape), "result": tuple(result.shape)},
+            f"use the form without the underscore: x = x.{name.rstrip('_')}(…)",
+        )
+    if not dtypes.can_cast(result.dtype, target.dtype):
+        raise DTypeError(
+            name,
+            f"result type {result.dtype} can't be cast to the desired output type {target.dtype}",
+            hint="convert the tensor first, for example with x.float()",
+        )
+    node = result._node
+    saved = node.saved if node is not None and current().saving is None else ()
+    if saved and any(each is before for each in saved):
+        before._array = before._array.copy()  # backward needs the numbers as they were
+        before._writes = None
+    write(target, name, result._array)
+    modes = current()
+    if modes.grad:
+        set_history(target, result)
+    if modes.levels:
+        written(target, result)
+    notify_write(target, result)
+
+
+def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
+    """Write into a tensor's memory (or a part of it), and note that it happened."""
+    array = target._array if part is None else part
+    try:
+        array[index] = values
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        write_stretched(target, name, array, index, values)
+    if index is ... or (array.__class__ is not ndarray and backends.of(array).level):
+        target._bump()
+    else:
+        writes_of(target).happened(None, array, region_index(index))

@@ -1,0 +1,344 @@
+"""Symbolic tracing: a function is called with stand-ins, and what is done to them is noted.
+
+No number is computed. That makes graphs of modules as they are written, with calls of layers
+as single nodes, for any shape; but a stand-in has no shape, and no `if` can ask it.
+`capture` is the other way: it runs the function and sees everything.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..dtypes import dtype
+from ..nn import Module, Parameter, Sequential
+from ..nn.modules.registration import ModuleTree
+from .graph import Graph
+from .graph_module import GraphModule
+from .node import IMPURE, Node, map_aggregate
+from .proxy import Proxy, TraceError
+
+__all__ = ["Tracer", "has_side_effect", "symbolic_trace", "wrap"]
+
+WRAPPED: list[tuple[dict[str, Any], str]] = []
+
+
+class Tracer:
+    """Traces symbolically. Derive a class to say which modules stay single nodes.
+
+    Args:
+        autowrap_modules: modules of Python whose functions take stand-ins.
+        autowrap_functions: further functions that do.
+        param_shapes_constant: accepted.
+    """
+
+    def __init__(
+        self, autowrap_modules: tuple[types.ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:  # fmt: skip
+        self.modules, self.functions = autowrap_modules, autowrap_functions
+        self.root: Any = None
+        self.graph = Graph()
+
+    # To be overridden -------------------------------------------------------------------------
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        """Say whether a call of a module is one node: so it is for the layers of `nn`."""
+        own = type(m).__module__.startswith("edutorch.nn")
+        return own and not isinstance(m, Sequential)
+
+    def call_module(
+        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Trace a call of a module: as one node, or into it."""
+        path = self.path_of_module(m)
+        if not self.is_leaf_module(m, path):
+            return forward(*args, **kwargs)
+        return self.create_proxy("call_module", path, args, kwargs)
+
+    def path_of_module(self, mod: Module) -> str:
+        """Return where a module is below the root.
+
+        Raises: NameError: it is not there.
+        """
+        for name, each in self.root.named_modules():
+            if each is mod:
+                return name
+        raise NameError("module is not installed as a submodule")
+
+    def create_node(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: Any = None,
+    ) -> Node:  # fmt: skip
+        """Add a node to the graph."""
+        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+
+    def proxy(self, node: Node) -> Proxy:
+        """Return the stand-in of a node's value."""
+        return Proxy(node, self)
+
+    def create_proxy(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: Any = None, proxy_factory_fn: Any = None,
+    ) -> Proxy:  # fmt: skip
+        """Add a node, and return its stand-in."""
+        args, kwargs = self.create_arg(args), self.create_arg(kwargs)
+        node = self.create_node(kind, target, args, kwargs, name, type_expr)
+        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
+
+    def create_arg(self, a: Any) -> Any:
+        """Return an argument as nodes take it.
+
+        Raises: NotImplementedError: a kind of value that a graph cannot hold.
+        """
+        return map_aggregate(a, self._one_argument)
+
+    def _one_argument(self, value: Any) -> Any:
+        if isinstance(value, Proxy):
+            return value.node
+        if isinstance(value, Tensor):
+            return self.graph.create_node("get_attr", self._path_of_tensor(value))
+        plain = bool | int | float | complex | str | bytes | dtype | type | range
+        if value is None or value is Ellipsis or isinstance(value, plain):
+            return value
+        if callable(value) or type(value).__module__.startswith("edutorch"):
+            return value
+        raise NotImplementedError(f"argument of type: {type(value)}")
+
+    def _path_of_tensor(self, value: Tensor) -> str:
+        """Return the path of a parameter or buffer; another tensor becomes a constant."""
+        for name, each in [*self.root.named_parameters(), *self.root.named_buffers()]:
+            if each is value:
+                return name
+        number = 0
+        while hasattr(self.root, f"_tensor_constant{number}"):
+            if getattr(self.root, f"_tensor_constant{number}") is value:
+                return f"_tensor_constant{number}"
+            number += 1
+        setattr(self.root, f"_tensor_constant{number}", value)
+        return f"_tensor_constant{number}"
+
+    def to_bool(self, obj: Proxy) -> bool:
+        """Refuse to decide an `if`. Raises: TraceError: always."""
+        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
+
+    def iter(self, obj: Proxy) -> Any:
+        """Unpack a stand-in where the code says into how many: `a, b = x`.
+
+        Raises: TraceError: it is iterated in another way.
+        """
+        count = unpacked_into(sys._getframe(2))
+        if count is None:
+            raise TraceError(
+                "Proxy object cannot be iterated: a stand-in has no length. This happens in a loop "
+                "over a traced value, or with *value; loop over range(n) instead"
+            )
+        return builtins.iter([obj.__getitem__(i) for i in range(count)])
+
+    def keys(self, obj: Proxy) -> Any:
+        """Trace the call of `keys`."""
+        return self.create_proxy("call_method", "keys", (obj,), {})
+
+    # Tracing -----------------------------------------------------------------------------------
+
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
+        """Return the graph of a module or function.
+
+        Args:
+            concrete_args: arguments that keep a value instead of being traced.
+
+        Raises: TraceError: the way depends on a traced value.
+        """
+        if isinstance(root, Module):
+            self.root, function = root, type(root).forward
+            args: list[Any] = [root]
+        else:
+            self.root, function, args = Module(), root, []
+        self.graph = Graph(tracer_cls=type(self))
+        kwargs: dict[str, Any] = {}
+        for parameter in list(inspect.signature(function).parameters.values())[len(args) :]:
+            self._parameter(parameter, concrete_args or {}, args, kwargs)
+        with Patched(self, function):
+            result = function(*args, **kwargs)
+        self.graph.output(self.create_arg(result))
+        return self.graph
+
+    def _parameter(
+        self, parameter: inspect.Parameter, concrete: dict[str, Any], args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """Make the placeholder of one parameter."""
+        name, kind = parameter.name, parameter.kind
+        if kind is parameter.VAR_POSITIONAL or kind is parameter.VAR_KEYWORD:
+            star = "*" if kind is parameter.VAR_POSITIONAL else "**"
+            node = self.graph.create_node("placeholder", star + name, name=name)
+            if kind is parameter.VAR_POSITIONAL:
+                args.append(self.proxy(node))
+            else:
+                kwargs[name] = self.proxy(node)
+            return
+        default = ... if parameter.default is parameter.empty else parameter.default
+        value = concrete.get(name, default if name in concrete else ...)
+        node = self.graph.placeholder(name, default_value=value if name in concrete else default)
+        given = concrete[name] if name in concrete else self.proxy(node)
+        if kind is parameter.KEYWORD_ONLY:
+            kwargs[name] = given
+        else:
+            args.append(given)
+
+
+class Patched:
+    """While tracing, modules and composed functions take stand-ins."""
+
+    def __init__(self, tracer: Tracer, function: Any) -> None:
+        self.tracer, self.function = tracer, function
+        self.undo: list[Callable[[], None]] = []
+
+    def __enter__(self) -> None:
+        tracer, calling = self.tracer, Module.__call__
+
+        def call(module: Module, *args: Any, **kwargs: Any) -> Any:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                return calling(module, *args, **kwargs)
+
+            return tracer.call_module(module, forward, args, kwargs)
+
+        self.put(Module, "__call__", call)
+        reading = ModuleTree.__getattr__
+        proxies: dict[str, Proxy] = {}
+
+        def read(module: Any, name: str) -> Any:
+            value = reading(module, name)
+            if not isinstance(value, Parameter):
+                return value
+            path = next((n for n, each in tracer.root.named_parameters() if each is value), None)
+            if path is None:
+                return value
+            if path not in proxies:
+                proxies[path] = tracer.create_proxy("get_attr", path, (), {})
+            return proxies[path]
+
+        self.put(ModuleTree, "__getattr__", read)
+        import edutorch
+
+        known: dict[int, Any] = {}
+        for scope in (vars(edutorch.nn.functional), vars(edutorch)):
+            for name, value in list(scope.items()):
+                if isinstance(value, types.FunctionType) and not hasattr(value, "op"):
+                    known[id(value)] = value
+                    self.shadow(scope, name, wrapped(value))
+        for module in tracer.modules:
+            for name, value in list(vars(module).items()):
+                if callable(value) and not name.startswith("_"):
+                    known[id(value)] = value
+                    self.shadow(vars(module), name, wrapped(value))
+        known |= {id(each): each for each in tracer.functions}
+        scope = getattr(self.function, "__globals__", {})
+        for name, value in list(scope.items()):
+            if id(value) in known:
+                self.shadow(scope, name, wrapped(value))
+        for scope, name in WRAPPED:
+            value = scope.get(name, getattr(builtins, name, None))
+            if not hasattr(value, "_takes_proxies"):
+                self.shadow(scope, name, wrapped(value))
+
+    def __exit__(self, *exception: object) -> None:
+        for each in reversed(self.undo):
+            each()
+
+    def put(self, holder: type, name: str, value: Any) -> None:
+        before = holder.__dict__[name]
+        setattr(holder, name, value)
+        self.undo.append(lambda: setattr(holder, name, before))
+
+    def shadow(self, scope: Any, name: str, value: Any) -> None:
+        missing = name not in scope
+        before = scope.get(name)
+        scope[name] = value
+        self.undo.append(lambda: scope.pop(name) if missing else scope.update({name: before}))
+
+
+def wrapped(function: Any) -> Callable[..., Any]:
+    """Return a function that becomes a node when it gets a stand-in."""
+
+    def taking(*args: Any, **kwargs: Any) -> Any:
+        proxies: list[Proxy] = []
+        map_aggregate((args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None)
+        if not proxies:
+            return function(*args, **kwargs)
+        return proxies[0].tracer.create_proxy("call_function", function, args, kwargs)
+
+    taking.__name__ = getattr(function, "__name__", "function")
+    taking._takes_proxies = function  # type: ignore[attr-defined]
+    return taking
+
+
+def unpacked_into(frame: Any) -> int | None:
+    """Return into how many names the running line unpacks a value, if it does."""
+    import dis
+
+    for each in dis.get_instructions(frame.f_code):
+        if each.offset == frame.f_lasti and each.opname == "UNPACK_SEQUENCE":
+            return each.arg
+    return None
+
+
+def unproxied(value: Any) -> Any:
+    """Put nodes in the place of stand-ins."""
+    return map_aggregate(value, lambda each: each.node if isinstance(each, Proxy) else each)
+
+
+def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
+    """Return a module that does what `root` does, with its graph to be read and changed.
+
+    Args:
+        root: a module or a function.
+        concrete_args: arguments that keep a value instead of being traced.
+
+    Raises: TraceError: an `if`, a loop or a length depends on a traced value.
+
+    >>> traced = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    >>> print(traced.graph)
+    graph():
+        %input_1 : [num_users=1] = placeholder[target=input]
+        %_0 : [num_users=1] = call_module[target=0](args = (%input_1,), kwargs = {})
+        %_1 : [num_users=1] = call_module[target=1](args = (%_0,), kwargs = {})
+        return %_1
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", "Traced")
+    return GraphModule(tracer.root, graph, name)
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Let a function of the calling module be one node, instead of being traced into.
+
+    Called at the level of a module, with a function's name or as its decorator.
+    """
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
+    frame = sys._getframe(1)
+    if frame.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    WRAPPED.append((frame.f_globals, name))
+    return fn_or_name
+
+
+def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep calls of a function in graphs even where nobody uses what it returns.
+
+    >>> fx.has_side_effect(print) is print
+    True
+    """
+    IMPURE.add(fn)
+    return fn
+
+
+Proxy.__init__.__globals__["Tracer"] = Tracer  # for `typing.get_type_hints`

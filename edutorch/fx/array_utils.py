@@ -1,0 +1,92 @@
+"""Between traced arrays and those that they hold; and how arrays lie in each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from .traced_array import TracedArray, TracedNumber
+
+__all__ = ["as_array", "bare", "covers", "flat", "lying", "same_view", "whole_of"]
+
+
+def bare(value: Any) -> Any:
+    """Return a value with held arrays in the place of traced ones, at any depth."""
+    if isinstance(value, Tensor):
+        value = value._array
+    if isinstance(value, TracedArray):
+        return value.held
+    if isinstance(value, TracedNumber):
+        return value.value
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(bare, value))
+    if isinstance(value, list):
+        return [bare(each) for each in value]
+    if isinstance(value, dict):
+        return {key: bare(each) for key, each in value.items()}
+    if isinstance(value, slice):
+        return slice(*map(bare, (value.start, value.stop, value.step)))
+    return value
+
+
+def flat(value: Any) -> list[Any]:
+    """Return everything in nested containers, arrays in place of their tensors."""
+    if isinstance(value, Tensor):
+        return [value._array]
+    if isinstance(value, tuple | list):
+        return [part for each in value for part in flat(each)]
+    if isinstance(value, dict):
+        return flat(list(value.values()))
+    if isinstance(value, slice):
+        return flat([value.start, value.stop, value.step])
+    return [value]
+
+
+def as_array(value: Any) -> Any:
+    """Return a number of NumPy as an array without axes; arrays as they are."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def whole_of(array: Any) -> Any:
+    """Return the array at the end of the chain of views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def same_view(first: Any, second: Any) -> bool:
+    """Say whether two arrays show the same memory in the same way."""
+    return (
+        first.shape == second.shape
+        and first.dtype == second.dtype
+        and first.strides == second.strides
+        and first.ctypes.data == second.ctypes.data
+    )
+
+
+def lying(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
+    """Return the order of the axes of `whole` in memory, where `part` begins, and a stand-in.
+
+    The beginning is in bytes; None: the array has gaps, or the part reaches out of it.
+    """
+    order = tuple(sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis]))
+    offset = part.ctypes.data - whole.ctypes.data
+    least = offset + sum(min(0, (n - 1) * s) for n, s in zip(part.shape, part.strides, strict=True))
+    most = offset + part.itemsize
+    most += sum(max(0, (n - 1) * s) for n, s in zip(part.shape, part.strides, strict=True))
+    if not whole.transpose(order).flags.c_contiguous or least < 0 or most > whole.nbytes:
+        return order, None, whole
+    return order, offset, whole
+
+
+def covers(whole: Any, part: Any, offset: int) -> bool:
+    """Say whether both show all of the same memory row by row."""
+    return (
+        offset == 0
+        and part.size == whole.size
+        and part.dtype == whole.dtype
+        and part.flags.c_contiguous
+        and whole.flags.c_contiguous
+    )

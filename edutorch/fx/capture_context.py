@@ -1,0 +1,208 @@
+"""What one capture knows: the graph so far, the memories behind arrays, and why it failed."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..backends.aliased_array import plain
+from ..core.registry import REGISTRY
+from ..core.tensor import Tensor
+from . import primitives
+from .array_utils import bare, covers, lying, same_view, whole_of
+from .graph import Graph, described
+from .node import Node
+from .provenance import place_of
+from .traced_array import Memory, TracedArray, TracedNumber
+from .traced_backend import TracedBackend
+
+__all__ = ["Tracer"]
+
+
+class Tracer:
+    """Everything that is known of one capture: the graph, the memories, why it failed."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.backend = TracedBackend(self)
+        self.thread = threading.get_ident()
+        self.done = False
+        self.reasons: list[tuple[str, str]] = []  # (what happened, at which line)
+        self.memories: dict[int, Memory] = {}  # by the id of the array that holds the memory
+        self.keep: list[Any] = []  # so that no id is used twice
+        self.module_names: dict[int, str] = {}
+        self.inputs: list[tuple[Node, TracedArray | None]] = []
+        self.before: dict[int, tuple[Any, Any]] = {}  # arrays from outside as they were
+        self.last_input: Node | None = None
+        self.last_constant: Node | None = None
+        self.inside = 0  # how deep in forwards, which see the held arrays
+        self.drawn = 0  # how often random numbers were drawn inside of forwards
+
+    def running(self) -> bool:
+        """Say whether this thread is capturing (and not done with it, nor inside a forward)."""
+        return not self.done and not self.inside and threading.get_ident() == self.thread
+
+    def poison(self, what: str) -> None:
+        """Note that the graph cannot stand for the function, and the user's line."""
+        if self.running():
+            self.reasons.append((what, place_of(self)[0]))
+
+    # Nodes --------------------------------------------------------------------------------
+
+    def record(self, target: Any, args: Any, kwargs: Any, **meta: Any) -> Node:
+        """Add a call to the graph."""
+        node = self.graph.call_function(target, self.as_nodes(args), self.as_nodes(kwargs))
+        line, module, phase = place_of(self)
+        node.meta.update(
+            line=None if line == "?" else line, module=module, phase=phase, **meta
+        )  # fmt: skip
+        return node
+
+    def as_nodes(self, value: Any) -> Any:
+        """Put nodes in the place of traced arrays, at any depth."""
+        if isinstance(value, Tensor):
+            value = value._array
+        if isinstance(value, TracedArray | TracedNumber):
+            if value.backend is not self.backend:
+                self.poison("an array is used that is left from an earlier capture")
+                return bare(value)
+            return value.node
+        if isinstance(value, np.ndarray):
+            return self.backend.lifted(value).node
+        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+            return tuple(map(self.as_nodes, value))
+        if isinstance(value, list):
+            return [self.as_nodes(each) for each in value]
+        if isinstance(value, dict):
+            return {key: self.as_nodes(each) for key, each in value.items()}
+        if isinstance(value, slice):
+            return slice(*map(self.as_nodes, (value.start, value.stop, value.step)))
+        return value
+
+    def constant(self, array: TracedArray) -> Node:
+        """Add an array that was made from nothing but Python's numbers."""
+        with self.graph.inserting_after(self.last_constant or self.last_input):
+            node = self.graph.constant(np.array(array.held, order="K"))
+        self.last_constant = node
+        return node
+
+    def entry(self, name: str, **meta: Any) -> Node:
+        """Add a placeholder behind those there are."""
+        with self.graph.inserting_after(self.last_input):
+            node = self.graph.placeholder(name)
+        node.meta.update(line=None, module="", phase="forward", **meta)
+        self.last_input = node
+        return node
+
+    def placeholder(self, name: str, array: Any) -> TracedArray:
+        """Add an array from outside: an argument, a parameter, …"""
+        held = plain(array)
+        memory = self.memories.get(id(whole_of(held)))
+        if memory is not None:
+            for entry in memory.entries:
+                if same_view(entry.held, held):
+                    return entry
+        node = self.entry(name, **described(held))
+        traced = TracedArray(self.backend, held, node)
+        self.inputs.append((node, traced))
+        if memory is None:
+            self.memories[id(whole_of(held))] = traced.memory
+        else:
+            memory.entries.append(traced)
+        self.keep.append(whole_of(held))
+        return traced
+
+    def number(self, name: str, value: Any) -> TracedNumber:
+        """Add a Python number from outside, such as a learning rate."""
+        node = self.entry(name, number=True)
+        self.inputs.append((node, None))
+        return TracedNumber(self.backend, value, node)
+
+    # Memories ------------------------------------------------------------------------------
+
+    def array(self, held: Any, node: Node | None, sources: Any = ()) -> TracedArray:
+        """Return what was computed as a traced array; a view of a source shares its memory."""
+        for source in sources:
+            if held is source.held:
+                return source
+        if node is not None:
+            node.meta.update(described(held))
+        traced = TracedArray(self.backend, held, node)
+        if held.base is not None or any(each.held.base is held for each in sources):
+            whole = whole_of(held)
+            for source in sources:
+                if whole_of(source.held) is whole:
+                    traced.memory, traced.seen = source.memory, source.memory.version
+                    return traced
+        return traced
+
+    def write(self, target: TracedArray, value: Node) -> None:
+        """Give the memory of `target` a new value, where `value` is that of `target`.
+
+        The numbers themselves have been written already.
+        """
+        memory = target.memory
+        root, held = memory.root, target.held
+        known = self.memories.get(id(whole_of(held)))
+        others = [] if known is None else known.entries
+        if any(
+            entry.memory is not memory and np.may_share_memory(entry.held, held) for entry in others
+        ):
+            self.poison("two inputs show the same memory, and one of them is written")
+        if memory.moving:
+            self.poison("memory is written that x[i] shows, where i is a tensor")
+        if target is root:
+            root._node = value
+        else:
+            root_node, whole = root.node, root.held
+            order, offset, laid = lying(whole, held)
+            if offset is None:
+                self.poison("a view is written whose memory has gaps")
+                return
+            if covers(whole, held, offset):
+                node = self.record(REGISTRY["reshape"].function, (value,), {"shape": whole.shape})
+            else:
+                node = self.record(
+                    primitives.with_region,
+                    (root_node, value, order, offset, tuple(held.shape), tuple(held.strides)), {},
+                )  # fmt: skip
+            node.meta.update(described(laid))
+            root._node = node
+        memory.version += 1
+        root.seen = memory.version
+        if target is not root:
+            target._node, target.seen = value, memory.version
+
+    def before_write(self, target: TracedArray) -> None:
+        """Keep what is about to be overwritten, if it came from outside or is a constant."""
+        memory = target.memory
+        for each in (memory.root, *memory.entries):
+            if id(each) not in self.before:
+                self.before[id(each)] = (each, each.held.copy())
+            if each._node is None:
+                each._node = self.constant(each)
+
+    def seen_in(self, memory: Memory, held: Any) -> Node:
+        """Return a node for what `held` shows of a memory that was written."""
+        root = memory.root
+        order, offset, _ = lying(root.held, held)
+        if offset is None:
+            self.poison("a view is read whose memory was written and has gaps")
+            offset = 0
+        if covers(root.held, held, offset):
+            node = self.record(REGISTRY["reshape"].function, (root.node,), {"shape": held.shape})
+        else:
+            node = self.record(
+                primitives.region,
+                (root.node, order, offset, tuple(held.shape), tuple(held.strides), held.dtype), {},
+            )  # fmt: skip
+        node.meta.update(described(held))
+        return node
+
+    def restore(self) -> None:
+        """Undo every write into arrays from outside."""
+        for traced, saved in self.before.values():
+            if any(traced is entry for _, entry in self.inputs):
+                traced.held[...] = saved

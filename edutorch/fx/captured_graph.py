@@ -1,0 +1,132 @@
+"""What a capture hands out: the graph, where its inputs come from, and where its outputs go."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.registry import REGISTRY
+from ..core.tensor import Tensor, fill, same_memory
+from ..dtypes import dtype
+from ..nn import Module
+from ..utils._pytree import tree_flatten
+from .captured_state import Reach
+from .gradients import Backward
+from .graph import Graph
+
+__all__ = ["Captured", "Input", "Output", "argument_names"]
+
+
+@dataclass
+class Input:
+    """Where an input of the graph comes from in each call.
+
+    `kind`: "argument" (number `index` of the flattened arguments), "tensor" (always this
+    one), "grad" (the gradient of `tensor`), "number" (`holder[key]`).
+    """
+
+    kind: str
+    name: str
+    index: int = -1
+    tensor: Any = None
+    holder: Any = None
+    key: Any = None
+
+
+@dataclass
+class Output:
+    """What becomes of an output of the graph.
+
+    `kind`: "result" (leaf `index` of what the function returns), "grad" (becomes the
+    gradient of `tensor`), "write" (is written into input `index`), "saved" (for backward).
+    """
+
+    kind: str
+    index: int = -1
+    tensor: Any = None
+    shares: int = -1  # the input, or -2 - the earlier output, whose memory it shows
+    view: Any = None  # (shape, strides, offset in bytes, type) within that input
+
+
+@dataclass
+class Captured:
+    """What a capture found.
+
+    `graph` computes `outputs` from `inputs`. `result` is what the function returned, and
+    `leaves` describes it: for each leaf ("tensor", position among the outputs), ("input",
+    number), ("same", earlier leaf) or ("value", the value). `backward` is the graph of the
+    gradients, if the result has any. `reasons` says why the graph may not be used.
+    """
+
+    graph: Graph
+    inputs: list[Input] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    leaves: list[tuple[str, Any]] = field(default_factory=list)
+    spec: Any = None
+    result: Any = None
+    reasons: list[tuple[str, str]] = field(default_factory=list)
+    reach: Reach | None = None
+    backward: Backward | None = None
+    spent: list[int] = field(default_factory=list)  # outputs whose graph was used up inside
+    grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, None or shape before)
+    dropped: list[Any] = field(default_factory=list)  # tensors whose gradient becomes None
+    again: bool = False  # the next call may be captured: this one only prepared something
+    changes: bool = False  # the function changes something of Python's: it never can be compiled
+    original: Graph | None = None  # forward and backward together, as captured
+
+    def __repr__(self) -> str:
+        count = sum(1 for _ in self.graph.nodes)
+        why = f", not usable: {self.reasons[0][0]}" if self.reasons else ""
+        return f"<captured graph of {count} nodes{why}>"
+
+
+def flat_tensors(value: Any) -> list[Tensor]:
+    return [each for each in tree_flatten(value)[0] if isinstance(each, Tensor)]
+
+
+def is_plain(value: Any) -> bool:
+    """Say whether a value of Python can be returned again and again."""
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | dtype)
+
+
+def hooked(optimizer: Any) -> bool:
+    """Say whether users have hung functions on the steps of an optimizer."""
+    hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hung(when))
+    ours = ("edutorch.",)  # schedulers count the steps
+    return any(not (getattr(each, "__module__", "") or "").startswith(ours) for each in hooks)
+
+
+def python_random() -> Any:
+    """Return the states of the generators that Python and NumPy share among all."""
+    state: Any = np.random.get_state()
+    return random.getstate(), state[0], state[1].tobytes(), state[2:]
+
+
+def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
+    """Return a name for each leaf of the arguments: that of the parameter it is passed for."""
+    target = function.forward if isinstance(function, Module) else function
+    try:
+        bound = inspect.signature(target).bind(*args, **kwargs)
+        parameters = list(bound.arguments)
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for position, value in enumerate(args):
+        name = parameters[position] if position < len(parameters) else f"arg{position}"
+        count = len(tree_flatten(value)[0])
+        names += [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
+    for key, value in kwargs.items():
+        count = len(tree_flatten(value)[0])
+        names += [key] if count == 1 else [f"{key}_{i}" for i in range(count)]
+    return names
+
+
+def one_step_away(tensor: Tensor) -> Tensor:
+    """Return a second tensor object of the same memory, whose past is this one."""
+    step = fill(object.__new__(Tensor), tensor._array)
+    REGISTRY["as_type"].record(step, step._array, tensor, tensor.dtype)
+    return same_memory(step, tensor)

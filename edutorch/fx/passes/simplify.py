@@ -1,0 +1,94 @@
+"""Steps that change nothing are left out: only where every bit stays the same."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import Any
+
+from ...core.registry import REGISTRY
+from ..graph import Graph
+from ..node import Node
+from .dce_cse_fold import drop_unused, handed_out
+
+__all__ = ["tidy"]
+
+
+def tidy(graph: Graph) -> Graph:
+    """Leave out steps that return what they are given.
+
+    x · 1, x / 1 and x - 0 are x (x + 0 is not: -0 + 0 = 0). A conversion to the type that a
+    value has, a reshape to its shape, an expand to its size, a permute that moves no axis are
+    left out too; of two reshapes in a row, the first; two transposes cancel.
+    """
+    graph = copy.deepcopy(graph)
+    kept = handed_out(graph)
+    for node in graph.nodes:
+        if node.op != "call_function" or "shape" not in node.meta:
+            continue
+        same = given_back(node)
+        if same is None:
+            shorten(node)
+            continue
+        if node in kept or not_alike(same, node):
+            continue
+        node.replace_all_uses_with(same)
+        graph.erase_node(node)
+    return drop_unused(graph)
+
+
+def not_alike(first: Node, second: Node) -> bool:
+    return any(first.meta.get(key) != second.meta.get(key) for key in ("shape", "dtype"))
+
+
+def is_op(node: Any, name: str) -> bool:
+    """Say whether a node calls the op of that name."""
+    return isinstance(node, Node) and node.target is REGISTRY[name].function
+
+
+def given_back(node: Node) -> Node | None:
+    """Return the input that a node returns unchanged, if it does."""
+    args = node.args
+    first: Any = args[0] if args else None
+    if not isinstance(first, Node) or "shape" not in first.meta:
+        return None
+    if is_op(node, "mul") or is_op(node, "div"):
+        plain = node.kwargs.get("rounding_mode") is None
+        return first if plain and is_number(args[1], 1) else None
+    if is_op(node, "sub"):
+        return first if is_number(args[1], 0) and not is_negative_zero(args[1]) else None
+    if is_op(node, "as_type"):
+        return first if first.meta["dtype"] == node.meta["dtype"] else None
+    if is_op(node, "reshape") or is_op(node, "expand"):
+        while is_op(node, "reshape") and is_op(first, "reshape"):
+            first = first.args[0]
+        return first if first.meta["shape"] == node.meta["shape"] else None
+    if is_op(node, "t") and is_op(first, "t"):
+        return first.args[0]
+    if is_op(node, "permute"):
+        axes = tuple(node.kwargs["dims"])
+        if axes == tuple(range(len(axes))):
+            return first
+        if is_op(first, "permute") and len(first.args) == 1:
+            inner = tuple(first.kwargs["dims"])
+            source: Any = first.args[0]
+            if tuple(inner[axis] for axis in axes) == tuple(range(len(axes))):
+                return source
+    return None
+
+
+def shorten(node: Node) -> None:
+    """Let a reshape of a reshape start from what that one started from."""
+    first: Any = node.args[0] if node.args else None
+    if is_op(node, "reshape") and is_op(first, "reshape"):
+        node.update_kwarg("shape", tuple(node.meta["shape"]))
+        node.update_arg(0, first.args[0])
+
+
+def is_number(value: Any, wanted: int) -> bool:
+    """Say whether an argument is this number of Python."""
+    return type(value) in (int, float) and operator.eq(value, wanted)
+
+
+def is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and str(value) == "-0.0"

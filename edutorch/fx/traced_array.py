@@ -1,0 +1,358 @@
+"""An array that computes as NumPy does, and notes in a graph what it computes.
+
+While a function is captured, every tensor holds one of these. The numbers are real
+(`held`), so the function runs as ever: what it returns, what it writes and what it raises
+are those of a run that nobody watches. A number that leaves for Python (`item`, `bool`)
+leaves too; then the graph cannot stand for the function, and the tracer notes where.
+
+Graphs write nothing in place. A `Memory` is what several arrays show; a write gives it a
+new value, and each array that shows it looks again when it is next asked for its node.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import primitives
+from .node import Node
+
+if TYPE_CHECKING:
+    from .capture_context import TracedBackend
+
+__all__ = ["Memory", "TracedArray", "TracedNumber"]
+
+
+class Memory:
+    """What several arrays show: `root` shows all of it, `version` counts the writes."""
+
+    __slots__ = ("entries", "moving", "root", "version")
+
+    def __init__(self, root: TracedArray) -> None:
+        self.root, self.version = root, 0
+        self.moving = False  # some array shows a part of it that numbers choose
+        self.entries: list[TracedArray] = [root]  # those that came in from outside
+
+
+class TracedArray:
+    """An array of the backend that captures (see the module's text)."""
+
+    __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 500
+
+    def __init__(self, backend: TracedBackend, real: Any, node: Node | None) -> None:
+        self.backend, self.held, self._node = backend, real, node
+        self.memory, self.seen = Memory(self), 0
+
+    @property
+    def node(self) -> Node:
+        """The node of the value it has now."""
+        memory = self.memory
+        if self.seen != memory.version:
+            self._node = self.backend.tracer.seen_in(memory, self.held)
+            self.seen = memory.version
+        if self._node is None:
+            self._node = self.backend.tracer.constant(self)
+        return self._node
+
+    # What it looks like ---------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.held.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return self.held.ndim
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return self.held.size
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the numbers."""
+        return self.held.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per number."""
+        return self.held.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return self.held.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps in memory."""
+        return self.held.strides
+
+    @property
+    def flags(self) -> Any:
+        """How it lies in memory."""
+        return self.held.flags
+
+    @property
+    def base(self) -> Any:
+        """Whose memory it shows."""
+        return None if self.memory.root is self else self.memory.root
+
+    @property
+    def T(self) -> TracedArray:
+        """The axes in the opposite order."""
+        return self.transpose()
+
+    @property
+    def real(self) -> TracedArray:
+        """The real parts."""
+        return self.backend.call(np.real, (self,), {})
+
+    @property
+    def imag(self) -> TracedArray:
+        """The imaginary parts."""
+        return self.backend.call(np.imag, (self,), {})
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        return (self[index] for index in range(len(self)))
+
+    # What can be done with it ------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np.ndarray, name, None)
+        if found is None or name.startswith("__"):
+            raise AttributeError(f"traced arrays have no {name!r}")
+        if not callable(found):
+            self.backend.tracer.poison(f"the attribute {name!r} of an array was read")
+            return getattr(self.held, name)
+        return lambda *args, **kwargs: self.backend.method(name, self, args, kwargs)
+
+    def reshape(self, *shape: Any, order: str = "C") -> TracedArray:
+        """The numbers in another shape."""
+        wanted = shape[0] if len(shape) == 1 else shape
+        wanted = (
+            wanted
+            if isinstance(wanted, tuple)
+            else (wanted,)
+            if isinstance(wanted, int)
+            else tuple(wanted)
+        )
+        if order != "C":
+            return self.backend.method("reshape", self, (wanted,), {"order": order})
+        return self.backend.known("reshape", (self,), {"shape": wanted}, self.held.reshape(wanted))
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """The axes in another order."""
+        if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int):
+            axes = tuple(axes[0])
+        if axes in ((), (None,)):
+            axes = tuple(reversed(range(self.ndim)))
+        return self.backend.known("permute", (self,), {"dims": axes}, self.held.transpose(axes))
+
+    def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
+        """Two axes exchanged."""
+        real = self.held.swapaxes(axis1, axis2)
+        return self.backend.known("transpose", (self,), {"dim0": axis1, "dim1": axis2}, real)
+
+    def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> TracedArray:
+        """The numbers as another type."""
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
+        return self.backend.cast(self, np.dtype(dtype))
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same numbers in memory of their own."""
+        return self.backend.computed(primitives.copied, (self,), {}, self.held.copy(order))
+
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = value
+
+    def __getitem__(self, index: Any) -> TracedArray:
+        return self.backend.getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.backend.setitem(self, index, value)
+
+    # NumPy's own functions, when they are called instead of those of `xp` ------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        function = ufunc if method == "__call__" else getattr(ufunc, method)
+        return self.backend.call(function, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.backend.call(function, args, kwargs)
+
+    # Numbers that leave ---------------------------------------------------------------------------
+
+    def number(self) -> TracedNumber:
+        """Return the only number as one of Python's that is traced on."""
+        node = self.backend.tracer.record(primitives.item, (self,), {}, number=True)
+        return TracedNumber(self.backend, self.held.item(), node)
+
+    def item(self, *index: Any) -> Any:
+        """Return the only number; inside an optimizer as one that is traced on."""
+        tracer = self.backend.tracer
+        if not index and tracer.running() and asked_by_an_optimizer():
+            return self.number()
+        tracer.poison("a number of a tensor is taken for Python with .item()")
+        return self.held.item(*index)
+
+    def truth(self, asking: str) -> bool:
+        """Return whether it is true, for an `if`."""
+        return bool(self)
+
+    def tolist(self) -> Any:
+        """Return the numbers as nested lists."""
+        self.backend.tracer.poison("the numbers of a tensor are taken for Python")
+        return self.held.tolist()
+
+    def __bool__(self) -> bool:
+        self.backend.tracer.poison(
+            "the way depends on the numbers of a tensor (if, while, and, or)"
+        )
+        return bool(self.held)
+
+    def __int__(self) -> int:
+        self.backend.tracer.poison("a number of a tensor is taken for Python with int()")
+        return int(self.held)
+
+    def __float__(self) -> float:
+        self.backend.tracer.poison("a number of a tensor is taken for Python with float()")
+        return float(self.held)
+
+    def __complex__(self) -> complex:
+        self.backend.tracer.poison("a number of a tensor is taken for Python with complex()")
+        return complex(self.held)
+
+    def __index__(self) -> int:
+        self.backend.tracer.poison("a number of a tensor is used as an index of Python")
+        return int(self.held)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        self.backend.tracer.poison("the numbers of a tensor are taken as a NumPy array")
+        return np.array(self.held, dtype) if dtype or copy else self.held
+
+    def __repr__(self) -> str:
+        return f"TracedArray({self.held!r})"
+
+
+def asked_by_an_optimizer() -> bool:
+    """Say whether the code that asked for a number is one of ours that steps parameters."""
+    frame: Any = sys._getframe(2)
+    if frame.f_globals.get("__name__") == "edutorch.core.tensor_interop":
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "").startswith("edutorch.optim.")
+
+
+class TracedNumber:
+    """A Python number that depends on tensors: a count of steps, a learning rate."""
+
+    __slots__ = ("backend", "node", "value")
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, backend: TracedBackend, value: Any, node: Node) -> None:
+        self.backend, self.value, self.node = backend, value, node
+
+    def _left(self) -> Any:
+        tracer = self.backend.tracer
+        if tracer.running():
+            tracer.poison("the way depends on a number that changes from step to step")
+        return self.value
+
+    def __float__(self) -> float:
+        return float(self._left())
+
+    def __int__(self) -> int:
+        return int(self._left())
+
+    def __bool__(self) -> bool:
+        return bool(self._left())
+
+    def __eq__(self, other: object) -> bool:
+        return self._left() == getattr(other, "value", other)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._left() < getattr(other, "value", other)
+
+    def __le__(self, other: Any) -> bool:
+        return self._left() <= getattr(other, "value", other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._left() > getattr(other, "value", other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._left() >= getattr(other, "value", other)
+
+    def __repr__(self) -> str:
+        return f"TracedNumber({self.value!r})"
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+
+def _add_operators() -> None:
+    from ..backends.strict_array import _BINARY, _COMPARING, _UNARY
+
+    def fits(other: Any) -> bool:
+        return isinstance(
+            other, TracedArray | TracedNumber | np.ndarray | np.generic | int | float | complex
+        )
+
+    def forwards(function: Any) -> Callable[..., Any]:
+        def operator(self: TracedArray, other: Any) -> Any:
+            return self.backend.call(function, (self, other), {}) if fits(other) else NotImplemented
+
+        return operator
+
+    def backwards(function: Any) -> Callable[..., Any]:
+        def operator(self: TracedArray, other: Any) -> Any:
+            return self.backend.call(function, (other, self), {}) if fits(other) else NotImplemented
+
+        return operator
+
+    def in_place(function: Any) -> Callable[..., Any]:
+        def operator(self: TracedArray, other: Any) -> TracedArray:
+            self.backend.call(function, (self, other), {"out": self})
+            return self
+
+        return operator
+
+    def alone(function: Any) -> Callable[..., Any]:
+        return lambda self: self.backend.call(function, (self,), {})
+
+    for name, ufunc in (_BINARY | _COMPARING).items():
+        setattr(TracedArray, f"__{name}__", forwards(getattr(np, ufunc)))
+    for name, ufunc in _BINARY.items():
+        setattr(TracedArray, f"__r{name}__", backwards(getattr(np, ufunc)))
+        setattr(TracedArray, f"__i{name}__", in_place(getattr(np, ufunc)))
+    for name, ufunc in _UNARY.items():
+        setattr(TracedArray, f"__{name}__", alone(getattr(np, ufunc)))
+
+    def number(function: Any, turned: bool) -> Callable[..., Any]:
+        def operator(self: TracedNumber, *others: Any) -> Any:
+            given = (*others, self) if turned else (self, *others)
+            if not all(isinstance(each, TracedNumber | int | float) for each in others):
+                return NotImplemented
+            return self.backend.number(function, given)
+
+        return operator
+
+    for name, function in primitives.NUMBERS.items():
+        setattr(TracedNumber, f"__{name}__", number(function, turned=False))
+        setattr(TracedNumber, f"__r{name}__", number(function, turned=True))
+
+
+_add_operators()

@@ -1,0 +1,57 @@
+"""What generic code sees as `xp` while it is captured: NumPy, on traced arrays."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .array_utils import flat
+from .traced_array import TracedArray, TracedNumber
+
+if TYPE_CHECKING:
+    from .traced_backend import TracedBackend
+
+__all__ = ["TracedModule"]
+
+
+class TracedModule:
+    """What generic code sees as `xp` while it is captured."""
+
+    def __init__(self, backend: TracedBackend, prefix: str = "") -> None:
+        self._backend, self._prefix = backend, prefix
+        if not prefix:
+            self.linalg = TracedModule(backend, "linalg.")
+            self.fft = TracedModule(backend, "fft.")
+
+    def __getattr__(self, name: str) -> Any:
+        found = operator.attrgetter(self._prefix + name)(np)
+        if callable(found) and not isinstance(found, type):
+            found = TracedFunction(self._backend, found)
+        setattr(self, name, found)
+        return found
+
+
+class TracedFunction:
+    """A function of NumPy on traced arrays, with the methods of a ufunc."""
+
+    def __init__(self, backend: TracedBackend, function: Any) -> None:
+        self._backend, self._function = backend, function
+        self.__name__ = getattr(function, "__name__", "function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        backend, name = self._backend, self.__name__
+        if name in ("asarray", "array", "ascontiguousarray", "asanyarray"):
+            given, dtype = args[0], kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            if isinstance(given, TracedArray) and name != "ascontiguousarray":
+                copied = given.copy() if name == "array" and kwargs.get("copy", True) else given
+                return copied if dtype is None else copied.astype(dtype, copy=False)
+            if not isinstance(given, TracedArray):
+                if any(isinstance(each, TracedArray | TracedNumber) for each in flat(given)):
+                    return backend.call(self._function, args, kwargs)
+                return backend.fresh(self._function(given, *args[1:], **kwargs))
+        return backend.call(self._function, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return TracedFunction(self._backend, getattr(self._function, name))

@@ -1,0 +1,314 @@
+"""Products of two matrices, cut into parts by the kernels' own pool.
+
+NumPy's BLAS could use several threads itself, but its pool and the kernels' would be in each
+other's way (see `backends/blas.py`). So the result is cut here, along its columns or its rows, and
+each part is computed by one thread: in tiles of our own (`gemm_microkernel.py`) or by BLAS, whichever is
+faster. A layer's bias is what the sums begin with, which saves a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from ...backends.interruptible import LONG, interruptible
+from ...core.fast.lazy_gradients import Products
+from .blas import address, gemm
+from .gemm_microkernel import ROWS, TILED, multiply, panel_width, room_for
+from .parallel import WORTH_A_THREAD, in_parts, parts_for
+from .work_queue import share_out
+
+BLOCK = 16
+"""For BLAS, rows or columns are handed out by so many: it computes about such blocks at once."""
+
+PRODUCTS_A_NUMBER = 64
+"""So many multiplications take about as long as a simple kernel takes for one number."""
+
+LEAST = 2 * WORTH_A_THREAD * PRODUCTS_A_NUMBER
+"""With fewer, one thread does it all, and BLAS need not be asked from here."""
+
+LEAST_TURNED, LEAST_TILED = 100_000, 900_000
+"""With fewer, a call of NumPy's product takes less time: a bᵀ, which a layer is, and any other."""
+
+LEAST_RESULT = 1200
+"""NumPy's a bᵀ is quick for results with fewer numbers (and fewer than `LEAST_TILED` products)."""
+
+FEW_ROWS = 4
+"""With fewer rows of a, other factors than a transposed one are left to NumPy."""
+
+FEW_FOR_WEIGHTS = 64
+"""Of so many rows the products gᵀ x of one layer are put together (see `core/fast/lazy_gradients.py`)."""
+
+TALL, LARGE = 512, 1_000_000
+"""aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
+
+IN_PARTS_BESIDE = partial(interruptible, in_parts)
+"""For a product that may take a second, into memory of its own: Ctrl-C does not wait for it."""
+
+
+def tiled(start, stop, by_rows, a, b, bias, y):
+    """Compute some rows (or columns) of y = bias + a b in tiles."""
+    start, stop = share_out(start, stop)
+    top, bottom, left, right = 0, y.shape[0], 0, y.shape[1]
+    size, width = y.itemsize, panel_width(y.itemsize)
+    if by_rows:
+        top, bottom = start * ROWS, min(stop * ROWS, bottom)
+    else:
+        left, right = start * width, min(stop * width, right)
+    room = room_for(y)
+    multiply(
+        room, bottom - top, right - left, a.shape[1],
+        a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size,
+        b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size,
+        bias.ctypes.data + left * size if bias.size else 0, 0,
+        y.ctypes.data + (top * y.shape[1] + left) * size, y.shape[1],
+    )  # fmt: skip
+
+
+def block(start, stop, at, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c):
+    """Compute some rows (or columns) of c: bias + op(a) op(b)."""
+    start, stop = share_out(start, stop)
+    top, bottom, left, right = 0, c.shape[0], 0, c.shape[1]
+    if by_rows:
+        top, bottom = start * BLOCK, min(stop * BLOCK, bottom)
+    else:
+        left, right = start * BLOCK, min(stop * BLOCK, right)
+    part = c[top:bottom, left:right]
+    kept = 0.0
+    if bias.size:
+        kept = 1.0
+        row = bias[left:right]
+        for i in range(part.shape[0]):
+            part[i] = row
+    a += top * (1 if trans_a else lda) * c.itemsize
+    b += left * (ldb if trans_b else 1) * c.itemsize
+    gemm(
+        at, trans_a, trans_b, bottom - top, right - left, k,
+        1.0, a, lda, b, ldb, kept, part, c.shape[1],
+    )  # fmt: skip
+
+
+def blocks() -> Callable[..., None]:
+    """Compile `block` for float32 and for float64."""
+    whole, flag = types.int64, types.boolean
+    signatures = [
+        types.void(
+            whole, whole, whole, flag, flag, flag, whole, whole, whole, whole, whole,
+            number[::1], number[:, ::1],
+        )
+        for number in (types.float32, types.float64)
+    ]  # fmt: skip
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(block)
+
+
+def tiles() -> Callable[..., None]:
+    """Compile `tiled` for float32 and for float64."""
+    signatures = []
+    for number in (types.float32, types.float64):
+        matrix, row = (types.Array(number, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
+        whole = types.int64
+        signatures.append(
+            types.void(whole, whole, types.boolean, matrix, matrix, row, number[:, ::1])
+        )
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(tiled)
+
+
+def cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
+    """Return whether to cut a product in tiles along its rows, and how many units there are.
+
+    Cut along the rows, each part has to pack all of b, which takes as long as two rows of tiles.
+    Cut along the columns, an incomplete panel is a whole unit for whoever gets it.
+    """
+    down, across = -(-rows // ROWS), -(-columns // width)
+    by_rows = (-(-down // threads) + 2) * columns / width
+    if by_rows < 1.05 * -(-across // threads) * (down + 2):
+        return True, down
+    return False, across
+
+
+@cache
+def product() -> Callable[..., Any]:
+    """Make the product of two matrices, with a bias for each column if there is one.
+
+    It returns None for what NumPy does best: small products, one row or column, other layouts.
+    """
+    by_tiles, by_blas = tiles() if TILED else None, blocks()
+    no_bias = {np.dtype(each): np.empty(0, each) for each in ("float32", "float64")}
+
+    def run(a: Any, b: Any, bias: Any = None, out: Any = None) -> Any:
+        rows, k = a.shape
+        columns = b.shape[1]
+        products = rows * columns * k
+        if products < LEAST_TURNED or columns == 1 or b.shape[0] != k:
+            return None
+        small = rows * columns <= LEAST_RESULT
+        if products < LEAST_TILED and (small or b.strides[0] != b.itemsize):
+            return None
+        kind = a.dtype
+        if kind is not b.dtype or kind not in no_bias:
+            return None
+        if bias is None:
+            bias = no_bias[kind]
+        elif bias.dtype is not kind or bias.shape != (columns,) or not in_order(bias):
+            return None
+        left, right = layout(a), layout(b)
+        if left is None or right is None:
+            return None
+        work = products // PRODUCTS_A_NUMBER
+        share = in_parts if products < LONG or out is not None else IN_PARTS_BESIDE
+        if by_tiles is not None and tiles_are_less(rows, columns, k, left[0], right[0]):
+            y = np.empty((rows, columns), kind) if out is None else out
+            width = panel_width.py_func(kind.itemsize)
+            by_rows, units = cut(rows, columns, width, parts_for(products, work))
+            share(by_tiles, units, by_rows, a, b, bias, y, work=work)
+            return y
+        at, units = address(kind), -(-max(rows, columns) // BLOCK)
+        if at is None or products < LEAST or min(rows, columns) < BLOCK // 2:
+            return None
+        if parts_for(units, work) == 1:
+            return None
+        y = np.empty((rows, columns), kind) if out is None else out
+        share(
+            by_blas, units, at, rows >= columns, left[0], right[0], k, start(a), left[1], start(b),
+            right[1], bias, y, work=work,
+        )  # fmt: skip
+        return y
+
+    return run
+
+
+def tiles_are_less(m: int, n: int, k: int, a_turned: bool, b_turned: bool) -> bool:
+    """Say whether tiles take less time than BLAS. They need some rows of a, not too far apart."""
+    if a_turned and m >= TALL and n >= TALL:
+        return False
+    if b_turned:
+        return m > 1
+    return m >= FEW_ROWS and n * k < LARGE
+
+
+def start(x: Any) -> int:
+    """Return the address of the first number."""
+    return x.__array_interface__["data"][0]
+
+
+def layout(x: Any) -> tuple[bool, int] | None:
+    """Return whether BLAS must transpose what lies in memory, and how far its rows are apart."""
+    (down, along), (height, width), size = x.strides, x.shape, x.itemsize
+    if not x.flags.aligned:
+        return None
+    if along == size and down >= width * size and down % size == 0:
+        return False, down // size
+    if down == size and along >= height * size and along % size == 0:
+        return True, along // size
+    return None
+
+
+def in_order(x: Any) -> bool:
+    """Say whether the numbers of a row lie side by side, where numbers of their size may lie."""
+    return x.flags.c_contiguous and x.flags.aligned
+
+
+def rows(x: Any) -> Any:
+    """All axes but the last one joined; no copy where there are no gaps."""
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+# Of ops and their rules ---------------------------------------------------------------------------
+
+
+def mm() -> Callable[..., Any]:
+    """Make the product of two matrices."""
+    return product()
+
+
+def mm_input() -> Callable[..., Any]:
+    """Make its rule for the left factor: g · bᵀ."""
+    run = product()
+    return lambda g, mat2: run(g, mat2.T)
+
+
+def mm_mat2() -> Callable[..., Any]:
+    """Make its rule for the right factor: aᵀ · g."""
+    run = product()
+    return lambda g, input: run(input.T, g)
+
+
+def matmul() -> Callable[..., Any]:
+    """Make the product of two matrices, or of two batches of them (see `batched_matmul.py`)."""
+    from .batched_matmul import batched
+
+    one, many = product(), batched()
+
+    def run(input: Any, other: Any) -> Any:
+        return (one if input.ndim == other.ndim == 2 else many)(input, other)
+
+    return run
+
+
+def matmul_input() -> Callable[..., Any]:
+    """Make its rule for the left factor: g · bᵀ."""
+    run = product()
+
+    def rule(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
+        return run(g, other.T) if len(input_shape) == other.ndim == 2 else None
+
+    return rule
+
+
+def matmul_other() -> Callable[..., Any]:
+    """Make its rule for the right factor: aᵀ · g."""
+    run = product()
+
+    def rule(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
+        return run(input.T, g) if input.ndim == len(other_shape) == 2 else None
+
+    return rule
+
+
+def linear() -> Callable[..., Any]:
+    """Make the weighted sums of a layer: x Wᵀ + b, over all axes of x but the last."""
+    run = product()
+
+    def layer(input: Any, weight: Any, bias: Any) -> Any:
+        if input.ndim < 2 or weight.ndim != 2:
+            return None
+        y = run(rows(input), weight.T, bias)
+        return y if y is None or input.ndim == 2 else y.reshape(*input.shape[:-1], -1)
+
+    return layer
+
+
+def linear_input() -> Callable[..., Any]:
+    """Make its rule for x: g W."""
+    run = product()
+
+    def rule(g: Any, weight: Any) -> Any:
+        if g.ndim < 2:
+            return None
+        y = run(rows(g), weight)
+        return y if y is None or g.ndim == 2 else y.reshape(*g.shape[:-1], -1)
+
+    return rule
+
+
+def linear_weight() -> Callable[..., Any]:
+    """Make its rule for W: gᵀ x; for few rows, as a product that waits for others."""
+    run = product()
+
+    def multiply(a: Any, b: Any) -> Any:
+        y = run(a, b)
+        return a @ b if y is None else y
+
+    def rule(g: Any, input: Any) -> Any:
+        if g.ndim < 2:
+            return None
+        g, input = rows(g), rows(input)
+        if len(g) <= FEW_FOR_WEIGHTS and g.dtype is input.dtype:
+            return Products(g, input, multiply)
+        return run(g.T, input)
+
+    return rule

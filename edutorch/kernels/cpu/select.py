@@ -1,0 +1,99 @@
+"""Small functions that generated kernels are made of: choices between numbers, extremes of a row.
+
+`edutorch.compile` writes kernels; what is better written by hand, once, is here and in `row_reduce.py`
+and `vector_math.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .vector_math import exp, log1p_small
+
+__all__ = [
+    "copysign", "largest", "logaddexp", "maximum", "minimum", "power", "sign", "smallest",
+]  # fmt: skip
+
+LANES = 64
+
+
+@njit(forceinline=True)
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one; NaN if one is NaN."""
+    return a if (a >= b or a != a) else b
+
+
+@njit(forceinline=True)
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one; NaN if one is NaN."""
+    return a if (a <= b or a != a) else b
+
+
+@njit(forceinline=True)
+def sign(a: Any) -> Any:
+    """-1, 0 or 1; NaN of NaN."""
+    one, zero = type(a)(1), type(a)(0)
+    return one if a > zero else -one if a < zero else a
+
+
+@njit(forceinline=True)
+def copysign(a: Any, b: Any) -> Any:
+    """|a| with the sign of b."""
+    return np.copysign(a, b)
+
+
+@njit(forceinline=True)
+def logaddexp(a: Any, b: Any) -> Any:
+    """log(eᵃ + eᵇ): the larger one, and what the other adds to it."""
+    apart = abs(a - b)  # NaN of two equal infinities
+    rest = log1p_small(exp(-apart)) if a != b else type(a)(math.log(2))
+    return maximum(a, b) + rest if apart != math.inf else maximum(a, b)
+
+
+@njit(forceinline=True)
+def power(a: Any, b: Any) -> Any:
+    """a to the power of b."""
+    return a**b
+
+
+@njit(forceinline=True)
+def largest(row: Any) -> Any:
+    """The largest number of a row; NaN if one is NaN.
+
+    One comparison after the other would wait for the last one: so 64 are made side by side.
+    """
+    whole = row.size // LANES
+    found = row[0]
+    if whole > 1:
+        lanes = row[:LANES].copy()
+        for j in range(1, whole):
+            here = row[j * LANES : (j + 1) * LANES]
+            for lane in range(LANES):
+                lanes[lane] = maximum(lanes[lane], here[lane])
+        for lane in range(LANES):
+            found = maximum(found, lanes[lane])
+    for j in range(whole * LANES if whole > 1 else 0, row.size):
+        found = maximum(found, row[j])
+    return found
+
+
+@njit(forceinline=True)
+def smallest(row: Any) -> Any:
+    """The smallest number of a row; NaN if one is NaN."""
+    whole = row.size // LANES
+    found = row[0]
+    if whole > 1:
+        lanes = row[:LANES].copy()
+        for j in range(1, whole):
+            here = row[j * LANES : (j + 1) * LANES]
+            for lane in range(LANES):
+                lanes[lane] = minimum(lanes[lane], here[lane])
+        for lane in range(LANES):
+            found = minimum(found, lanes[lane])
+    for j in range(whole * LANES if whole > 1 else 0, row.size):
+        found = minimum(found, row[j])
+    return found

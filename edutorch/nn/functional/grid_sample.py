@@ -1,0 +1,275 @@
+"""Reading an image at places between its pixels: what spatial transformers do.
+
+A grid holds a place for each pixel of the output; -1 and 1 are the edges of the image.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from numpy import isfinite, ndarray, vdot
+
+from ...core.autograd.node_names import recorded_as
+from ...core.precision import composed_in_float32
+from ...core.tensor import Tensor
+from ...errors import DTypeError, ShapeError
+from ...modes import no_grad
+from ...ops import abs as abs_
+from ...ops import (
+    clamp,
+    floor,
+    gather,
+    linspace,
+    logical_not,
+    masked_fill,
+    matmul,
+    nan_to_num,
+    ones_like,
+    remainder,
+    reshape,
+    round,
+    stack,
+    transpose,
+    where,
+    zeros_like,
+)  # fmt: skip
+from .op_decorators import SettingError
+
+__all__ = [
+    "affine_grid", "affine_grid_generator", "grid_sample", "grid_sampler", "grid_sampler_2d",
+    "grid_sampler_3d",
+]  # fmt: skip
+
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+
+# Grids ---------------------------------------------------------------------------------------
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places where an image turned, stretched and moved by `theta` has to be read.
+
+    Args:
+        theta: (n, 2, 3) for images, (n, 3, 4) for volumes: place = θ · (x, y, 1).
+        size: of the output: (n, c, h, w) or (n, c, d, h, w).
+        align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
+
+    Raises: ShapeError: `theta` does not fit `size`. DTypeError: it is not floating.
+
+    Paper: Jaderberg et al., Spatial transformer networks, 2015.
+
+    >>> same = tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=False)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000]]]])
+    """
+    rank = len(size) - 2
+    if not theta.is_floating_point():
+        raise DTypeError("affine_grid", f"expected theta to be floating, got {theta.dtype}")
+    if rank not in (2, 3) or tuple(theta.shape) != (size[0], rank, rank + 1):
+        raise ShapeError(
+            "affine_grid", "theta should be (n 2 3) for images and (n 3 4) for volumes",
+            {"theta": tuple(theta.shape), "size": tuple(size)},
+        )  # fmt: skip
+    if min(size) < 1:
+        raise ShapeError("affine_grid", "expected a non-zero, positive size", {"size": tuple(size)})
+    axes = []
+    for axis, n in enumerate(size[2:]):
+        edge = (1.0 if align_corners else (n - 1) / n) if n > 1 else 0.0
+        line = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
+        axes.append(reshape(line, (-1,) + (1,) * (rank - 1 - axis)).expand(*size[2:]))
+    base = stack([*reversed(axes), ones_like(axes[0])], -1)  # x first, as θ has it
+    places = matmul(reshape(base, (1, -1, rank + 1)), transpose(theta, 1, 2))
+    return reshape(places, (size[0], *size[2:], rank))
+
+
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """`affine_grid`, by the name of PyTorch's kernel.
+
+    >>> theta = tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> nn.functional.sampling.affine_grid_generator(theta, (1, 1, 1, 1), False).shape
+    torch.Size([1, 1, 1, 2])
+    """
+    return affine_grid(theta, size, align_corners)
+
+
+# Places in pixels ------------------------------------------------------------------------------
+
+
+def in_pixels(place: Tensor, n: int, align_corners: bool) -> Tensor:
+    """Turn -1 … 1 into 0 … n - 1, or into the same with half a pixel around it."""
+    if align_corners:
+        return (place + 1) * ((n - 1) / 2)
+    return ((place + 1) * n - 1) / 2
+
+
+def held_inside(place: Tensor, n: int) -> Tensor:
+    """The nearest place inside; no gradient where it was outside or at the edge."""
+    loose = (place > 0) & (place < n - 1)
+    with no_grad():
+        edge = clamp(nan_to_num(place.detach()), 0, n - 1)
+    return where(loose, place, edge)
+
+
+def reflected(place: Tensor, n: int, align_corners: bool) -> Tensor:
+    """Fold a place back at the edges, as between two mirrors."""
+    low, span = (0.0, n - 1) if align_corners else (-0.5, n)
+    if span == 0:
+        return zeros_like(place)
+    away = abs_(place - low)
+    with no_grad():
+        flips = floor(away.detach() / span)
+        odd = remainder(flips, 2) == 1
+    beyond = away - flips * span
+    return where(odd, span - beyond, beyond) + low
+
+
+def inside(place: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Bring places outside the image to where the border is read; "zeros" leaves them."""
+    if padding_mode == "zeros":
+        return place
+    if padding_mode == "reflection":
+        place = reflected(place, n, align_corners)
+    return held_inside(place, n)
+
+
+# Sampling --------------------------------------------------------------------------------------
+
+Taps = list[tuple[Tensor, Tensor]]
+"""What is read along one axis: whole places, and the weight of each."""
+
+
+def taps_along(place: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
+    """Return the neighbours that a place along one axis is made of."""
+    place = in_pixels(place, n, align_corners)
+    if mode == "bicubic":
+        low = floor(place.detach())
+        part = place - low
+        around = [(low + i, cubic_weight(part - i)) for i in (-1, 0, 1, 2)]
+        return [(inside(each, n, padding_mode, align_corners), w) for each, w in around]
+    place = inside(place, n, padding_mode, align_corners)
+    if mode == "nearest":
+        always = masked_fill(place, place == place, 1.0)  # its gradient is 0, and not missing
+        return [(round(place.detach()), always)]
+    low = floor(place.detach())
+    return [(low, low + 1 - place), (low + 1, place - low)]
+
+
+def cubic_weight(x: Tensor, a: float = -0.75) -> Tensor:
+    """The cubic curve of `resample.cubic_weight`, for tensors."""
+    x = abs_(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    return where(x <= 1, near, ((x - 5) * x + 8) * x * a - 4 * a)
+
+
+@recorded_as(lambda input, *_, **__: f"GridSampler{input.ndim - 2}DBackward0")
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Read an image at the places of a grid.
+
+    Args:
+        input: (n, c, h, w), or (n, c, d, h, w) for volumes.
+        grid: (n, …, 2) or (n, …, 3): x, y (, z) between -1 and 1 for each pixel of the output.
+        mode: "bilinear" (the neighbours, along straight lines), "nearest", or for images
+            "bicubic".
+        padding_mode: what is read outside: "zeros", the "border", or its "reflection".
+        align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
+
+    Raises: ShapeError: grid and image do not fit. SettingError: an unknown mode.
+
+    >>> image = tensor([[[[1.0, 3.0]]]])
+    >>> nn.functional.grid_sample(image, zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[2.]]]])
+    """
+    check(input, grid, mode, padding_mode)
+    return sampled(input, grid, mode, padding_mode, align_corners)
+
+
+@composed_in_float32
+def sampled(
+    input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool | None
+) -> Tensor:
+    rank, sizes = input.ndim - 2, tuple(input.shape[2:])
+    out = tuple(grid.shape[1:-1])
+    by_axis = [
+        taps_along(grid[..., rank - 1 - axis], n, mode, padding_mode, bool(align_corners))
+        for axis, n in enumerate(sizes)
+    ]
+    flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
+    array = input._array
+    is_finite = array.__class__ is not ndarray or bool(isfinite(vdot(array, array)))
+    result: Any = None
+    for corner in itertools.product(*by_axis):
+        position, weight, seen = corner_of(corner, sizes)
+        index = reshape(position, (input.shape[0], 1, math.prod(out)))
+        index = index.expand(*input.shape[:2], math.prod(out))
+        found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
+        if not is_finite:  # an infinity outside brings nothing, not 0 · ∞
+            found = where(seen.unsqueeze(1), found, 0.0)
+        part = found * where(seen, weight, 0.0).unsqueeze(1)
+        result = part if result is None else result + part
+    return result
+
+
+def corner_of(
+    corner: Sequence[tuple[Tensor, Tensor]], sizes: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a corner's position row by row, its weight, and whether it lies inside."""
+    position: Any = 0
+    weight: Any = 1
+    seen: Any = True
+    for (place, share), n in zip(corner, sizes, strict=True):
+        seen = logical_not((place < 0) | (place >= n)) & seen  # NaN stays NaN
+        position = position * n + clamp(nan_to_num(place), 0, n - 1).long()
+        weight = share * weight
+    return position, weight, seen
+
+
+def check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    shapes = {"input": tuple(input.shape), "grid": tuple(grid.shape)}
+    if mode not in MODES:
+        raise SettingError("grid_sample", f"mode must be one of {MODES}, got {mode!r}")
+    if padding_mode not in PADDINGS:
+        raise SettingError(
+            "grid_sample", f"padding_mode must be one of {PADDINGS}, got {padding_mode!r}"
+        )
+    if input.ndim not in (4, 5) or grid.ndim != input.ndim:
+        raise ShapeError(
+            "grid_sample", "expected 4 axes of image and grid, or 5 of volume and grid", shapes
+        )
+    if grid.shape[0] != input.shape[0] or grid.shape[-1] != input.ndim - 2:
+        raise ShapeError(
+            "grid_sample", f"expected a grid (n … {input.ndim - 2}) of the same batch", shapes,
+            "the coordinates come last: grid.permute(0, 2, 3, 1)",
+        )  # fmt: skip
+    if min(input.shape[2:]) < 1:
+        raise ShapeError("grid_sample", "the image is empty", shapes)
+    if mode == "bicubic" and input.ndim != 4:
+        raise ShapeError("grid_sample", "bicubic interpolation only supports 4 axes", shapes)
+    if input.dtype is not grid.dtype:
+        raise DTypeError(
+            "grid_sample", "expected input and grid to have the same dtype",
+            {"input": input.dtype, "grid": grid.dtype},
+        )  # fmt: skip
+
+
+@recorded_as(lambda input, *_, **__: f"GridSampler{input.ndim - 2}DBackward0")
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sample`, with the modes as numbers: their places in its lists.
+
+    >>> grid = zeros(1, 1, 1, 2)
+    >>> nn.functional.sampling.grid_sampler(tensor([[[[1.0, 3.0]]]]), grid, 0, 0, False)
+    tensor([[[[2.]]]])
+    """
+    mode, border = MODES[interpolation_mode], PADDINGS[padding_mode]
+    return grid_sample(input, grid, mode, border, align_corners)
+
+
+grid_sampler_2d = grid_sampler_3d = grid_sampler

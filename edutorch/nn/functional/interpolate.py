@@ -1,0 +1,298 @@
+"""Images of another size, and channels that change places or become pixels."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ...core.autograd.node_names import recorded_as
+from ...core.precision import composed_in_float32
+from ...core.tensor import Tensor
+from ...dtypes import uint8
+from ...errors import ShapeError
+from ...ops import clamp, floor, permute, reshape, transpose
+from .adaptive import adaptive_average
+from .interpolation_weights import (
+    Blend,
+    cubic,
+    cubic_weight,
+    lanczos_weight,
+    linear,
+    linear_weight,
+    nearest,
+    resampled,
+    smooth,
+    step_of,
+)  # fmt: skip
+from .op_decorators import SettingError
+
+__all__ = [
+    "channel_shuffle", "interpolate", "native_channel_shuffle", "pixel_shuffle",
+    "pixel_unshuffle", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
+
+AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
+MODES = ("nearest", "nearest-exact", "area", *AXES)
+SMOOTH = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
+    "lanczos": (3.0, lanczos_weight)}  # fmt: skip
+"""How far the bump of each mode with `antialias` reaches, and the bump."""
+
+
+def resize_node(axes: int, mode: str) -> str:
+    """Return PyTorch's name for the node of a resized image."""
+    if mode == "area":
+        return f"AdaptiveAvgPool{axes}DBackward0"
+    name = "NearestExact" if mode == "nearest-exact" else mode.capitalize()
+    return f"Upsample{name}{axes}DBackward0"
+
+
+@recorded_as(
+    lambda input, size=None, scale_factor=None, mode="nearest", *_, **__: resize_node(
+        input.ndim - 2, mode
+    )
+)
+@composed_in_float32
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """The same image in another size, axis by axis.
+
+    Args:
+        input: (n, c, …): the axes after the channels are resized.
+        size: the new size, or
+        scale_factor: how many times larger.
+        mode: "nearest", "nearest-exact", "area" (averages), a line between neighbours:
+            "linear" for (n, c, l), "bilinear" for (n, c, h, w), "trilinear" for
+            (n, c, d, h, w), or for images "bicubic" and, with `antialias`, "lanczos".
+        align_corners: the outermost pixels keep their centres, instead of their edges.
+        recompute_scale_factor: work the factor out again from the rounded size.
+        antialias: average over larger pixels when shrinking (bilinear, bicubic, lanczos).
+
+    Raises: SettingError (a ValueError): settings that contradict each other.
+
+    >>> nn.functional.interpolate(tensor([[[0.0, 2.0]]]), scale_factor=2, mode="linear")
+    tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
+    """
+    check(input, mode, align_corners, antialias)
+    old = tuple(input.shape[2:])
+    sizes, factors = new_size(old, size, scale_factor)
+    if recompute_scale_factor and size is not None:
+        raise SettingError(
+            "interpolate", "recompute_scale_factor is not meaningful with an explicit size"
+        )
+    if recompute_scale_factor:
+        factors = [None] * len(old)
+    if mode == "area":
+        return adaptive_average(len(old), input, sizes)
+    if input.dtype is uint8 and mode in AXES:
+        settings = (sizes, None, mode, align_corners, None, antialias)
+        exact = interpolate(input.double(), *settings)
+        return clamp(floor(exact + 0.5), 0, 255).to(uint8)
+    for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
+        corners = bool(align_corners)
+        input = resampled(input, axis, blend_of(mode, n, count, factor, corners, antialias))
+    return input
+
+
+@lru_cache(128)  # a network asks for the same ones in each step
+def blend_of(
+    mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
+) -> Blend:
+    """Return what `count` numbers are made of, given n."""
+    if mode.startswith("nearest"):
+        return Blend.of(nearest(n, count, factor, mode == "nearest-exact"))
+    step = step_of(n, count, factor, align_corners)
+    if antialias:
+        return Blend.of(smooth(n, count, step, *SMOOTH[mode]))
+    return Blend.of((cubic if mode == "bicubic" else linear)(n, count, step, align_corners))
+
+
+def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in MODES:
+        raise SettingError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
+    if mode not in AXES and align_corners is not None:
+        raise SettingError(
+            "interpolate",
+            "align_corners option can only be set with the interpolating modes: "
+            "linear | bilinear | bicubic | trilinear",
+        )
+    if not 3 <= input.ndim <= 5 or input.ndim != AXES.get(mode, input.ndim):
+        raise ShapeError(
+            "interpolate", f"mode {mode!r} needs {AXES.get(mode, '3, 4 or 5')} axes",
+            {"input": tuple(input.shape)}, "batch and channels come first: (n, c, …)",
+        )  # fmt: skip
+    if antialias and mode not in SMOOTH:
+        raise SettingError(
+            "interpolate",
+            "antialias is restricted to the modes bilinear, bicubic and lanczos (4 axes)",
+        )
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise SettingError("interpolate", "mode 'lanczos' needs antialias and no align_corners")
+    if 0 in input.shape[1:]:
+        raise ShapeError(
+            "interpolate", "only the batch may be empty", {"input": tuple(input.shape)}
+        )
+
+
+def new_size(
+    old: tuple[int, ...],
+    size: int | Sequence[int] | None,
+    scale_factor: float | Sequence[float] | None,
+) -> tuple[list[int], list[float | None]]:
+    """Return the size and, where it was given, the factor of each axis."""
+    given = size if scale_factor is None else scale_factor
+    if given is None:
+        raise SettingError("interpolate", "either size or scale_factor should be defined")
+    if size is not None and scale_factor is not None:
+        raise SettingError("interpolate", "only one of size or scale_factor should be defined")
+    each = [given] * len(old) if isinstance(given, int | float) else list(given)
+    if len(each) != len(old):
+        raise SettingError(
+            "interpolate", f"expected one number, or one for each of {len(old)} axes, got {given}"
+        )
+    if scale_factor is None:
+        if any(n < 1 for n in each):
+            raise SettingError("interpolate", f"output sizes should be greater than 0, got {size}")
+        return [int(n) for n in each], [None] * len(old)
+    if not all(math.isfinite(f) for f in each):
+        raise SettingError("interpolate", f"a scale_factor must be finite, got {scale_factor}")
+    if any(n * f < 1 for n, f in zip(old, each, strict=True)):
+        raise SettingError("interpolate", f"a scale_factor of {scale_factor} leaves nothing")
+    return [math.floor(n * f) for n, f in zip(old, each, strict=True)], [float(f) for f in each]
+
+
+def upsample(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The old name of `interpolate`.
+
+    >>> nn.functional.upsample(ones(1, 1, 2), 4).shape
+    torch.Size([1, 1, 4])
+    """
+    deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """The old name of `interpolate` with mode "nearest".
+
+    >>> nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), 4)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """The old name of `interpolate` with mode "bilinear" and `align_corners=True`.
+
+    >>> nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), (1, 3))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
+    deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+def deprecated(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning, stacklevel=3,
+    )  # fmt: skip
+
+
+# Channels ------------------------------------------------------------------------------------
+
+
+@recorded_as("ChannelShuffleBackward0")
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Deal the channels out anew: the first of each group, then the second of each, …
+
+    Raises: ShapeError: no channels, or they cannot be cut into so many groups.
+
+    Paper: Zhang et al., ShuffleNet, 2017.
+
+    >>> nn.functional.channel_shuffle(arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    if input.ndim < 3 or groups < 1 or input.shape[1] % groups:
+        raise ShapeError(
+            "channel_shuffle", f"expected (n, c, …) with channels divisible by groups = {groups}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    n, c, *rest = input.shape
+    y = reshape(input, (n, groups, c // groups, *rest))
+    return reshape(transpose(y, 1, 2), (n, c, *rest))
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """`channel_shuffle`, by the name of PyTorch's kernel.
+
+    >>> nn.functional.native_channel_shuffle(arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    return channel_shuffle(input, groups)
+
+
+@recorded_as("PixelShuffleBackward0")
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels become pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
+
+    Raises: ShapeError: the channels are no multiple of r².
+
+    >>> nn.functional.pixel_shuffle(arange(4.0).reshape(1, 4, 1, 1), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
+    r = upscale_factor
+    if input.ndim < 3 or input.shape[-3] % (r * r):
+        raise ShapeError(
+            "pixel_shuffle", f"the channels (axis -3) should be a multiple of {r}² = {r * r}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    *batch, c, h, w = input.shape
+    n = len(batch)
+    y = reshape(input, (*batch, c // (r * r), r, r, h, w))
+    y = permute(y, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return reshape(y, (*batch, c // (r * r), h * r, w * r))
+
+
+@recorded_as("PixelUnshuffleBackward0")
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Pixels become channels: the other way of `pixel_shuffle`.
+
+    Raises: ShapeError: height or width is no multiple of the factor.
+
+    >>> nn.functional.pixel_unshuffle(zeros(1, 1, 4, 6), 2).shape
+    torch.Size([1, 4, 2, 3])
+    """
+    r = downscale_factor
+    if input.ndim < 3 or input.shape[-2] % r or input.shape[-1] % r:
+        raise ShapeError(
+            "pixel_unshuffle", f"height and width should be multiples of {r}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    *batch, c, h, w = input.shape
+    n = len(batch)
+    y = reshape(input, (*batch, c, h // r, r, w // r, r))
+    y = permute(y, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return reshape(y, (*batch, c * r * r, h // r, w // r))

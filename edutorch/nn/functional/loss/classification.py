@@ -1,0 +1,246 @@
+"""Losses of classes: how much probability the right one of several got."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ....core.precision import composed_in_float32
+from ....core.tensor import Tensor
+from ....errors import (
+    DTypeError,
+    EdutorchError,
+    InvalidValueError,
+    NotForTypesError,
+    ShapeError,
+    warn,
+)
+from ....ops import log_softmax, reshape, sigmoid, softmax, sum, where
+from ..linear import linear
+from . import nll
+from .pointwise import TargetShapeError
+from .reduction import reduced, reduction_of
+
+__all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probability of the right class: y = -wₜ · x[t], averaged over Σ wₜ.
+
+    Args:
+        input: log-probabilities, classes along axis 1: (n, c) or (n, c, d1, …), or just (c).
+        target: the right classes, integers from 0 to c-1: (n) or (n, d1, …).
+        weight: how much each class counts, (c).
+        size_average, reduce: old forms of `reduction`.
+        ignore_index: a target that does not count.
+        reduction: "mean", "sum" or "none".
+
+    Raises: ShapeError, DTypeError: target does not fit. DimError: a class does not exist
+        (on a GPU, where looking would mean to wait, its loss is NaN).
+
+    >>> nn.functional.nll_loss(log(tensor([[0.5, 0.5], [0.1, 0.9]])), tensor([0, 1]))
+    tensor(0.3993)
+    """
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("nll_loss", ALREADY[input._node.__class__])
+    return nll.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """How surprised the scores are by the right class: -log softmax(input)[target].
+
+    Args:
+        input: scores (logits) of each class along axis 1, not yet through a softmax.
+        target: the right classes as int64, or the probability of each class (input's shape).
+        weight: how much each class counts.
+        size_average, reduce: old forms of `reduction`.
+        ignore_index: a target that does not count.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: the part of each target that is spread over all classes.
+
+    Raises: ShapeError, DTypeError: the target does not fit. DimError: there is no such class.
+
+    >>> nn.functional.cross_entropy(tensor([[0.0, 0.0]]), tensor([1]))
+    tensor(0.6931)
+    """
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("cross_entropy", ALREADY[input._node.__class__])
+    shape = input._array.shape
+    if not shape:
+        raise ShapeError("cross_entropy", "`input` has no axis of classes", {"input": shape})
+    axis = 0 if len(shape) == 1 else 1
+    if not 0 <= label_smoothing <= 1:
+        text = f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        raise InvalidValueError("cross_entropy", text)
+    if target._array.dtype.kind in "fV":  # V: bfloat16
+        if target._array.shape != shape:
+            raise float_classes(input, target)
+        if ignore_index >= 0:
+            text = "ignore_index is not supported for floating point target"
+            raise InvalidValueError("cross_entropy", text, {"ignore_index": ignore_index})
+        return soft_cross_entropy(input, target, weight, axis, reduction, label_smoothing)
+    scores = log_softmax(input, axis)
+    if target._array.dtype != "int64" and target._array.dtype.kind in "iu":
+        raise DTypeError(
+            "cross_entropy", "expected scalar type Long for the target's classes",
+            {"input": input.dtype, "target": target.dtype}, "use target.long()",
+        )  # fmt: skip
+    loss = nll.nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    smooth = smooth_loss(scores, target, weight, ignore_index, reduction, axis)
+    return (1 - label_smoothing) * loss + (label_smoothing / max(shape[axis], 1)) * smooth
+
+
+ALREADY = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
+"""What makes probabilities of scores, by its node in the graph."""
+
+
+def warn_of_probabilities(loss: str, made_by: str) -> None:
+    """Say that a loss was given what it would make itself: it still runs, and learns badly."""
+    wanted = {
+        "nll_loss": "expects log-probabilities: use log_softmax, or cross_entropy of the scores",
+    }.get(loss, "expects scores (logits), as they leave the last layer: leave that out")
+    warn(f"{loss}: `input` comes from {made_by}, but {loss} {wanted}")
+
+
+def float_classes(input: Tensor, target: Tensor) -> EdutorchError:
+    if input.ndim > 1 and target.shape[:1] not in ((), input.shape[:1]):
+        return TargetShapeError(
+            "cross_entropy", f"Expected input batch_size ({input.shape[0]}) to match target "
+            f"batch_size ({target.shape[0]}).",
+            {"input": tuple(input.shape), "target": tuple(target.shape)},
+        )  # fmt: skip
+    hint = "class numbers must be integers: target.long()"
+    kind: type[EdutorchError] = DTypeError
+    if not input.is_floating_point():
+        kind, hint = NotForTypesError, "the scores come first: cross_entropy(scores, target)"
+    return kind(
+        "cross_entropy",
+        "expected scalar type Long: floating targets are probabilities, of the input's shape",
+        {"input": f"{tuple(input.shape)} {input.dtype}",
+         "target": f"{tuple(target.shape)} {target.dtype}"},
+        hint,
+    )  # fmt: skip
+
+
+def class_weights(weight: Tensor | None, ndim: int, axis: int) -> Any:
+    """Shape the weights so that they broadcast along the axis of classes."""
+    if weight is None:
+        return 1.0
+    return reshape(weight, (-1,) + (1,) * (ndim - axis - 1))
+
+
+@composed_in_float32
+def smooth_loss(
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    axis: int,
+) -> Tensor:
+    """The loss if every class were equally right, over the samples that count."""
+    losses = -sum(scores * class_weights(weight, scores.ndim, axis), axis)
+    counts = target != ignore_index
+    losses = where(counts, losses, 0.0)
+    if reduction != "mean":
+        return reduced(losses, reduction)
+    if weight is None:
+        return sum(losses) / sum(counts)
+    inside = where(counts, target, 0)
+    return sum(losses) / sum(where(counts, weight[inside], 0.0))
+
+
+@composed_in_float32
+def soft_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    axis: int,
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
+    """Targets are probabilities: -Σ p · log q, averaged over the samples."""
+    scores = log_softmax(input, axis)
+    classes = scores._array.shape[axis]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
+    losses = -sum(scores * target * class_weights(weight, scores.ndim, axis), axis)
+    return reduced(losses, reduction)
+
+
+@composed_in_float32
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """The cross entropy of the last layer's scores: cross_entropy(x Wᵀ + b, target).
+
+    Args:
+        input: features, (n, k) or (k).
+        linear_weight: (c, k), or (c, d1, …, k) for scores (n, c, d1, …).
+        linear_bias: (c), or (c, d1, …).
+        options: PyTorch's settings for saving memory, which are not needed here.
+
+    Raises: ShapeError: the shapes do not fit, or `ignore_index` with probabilities.
+
+    >>> x, weight = tensor([[1.0, 2.0]]), zeros(2, 2)
+    >>> nn.functional.linear_cross_entropy(x, weight, tensor([1]))
+    tensor(0.6931)
+    """
+    shapes = {"input": tuple(input.shape), "linear_weight": tuple(linear_weight.shape)}
+    if input.ndim not in (1, 2) or linear_weight.ndim < 2:
+        raise ShapeError(
+            "linear_cross_entropy", "expected features (n, k) or (k) and a weight (c, …, k)", shapes
+        )
+    classes, *places, features = linear_weight.shape
+    if places and input.ndim == 1:
+        raise ShapeError("linear_cross_entropy", "such a weight needs a batch (n, k)", shapes)
+    if linear_bias is not None and tuple(linear_bias.shape) != (classes, *places):
+        shapes["linear_bias"] = tuple(linear_bias.shape)
+        raise ShapeError("linear_cross_entropy", "the bias has not the weight's shape", shapes)
+    if options is not None:
+        warn("linear_cross_entropy: `options` ignored: the scores are computed at once")
+    rows = reshape(linear_weight, (math.prod(places, start=classes), features))
+    bias = None if linear_bias is None else reshape(linear_bias, (-1,))
+    shape = (*input.shape[:-1], classes, *places)
+    if tuple(target.shape) == shape and ignore_index is not None:
+        raise ShapeError(
+            "linear_cross_entropy",
+            "ignore_index cannot be specified when target contains probabilities",
+        )
+    return cross_entropy(
+        reshape(linear(input, rows, bias), shape), target, weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction, label_smoothing=label_smoothing,
+    )  # fmt: skip

@@ -1,0 +1,312 @@
+"""Connectionist temporal classification: learning to spell without knowing when.
+
+A network says at each of T times how likely each class is. The target is a shorter
+sequence of labels, and nobody wrote down at which time each of them was said. An
+*alignment* spreads the target over the T times: a label may last, and a class of its
+own, the blank, may stand anywhere between two labels (and must, between equal ones).
+"cat" in six steps may be `c a a - t t` or `- c - a t -` or ….
+
+The probability of the target is the sum over all its alignments. Those are very many,
+but all of them walk through the same row of states:
+
+    -  c  -  a  -  t  -         the labels, blanks around them: S = 2 L + 1
+
+In each step a walk stays, goes one state on, or jumps over a blank between two different
+labels. So two tables hold all that the sum needs:
+
+    α[t, s]   all walks that begin properly and are in state s at time t
+    β[t, s]   all walks that go from state s at time t to a proper end
+
+(each the sum over these walks of the products of what they say: α up to and with t, β
+after t). α at the last time gives the loss; α · β, divided by the whole sum, is how much
+of all walks passes through s at time t, and that is the gradient.
+
+All numbers are logarithms: products become sums, sums become `logaddexp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .... import backends, dtypes
+from ....backends.numpy import Array
+from ....core.tensor import Tensor
+from ....errors import DimError, DTypeError, ShapeError
+from ....ops import (
+    arange,
+    as_tensor,
+    clamp,
+    exp,
+    full,
+    gather,
+    logaddexp,
+    logsumexp,
+    reshape,
+    scatter_add,
+    stack,
+    unsqueeze,
+    where,
+    zeros_like,
+)  # fmt: skip
+from ..op_decorators import can_read, layer
+from ..padding import constant_pad
+from .nll import plain
+from .reduction import reduced
+
+__all__ = ["ctc_loss"]
+
+NEVER = -1e30
+"""The logarithm of no probability at all. With -∞ some differences would be NaN."""
+
+
+# The walks. These functions take arrays as well as tensors: so the loss, its gradient and
+# the gradient's gradient are computed by the same lines. ------------------------------------
+
+
+def moved(x: Any, by: int) -> Any:
+    """Shift along the states; nothing comes in at the end that becomes free."""
+    return constant_pad(x, ((0, 0), (by, -by)), NEVER)
+
+
+def merged(x: Any, one: int, jumps: Any) -> Any:
+    """Add up the walks that stay, that go one state on (`one` is 1 or -1), and that jump."""
+    walks = logaddexp(x, moved(x, one))
+    return logaddexp(walks, where(jumps, moved(x, 2 * one), NEVER))
+
+
+def alphas(said: Any, jumps: Array) -> Any:
+    """α[t, n, s]. A walk begins with the first blank or the first label."""
+    xp = backends.of(jumps).xp
+    first = xp.arange(jumps.shape[1]) < 2
+    here = where(first, said[0], NEVER)
+    table = [here]
+    for t in range(1, said.shape[0]):
+        here = said[t] + merged(here, 1, jumps)
+        table.append(here)
+    return stack(table)
+
+
+def betas(said: Any, jumps: Array, last: Array, times: Array) -> Any:
+    """β[t, n, s]. A walk ends, at its sample's last time, in one of the states `last`."""
+    xp = backends.of(jumps).xp
+    ahead_jumps = xp.zeros_like(jumps)
+    ahead_jumps[:, :-2] = jumps[:, 2:]
+    end = where(last, zeros_like(said[0]), NEVER)
+    here = end
+    table = [here]
+    for t in range(said.shape[0] - 2, -1, -1):
+        here = merged(here + said[t + 1], -1, ahead_jumps)
+        here = where((times == t + 1)[:, None], end, here)
+        table.append(here)
+    return stack(table[::-1])
+
+
+class Walks:
+    """All walks through the states of a batch, and the sum over them.
+
+    Args:
+        log_probs: (t, n, c), an array or a tensor.
+        labels: (n, s), the class of each state.
+        times, counts: (n), how long each sample and its target are.
+    """
+
+    def __init__(self, log_probs: Any, labels: Any, times: Any, counts: Any) -> None:
+        labels, times, counts = plain(labels), plain(times), plain(counts)
+        xp = backends.of(labels).xp
+        self.log_probs, self.times = log_probs, times
+        self.spelled = xp.ascontiguousarray(
+            xp.broadcast_to(labels, (log_probs.shape[0], *labels.shape))
+        )
+        self.said = gather(log_probs, 2, self.spelled)
+        self.jumps = xp.zeros(labels.shape, "bool")  # from label to label, over a blank
+        self.jumps[:, 3::2] = labels[:, 3::2] != labels[:, 1:-2:2]
+        state, end = xp.arange(labels.shape[1]), 2 * counts[:, None]
+        self.last = (state == end) | (state == end - 1)
+        # What fills a target up is walked to by nobody, whatever its score is.
+        self.said = where(state <= end, self.said, NEVER)
+        self.alpha = alphas(self.said, self.jumps)
+        now = xp.maximum(times - 1, 0)[None, :, None]
+        now = xp.ascontiguousarray(xp.broadcast_to(now, (1, *labels.shape)))
+        final = where(self.last, gather(self.alpha, 0, now)[0], NEVER)
+        total = logsumexp(final, 1)
+        total = where((times == 0) & (counts == 0), 0.0, total)
+        self.total = where((times == 0) & (counts > 0), NEVER, total)
+
+    def losses(self) -> Any:
+        """Minus the logarithm of each sum; ∞ if there is no walk at all."""
+        return where(self.total < NEVER / 2, float("inf"), -self.total)
+
+    def shares(self) -> Any:
+        """How much of all walks says class c at time t: (t, n, c), 0 where there is no walk."""
+        xp = backends.of(self.jumps).xp
+        beta = betas(self.said, self.jumps, self.last, self.times)
+        total = where(self.total < NEVER / 2, 0.0, self.total)
+        share = exp(self.alpha + beta - total[:, None])
+        inside = xp.arange(share.shape[0])[:, None] < self.times
+        share = where(inside[:, :, None], share, 0.0)
+        return scatter_add(zeros_like(self.log_probs), 2, self.spelled, share)
+
+    def slopes(self) -> Any:
+        """The gradient of each loss: what is said at time t, less its share of all walks."""
+        xp = backends.of(self.jumps).xp
+        inside = xp.arange(self.log_probs.shape[0])[:, None] < self.times
+        said = where(inside[:, :, None], exp(self.log_probs), 0.0)
+        return where((self.total < NEVER / 2)[:, None], 0.0, said) - self.shares()
+
+
+# The loss ------------------------------------------------------------------------------------
+
+
+@layer(takes="f", public="ctc_loss")
+def ctc_losses(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
+    """Minus the log-probability of each target: y = -log Σ α over the last states."""
+    if input.dtype.itemsize < 4:
+        raise DTypeError(
+            "ctc_losses", "not implemented for numbers of 16 bits",
+            {"log_probs": dtypes.of(input.dtype)}, "use log_probs.float()",
+        )  # fmt: skip
+    return Walks(input, labels, times, counts).losses()
+
+
+# Raising log p of class c at time t raises the walks that say it there, by their share. All p at a
+# time sum to 1: so p itself may be added, which log_softmax takes out again, and is, as in PyTorch.
+ctc_losses.vjp(
+    input=lambda g, input, labels, times, counts: (
+        g[:, None] * Walks(input, labels, times, counts).slopes()
+    ),
+    latex=r"g\,(p_{tc} - \textstyle\sum_{s:\,l_s=c} \alpha_{ts}\,\beta_{ts} / \sum\alpha)",
+)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Minus the log-probability of a sequence of labels, over all ways to align it.
+
+    The gradient is that of log_probs whose exponentials sum to 1 at each time, as behind the
+    log_softmax that belongs in front of this loss: exp(log_probs) - shares, as in PyTorch. A
+    target that no alignment reaches has the loss ∞ and no gradient (NaN in PyTorch).
+
+    Args:
+        log_probs: (t, n, c) or (t, c), the result of a log_softmax.
+        targets: (n, l), filled up with anything, or all targets one after the other.
+        input_lengths, target_lengths: (n), tensors or tuples.
+        blank: the class that stands between labels.
+        reduction: "mean" (each loss divided by its target's length first), "sum", "none".
+        zero_infinity: count targets that are too long for their input as 0, not as ∞.
+
+    Raises: ShapeError, DTypeError: lengths or labels do not fit. DimError: a label within its
+        target's length is no class (PyTorch reads beyond `log_probs` there).
+
+    Paper: Graves et al., Connectionist temporal classification, 2006.
+
+    >>> steps = zeros(2, 1, 3).log_softmax(2)
+    >>> nn.functional.ctc_loss(steps, tensor([[1]]), (2,), (1,)).exp()  # aa, a-, -a of 9
+    tensor(3.)
+    """
+    batched = log_probs.ndim == 3
+    if log_probs.ndim not in (2, 3):
+        raise ShapeError(
+            "ctc_loss", "expected log_probs (t n c) or (t c)",
+            {"log_probs": tuple(log_probs.shape)},
+        )  # fmt: skip
+    steps = log_probs if batched else unsqueeze(log_probs, 1)
+    times = checked("input_lengths", input_lengths, steps.shape[1], steps.shape[0])
+    room = targets.shape[-1] if targets.ndim == 2 else targets.numel()
+    counts = checked("target_lengths", target_lengths, steps.shape[1], room)
+    if not 0 <= blank < steps.shape[2]:
+        raise DimError("ctc_loss", "blank must be in label range", {"blank": blank})
+    rows = rows_of(targets, counts)
+    check_labels(rows, counts, log_probs)
+    labels = states_of(rows, blank, steps.shape[2])
+    numbers = [as_tensor(each, device=log_probs.device) for each in (times, counts)]
+    losses = ctc_losses(steps, labels, *numbers)
+    if zero_infinity:
+        losses = where(losses == float("inf"), 0.0, losses)
+    if reduction == "mean":
+        losses = losses / clamp(numbers[1], min=1).to(losses.dtype)
+    losses = reduced(losses, reduction)
+    return losses if batched or reduction != "none" else losses[0]
+
+
+def checked(name: str, lengths: Any, batch: int, most: int) -> list[int]:
+    """Return the lengths as integers, one for each sample and none too large.
+
+    Raises: ShapeError, DTypeError: they are not.
+    """
+    if isinstance(lengths, Tensor):
+        if lengths.dtype.category != 1:
+            raise DTypeError("ctc_loss", f"{name} must be integral", {name: lengths.dtype})
+        lengths = reshape(lengths, (-1,)).tolist()
+    found = [lengths] if isinstance(lengths, int) else list(lengths)
+    if len(found) != batch:
+        raise ShapeError(
+            "ctc_loss", f"{name} must be of size batch_size",
+            {name: (len(found),), "batch_size": batch},
+        )  # fmt: skip
+    if any(not 0 <= each <= most for each in found):
+        raise ShapeError(
+            "ctc_loss", f"Expected {name} to have value at most {most}, but got value {max(found)}"
+        )
+    return found
+
+
+def rows_of(targets: Tensor, counts: Sequence[int]) -> Tensor:
+    """Return the targets as rows (n, l), filled up with anything.
+
+    Raises: ShapeError, DTypeError: they are no rows, or no labels.
+    """
+    if targets.dtype not in (dtypes.int64, dtypes.int32):
+        raise DTypeError(
+            "ctc_loss", "targets must be integral", {"targets": targets.dtype}, "use targets.long()"
+        )
+    targets, width = targets.long(), max(counts, default=0)
+    if targets.ndim == 2:
+        if targets.shape[0] != len(counts):
+            raise ShapeError(
+                "ctc_loss", "expected a row of targets for each sample",
+                {"targets": tuple(targets.shape), "batch_size": len(counts)},
+            )  # fmt: skip
+        return targets[:, :width]
+    if targets.numel() != sum(counts):
+        raise ShapeError(
+            "ctc_loss", "targets that follow each other must be as many as all target_lengths",
+            {"targets": tuple(targets.shape), "target_lengths": sum(counts)},
+        )  # fmt: skip
+    if not targets.numel():
+        return reshape(targets, (1, 0)).expand(len(counts), 0)
+    starts = as_tensor([sum(counts[:i]) for i in range(len(counts))], device=targets.device)
+    places = unsqueeze(starts, 1) + arange(width, device=targets.device)
+    return reshape(targets, (-1,))[clamp(places, max=targets.numel() - 1)]
+
+
+def check_labels(rows: Tensor, counts: Sequence[int], log_probs: Tensor) -> None:
+    """Raise DimError unless all labels within the lengths of their targets are classes."""
+    if not can_read(rows) or not rows.numel():
+        return
+    labels, classes = rows._array, log_probs.shape[-1]
+    if labels.min() >= 0 and labels.max() < classes:
+        return
+    for row, count in zip(labels.tolist(), counts, strict=True):
+        for label in row[:count]:
+            if not 0 <= label < classes:
+                hint = f"the classes are 0 to {classes - 1}, one for each column of `log_probs`"
+                raise DimError(
+                    "ctc_loss", f"Target {label} is out of bounds.",
+                    {"log_probs": tuple(log_probs.shape)}, hint,
+                )  # fmt: skip
+
+
+def states_of(rows: Tensor, blank: int, classes: int) -> Tensor:
+    """Put blanks around the labels: (n, l) → (n, 2 l + 1). What fills rows up may be anything."""
+    labels = clamp(rows, 0, classes - 1)
+    y = full((rows.shape[0], 2 * rows.shape[1] + 1), blank, dtype=dtypes.int64, device=rows.device)
+    y[:, 1::2] = labels
+    return y

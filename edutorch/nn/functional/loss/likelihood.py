@@ -1,0 +1,107 @@
+"""Losses that are likelihoods: how badly a distribution with predicted settings fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....core.precision import composed_in_float32
+from ....core.tensor import Tensor
+from ....errors import EdutorchError
+from ....ops import any as any_
+from ....ops import clamp, exp, full_like, log, unsqueeze, where
+from .reduction import reduced, reduction_of
+
+__all__ = ["gaussian_nll_loss", "poisson_nll_loss"]
+
+
+class VarianceError(EdutorchError, ValueError):
+    """A variance is negative, or has no place beside the predictions."""
+
+
+@composed_in_float32
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """How badly a normal distribution fits: y = ½ · (log σ² + (x - t)² / σ²), averaged.
+
+    Args:
+        input: the means.
+        var: the variances σ²: for each mean, for each row of them, or one number.
+        full: add the constant ½ · log 2π too.
+        eps: the least variance, for stability; gradients pass it.
+
+    Raises: VarianceError (a ValueError): a variance is negative, or has another shape.
+
+    Paper: Nix and Weigend, Estimating the mean and variance of the target probability
+    distribution, 1994.
+
+    >>> nn.functional.gaussian_nll_loss(tensor([1.0]), tensor([3.0]), tensor([4.0]))
+    tensor(1.1931)
+    """
+    if not isinstance(var, Tensor):
+        var = full_like(input, var)
+    if var.device.type == "cpu" and any_(var < 0):  # looking would make a GPU wait
+        raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
+    var = beside(input, var)
+    with_limit = var + (clamp(var, min=eps) - var).detach()  # its gradient is that of var
+    losses = 0.5 * (log(with_limit) + (input - target) ** 2 / with_limit)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, reduction)
+
+
+def beside(input: Tensor, var: Tensor) -> Tensor:
+    """Give the variances a shape that broadcasts as it should."""
+    if var.shape == input.shape:
+        return var
+    if var.shape == input.shape[:-1]:
+        return unsqueeze(var, -1)
+    if input.ndim == var.ndim and one_axis_shared(input.shape, var.shape):
+        return var
+    raise VarianceError(
+        "gaussian_nll_loss", "var is of incorrect size",
+        {"input": tuple(input.shape), "var": tuple(var.shape)},
+    )  # fmt: skip
+
+
+def one_axis_shared(shape: Sequence[int], other: Sequence[int]) -> bool:
+    different = [b for a, b in zip(shape, other, strict=True) if a != b]
+    return different == [1]
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """How badly a Poisson distribution fits counts: exp(x) - t · x, or x - t · log(x + ε).
+
+    Args:
+        input: the logarithms of the expected counts; with `log_input=False` these themselves.
+        full: add log t! too, by Stirling's formula, for t > 1.
+        size_average, reduce: old forms of `reduction`.
+        eps: keeps the logarithm of 0 finite.
+
+    Raises: ShapeError: different shapes that do not broadcast.
+
+    >>> nn.functional.poisson_nll_loss(tensor([0.0]), tensor([3.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        many = where(target > 1, target, 1.0)
+        stirling = many * log(many) - many + 0.5 * log(2 * math.pi * many)
+        losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
+    return reduced(losses, reduction)

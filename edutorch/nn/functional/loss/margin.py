@@ -1,0 +1,179 @@
+"""Losses of classes by margins, of several labels at once, and of yes or no as ±1.
+
+Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+"""
+
+from __future__ import annotations
+
+from ....core.autograd.node_names import recorded_as
+from ....core.precision import composed_in_float32
+from ....core.tensor import Tensor
+from ....errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
+from ....ops import (
+    cumprod,
+    gather,
+    index_select,
+    mean,
+    relu,
+    reshape,
+    scatter_add,
+    softplus,
+    sum,
+    unsqueeze,
+    where,
+    zeros_like,
+)
+from .pointwise import logits_loss
+from .reduction import REDUCTIONS, no_such_reduction, reduced, reduction_of
+
+__all__ = [
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+    "soft_margin_loss",
+]  # fmt: skip
+
+
+@recorded_as("SoftMarginLossBackward0")
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The score's sign should be that of the target: y = log(1 + exp(-t · x)), averaged.
+
+    >>> nn.functional.soft_margin_loss(tensor([0.0, 2.0]), tensor([1.0, 1.0]), reduction="none")
+    tensor([0.6931, 0.1269])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = softplus(-(target * input))
+    if losses.shape != input.shape:
+        raise misfit("soft_margin_loss", "expected a target for each score", input, target)
+    if losses.dtype is not input.dtype and input.is_floating_point():
+        losses = losses.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
+    return reduced(losses, reduction)
+
+
+@recorded_as("MultiMarginLossBackward0")
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: float = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The right class should lead all others by a margin m: Σ max(0, m - x[t] + x[i])ᵖ / c.
+
+    Args:
+        input: scores, (n, c) or (c).
+        target: the right classes, (n) or ().
+        p: 1 or 2.
+        weight: how much each right class counts, (c).
+
+    Raises: ShapeError, DTypeError: input and target do not fit.
+
+    >>> nn.functional.multi_margin_loss(tensor([[0.0, 0.5]]), tensor([1]))
+    tensor(0.2500)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise InvalidValueError("multi_margin_loss", f"only p == 1 and p == 2 supported, got {p}")
+    if weight is not None and weight.ndim != 1:
+        raise ShapeValueError(
+            "multi_margin_loss", "weight must be one-dimensional", {"weight": tuple(weight.shape)}
+        )
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction(reduction)
+    integers("multi_margin_loss", target)
+    scores = reshape(input, (1, -1)) if input.ndim < 2 else input
+    if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
+        raise misfit("multi_margin_loss", "expected scores (n, c) and classes (n)", input, target)
+    if weight is not None and weight.numel() != scores.shape[1]:
+        raise ShapeError(
+            "multi_margin_loss", f"`weight` needs one number for each of {scores.shape[1]} classes",
+            {"input": tuple(input.shape), "weight": tuple(weight.shape)},
+        )  # fmt: skip
+    classes = reshape(target, (-1, 1))
+    short = relu(margin - gather(scores, 1, classes) + scores)
+    losses = short if p == 1 else short * short
+    if weight is not None:
+        losses = losses * unsqueeze(index_select(weight, 0, reshape(target, (-1,))), 1)
+    others = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
+    losses = mean(where(others, losses, 0.0), 1)
+    return reduced(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
+
+
+@composed_in_float32
+@recorded_as("MultilabelMarginLossBackward0")
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Each right class should lead each wrong one by 1: Σ max(0, 1 - x[right] + x[wrong]) / c.
+
+    Args:
+        input: scores, (n, c) or (c).
+        target: the right classes of each sample in front, then a -1, then anything.
+
+    Raises: ShapeError, DTypeError: input and target do not fit.
+
+    >>> nn.functional.multilabel_margin_loss(tensor([0.1, 0.2, 0.4, 0.8]), tensor([3, 0, -1, 1]))
+    tensor(0.8500)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction(reduction)
+    integers("multilabel_margin_loss", target)
+    if input.shape != target.shape or input.ndim > 2:
+        raise misfit("multilabel_margin_loss", "expected (n, c) and (n, c)", input, target)
+    width = input.shape[-1] if input.ndim else 1
+    scores, labels = reshape(input, (-1, width)), reshape(target, (-1, width))
+    counts = cumprod((labels >= 0).long(), 1)  # 1 up to the first -1
+    places = where(counts != 0, labels, 0)
+    right = scatter_add(zeros_like(places), 1, places, counts) != 0
+    short = 1 - unsqueeze(gather(scores, 1, places), 2) + unsqueeze(scores, 1)
+    matters = unsqueeze(counts != 0, 2) & unsqueeze(~right, 1)
+    losses = sum(where(matters, relu(short), 0.0), (1, 2)) / width
+    return reduced(losses if input.ndim == 2 else losses[0], reduction)
+
+
+@composed_in_float32
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Each class for itself, yes (1) or no (0): -t · log σ(x) - (1 - t) · log σ(-x), averaged.
+
+    Args:
+        weight: how much each class counts.
+
+    >>> nn.functional.multilabel_soft_margin_loss(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = logits_loss(input, target)
+    totals = sum(losses if weight is None else losses * weight, -1)  # autocast makes it float32
+    return reduced(totals / (input.shape[-1] if input.ndim else 1), reduction)
+
+
+def integers(op: str, target: Tensor) -> None:
+    if target.dtype.category != 1 or target.element_size() != 8:
+        raise DTypeError(
+            op, "expected scalar type Long for the target's classes", {"target": target.dtype},
+            "use target.long()",
+        )  # fmt: skip
+
+
+def misfit(op: str, message: str, input: Tensor, target: Tensor) -> ShapeError:
+    shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
+    return ShapeError(op, message, shapes)

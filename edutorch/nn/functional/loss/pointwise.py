@@ -1,0 +1,215 @@
+"""The losses of pairs, as blocks: each number is compared with a target of its own.
+
+What users call is in `regression.py`, which understands PyTorch's old arguments too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import ndarray, vdot
+
+from ....backends.numpy import Array
+from ....core.shapes import Size
+from ....errors import ShapeError, warn
+from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
+from ....ops.complex import holds_complex
+from ..activation import between
+from ..linear import in_float32
+from ..op_decorators import layer
+from .reduction import REDUCTIONS, no_such_reduction
+
+__all__: list[str] = []
+
+
+class TargetShapeError(ShapeError, ValueError):
+    """A target does not have the shape of the input. PyTorch raises a ValueError here."""
+
+
+def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
+    """Warn of shapes that only broadcast: then each sample is compared with each other one."""
+    if input.shape == target.shape:
+        return
+    shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
+    one_axis = len(input.shape) != len(target.shape) and input.size == target.size
+    hint = "target.reshape_as(input)" if one_axis else "give both the same shape"
+    if not stretch:
+        raise TargetShapeError(op, "input and target must have the same shape", shapes, hint)
+    warn(
+        f"{op}: Using a target size ({Size(target.shape)}) that is different to the input size "
+        f"({Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+        f"Please ensure they have the same size. It compares more pairs than meant; {hint}."
+    )
+
+
+@layer(promotion="promote", takes="f")
+def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+    """The squared difference: y = (x - t)², averaged."""
+    difference = input - target
+    return combined(xp, difference * difference, reduction)
+
+
+mse_loss.vjp(
+    input=lambda g, input, target, reduction: squares(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -squares(g, input, target, reduction),
+    latex={"input": r"\tfrac{2}{n}\,g\,(x-t)", "target": r"-\tfrac{2}{n}\,g\,(x-t)"},
+)
+
+
+def squares(g: Any, input: Any, target: Any, reduction: str) -> Any:
+    difference = input - target
+    return g * (difference * (2 / count(difference, reduction)))
+
+
+@layer(promotion="promote", takes="fc")
+def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+    """The distance: y = |x - t|, averaged."""
+    return combined(xp, xp.abs(input - target), reduction)
+
+
+l1_loss.vjp(
+    input=lambda g, input, target, reduction: signs(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -signs(g, input, target, reduction),
+    latex={
+        "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+        "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
+    },
+)
+
+
+def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
+    difference = input - target
+    difference = conj_physical(sgn(difference)) if holds_complex(difference) else sign(difference)
+    return g * (difference * (1 / count(difference, reduction)))
+
+
+@layer(promotion="promote", takes="f", accumulates=True)
+def huber_loss(
+    xp: Any, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
+) -> Array:
+    """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ)."""
+    distance = xp.abs(input - target)
+    near = xp.minimum(distance, delta)  # beyond, it grows with the distance alone
+    return combined(xp, near * (distance - 0.5 * near), reduction)
+
+
+@layer(promotion="promote", takes="f", accumulates=True)
+def smooth_l1_loss(
+    xp: Any, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
+) -> Array:
+    """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β."""
+    distance = xp.abs(input - target)
+    near = xp.minimum(distance, beta)
+    return combined(xp, near / beta * (distance - 0.5 * near), reduction)
+
+
+def bounded(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
+    """The difference up to a limit, where the curvature ends: it is 1 also where d is 0."""
+    difference = between(input - target, -limit, limit)
+    return g * (difference * (1 / count(difference, reduction)))
+
+
+HUBER = r"\tfrac{g}{n}\,\min(\max(x-t,-\delta),\delta)"
+huber_loss.vjp(
+    input=lambda g, input, target, reduction, delta: bounded(g, input, target, reduction, delta),
+    target=lambda g, input, target, reduction, delta: bounded(g, target, input, reduction, delta),
+    latex={"input": HUBER, "target": f"-{HUBER}"},
+)
+SMOOTH = r"\tfrac{g}{n\,\beta}\,\min(\max(x-t,-\beta),\beta)"
+smooth_l1_loss.vjp(
+    input=lambda g, input, target, reduction, beta: (
+        bounded(g, input, target, reduction, beta) / beta
+    ),
+    target=lambda g, input, target, reduction, beta: (
+        bounded(g, target, input, reduction, beta) / beta
+    ),
+    latex={"input": SMOOTH, "target": f"-{SMOOTH}"},
+)
+
+
+def combined(xp: Any, losses: Array, reduction: str) -> Array:
+    """The same as `reduced`, on arrays."""
+    if reduction == "none":
+        return losses
+    if reduction not in REDUCTIONS:
+        raise no_such_reduction(reduction)
+    short = losses.itemsize == 2  # 16-bit numbers are added up in float32
+    total = xp.sum(losses, dtype="float32") if short else xp.sum(losses)
+    total = total if reduction == "sum" else total / (losses.size or float("nan"))
+    return total.astype(losses.dtype) if short else total
+
+
+def count(losses: Any, reduction: str) -> int:
+    """Return what a mean divides by, 1 for the others."""
+    total = 1
+    for size in losses.shape if reduction == "mean" else ():
+        total *= size
+    return total or 1
+
+
+# Yes or no -----------------------------------------------------------------------------------
+
+
+@layer(promotion="same", takes="f", public="binary_cross_entropy")
+def probability_loss(xp: Any, input: Array, target: Array) -> Array:
+    """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
+    no = (target - 1) * xp.maximum(xp.log1p(-input), -100)
+    return no - target * xp.maximum(xp.log(input), -100)
+
+
+# Where the probability is exactly 0 or 1 the slope is infinite: a limit keeps it a number.
+probability_loss.vjp(
+    input=lambda g, input, target: g * ((input - target) / clamp(input * (1 - input), min=1e-12)),
+    target=lambda g, input: g * (clamp(log(1 - input), min=-100) - clamp(log(input), min=-100)),
+    latex={"input": r"g\,\tfrac{x-t}{x(1-x)}", "target": r"g\,\log\tfrac{1-x}{x}"},
+)
+
+
+@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+def logits_loss(xp: Any, input: Array, target: Array) -> Array:
+    """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
+
+    An infinite score costs nothing where it is right: 0 · ∞ is 0.
+    """
+    if input.itemsize == 2 and target.dtype == input.dtype:
+        return in_float32(logits_loss.op.forward, xp, input, target)
+    far = xp.log1p(xp.exp(-xp.abs(input)))
+    y = (1 - target) * input + xp.maximum(-input, 0) + far
+    if y.__class__ is ndarray:
+        length = vdot(y, y)  # the quickest question for NaN
+        if length == length:
+            return y
+
+    def straight(weight: Array, x: Array) -> Array:
+        is_free = (weight == 0) | ((x <= 0) & (weight == weight))
+        return xp.where(is_free, xp.zeros_like(y), weight * x)
+
+    return xp.where(y == y, y, straight(1 - target, input) + straight(target, -input) + far)
+
+
+@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+def logits_slope(xp: Any, input: Array, target: Array) -> Array:
+    """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
+
+    σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
+    """
+    if input.itemsize == 2 and target.dtype == input.dtype:
+        return in_float32(logits_slope.op.forward, xp, input, target)
+    small = xp.exp(-xp.abs(input))
+    large = 1 / (1 + small)
+    small = small * large  # σ(-|x|), beside σ(|x|)
+    is_positive = input > 0
+    yes, no = xp.where(is_positive, large, small), xp.where(is_positive, small, large)
+    return (1 - target) * yes - target * no
+
+
+logits_loss.vjp(
+    input=lambda g, input, target: g * logits_slope(input, target),
+    target=lambda g, input: -g * input,
+    latex={"input": r"g\,(\sigma(x)-t)", "target": r"-g\,x"},
+)
+logits_slope.vjp(
+    input=lambda g, input: g * (sigmoid(input) * sigmoid(-input)),
+    target=lambda g: -g,
+    latex={"input": r"g\,\sigma(x)\,\sigma(-x)", "target": "-g"},
+)

@@ -1,0 +1,61 @@
+"""How the losses of single elements become one number."""
+
+from __future__ import annotations
+
+from ....core.tensor import Tensor
+from ....errors import running, warn
+from ....ops import mean, sum
+from ..op_decorators import SettingError
+
+__all__: list[str] = []
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+LOSSES = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "ctc_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss",
+    "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+)  # fmt: skip
+
+
+def no_such_reduction(reduction: str) -> SettingError:
+    return SettingError(
+        running(LOSSES),
+        f"{reduction} is not a valid value for reduction",
+        hint=f"use one of {REDUCTIONS}",
+    )
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Translate PyTorch's two old arguments, which some code still uses, and warn of them."""
+    if size_average is None and reduce is None:
+        return current_name(reduction) if reduction == "elementwise_mean" else reduction
+    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead."
+    )
+    return chosen
+
+
+def current_name(reduction: str) -> str:
+    """Translate what "mean" was called for a while."""
+    warn(f"reduction='{reduction}' is deprecated. Please use reduction='mean' instead.")
+    return "mean"
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """Combine the losses of all elements.
+
+    Raises: SettingError (a ValueError): `reduction` is not "mean", "sum" or "none".
+    """
+    if reduction == "mean":
+        return mean(losses)
+    if reduction == "sum":
+        return sum(losses)
+    if reduction != "none":
+        raise no_such_reduction(reduction)
+    return losses

@@ -1,0 +1,312 @@
+"""How wrong a prediction is, as one number to make small: differences, and yes or no.
+
+Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ....core.autograd.node_names import recorded_as
+from ....core.precision import composed_in_float32
+from ....core.tensor import Tensor
+from ....dtypes import result_type
+from ....errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
+from ....ops import abs as abs_
+from ....ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
+from . import pointwise
+from .classification import ALREADY, warn_of_probabilities
+from .pointwise import logits_loss, probability_loss, same_shape
+from .reduction import reduced, reduction_of
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "smooth_l1_loss",
+]  # fmt: skip
+
+
+# Numbers -------------------------------------------------------------------------------------
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The squared difference: y = (x - t)², averaged.
+
+    Args:
+        weight: how much each element counts; a mean is then divided by their sum.
+
+    >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    input, target = in_one_shape("mse_loss", input, target)
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    if weight is None:
+        return pointwise.mse_loss(input, target, reduction=reduction)
+    return weighted("mse_loss", pointwise.mse_loss(input, target, reduction="none"), weight, reduction)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The distance: y = |x - t|, averaged.
+
+    Args: as for `mse_loss`.
+
+    >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+    input, target = in_one_shape("l1_loss", input, target)
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    if input.dtype.category < 2 and target.dtype.category < 2:  # integers stay what they are
+        losses = abs_(input - target)
+        if weight is None:
+            return reduced(losses, reduction)
+    elif weight is None:
+        return pointwise.l1_loss(input, target, reduction=reduction)
+    else:
+        losses = pointwise.l1_loss(input, target, reduction="none")
+    return weighted("l1_loss", losses, weight, reduction)
+
+
+def in_one_shape(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in one shape, with a warning if they had two.
+
+    A number beside a tensor is then a tensor, too: it takes part in the choice of the type.
+    """
+    if input._array.shape == target._array.shape:
+        return input, target
+    same_shape(op, input._array, target._array)
+    if min(input.ndim, target.ndim):
+        return input, target
+    input, target = broadcast_tensors(input, target)
+    return input, target
+
+
+def weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """Combine the losses of elements that count differently: Σ w·y / Σ w is their mean."""
+    check_weight(op, losses, weight)
+    return (
+        mean_by_weight(losses, weight)
+        if reduction == "mean"
+        else reduced(losses * weight, reduction)
+    )
+
+
+@composed_in_float32
+def mean_by_weight(losses: Tensor, weight: Tensor) -> Tensor:
+    """Σ w·y / Σ w; both sums may be too large for a float16."""
+    return sum(losses * weight) / sum(weight)
+
+
+def check_weight(op: str, losses: Tensor, weight: Tensor) -> None:
+    if weight.shape != losses.shape:
+        shapes = {"input": tuple(losses.shape), "weight": tuple(weight.shape)}
+        raise pointwise.TargetShapeError(op, "Weights and input must have the same size.", shapes)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β.
+
+    The curvature is 1/β where the prediction is right, and 0 from |d| = β on.
+
+    >>> nn.functional.smooth_l1_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if beta < 0:
+        raise InvalidValueError("smooth_l1_loss", f"`beta` must not be negative, got {beta}")
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    input, target = in_one_shape("smooth_l1_loss", input, target)
+    return pointwise.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ).
+
+    The curvature is 1 where the prediction is right, and 0 from |d| = δ on.
+
+    Args:
+        weight: how much each element counts.
+
+    >>> nn.functional.huber_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+    if delta <= 0:
+        raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
+    input, target = in_one_shape("huber_loss", input, target)
+    if weight is None:
+        loss = pointwise.huber_loss(input, target, reduction=reduction, delta=delta)
+    else:
+        losses = pointwise.huber_loss(input, target, reduction="none", delta=delta)
+        check_weight("huber_loss", losses, weight)
+        loss = reduced(losses * weight, reduction)
+    if loss.dtype is input.dtype or not input.is_floating_point():
+        return loss
+    return loss.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
+
+
+KL_MEAN = (
+    "reduction: 'mean' divides the total loss by both the batch size and the support size."
+    "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """How far probabilities are from others: Σ t · (log t - x), x being logarithms already.
+
+    "batchmean" divides by the number of samples, which is the mathematical definition.
+
+    >>> nn.functional.kl_div(log(tensor([[0.5, 0.5]])), tensor([[1.0, 0.0]]), reduction="sum")
+    tensor(0.6931)
+    """
+    if size_average is None and reduce is None and reduction == "mean":
+        warn(KL_MEAN)
+    reduction = reduction_of(size_average, reduce, reduction)
+    refuse_complex("kl_div", input=input, target=target)
+    losses = divergences(input, target, log_target)
+    if reduction == "batchmean":
+        return batch_mean(losses)
+    return reduced(losses, reduction)
+
+
+@composed_in_float32
+def batch_mean(losses: Tensor) -> Tensor:
+    """Σ y over the number of samples; the sum may be too large for a float16."""
+    return sum(losses) / (losses.shape[0] if losses.ndim else 1)
+
+
+def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
+    """t · (log t - x) of each element; 0 · log 0 is 0."""
+    if log_target:
+        return exp(target) * (target - input)
+    some = target != 0
+    return where(some, target * (log(where(some, target, 1.0)) - input), 0.0)
+
+
+# Yes or no -----------------------------------------------------------------------------------
+
+
+@recorded_as("BinaryCrossEntropyBackward0")
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """For probabilities x of "yes": -t · log x - (1 - t) · log(1 - x), each log at least -100.
+
+    Raises: ShapeError: different shapes. ValueRangeError: on the CPU, not probabilities.
+
+    >>> nn.functional.binary_cross_entropy(tensor([0.5]), tensor([1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
+    if input.device.type == "cpu" and input.numel():  # looking would make a GPU wait
+        hint = (
+            "for scores (logits) use binary_cross_entropy_with_logits, "
+            "or take torch.sigmoid(input) first"
+        )
+        check_probabilities("input", input, hint)
+        check_probabilities("target", target, "a target is how likely a yes is: 0, 1 or between")
+    losses = probability_loss(input, target)
+    if weight is None:
+        return reduced(losses, reduction)
+    wider = result_type(losses, weight) is not losses.dtype and weight.is_floating_point()
+    loss = reduced(losses * weight, reduction)
+    return loss.to(losses.dtype) if wider else loss  # in the type of the input, as without one
+
+
+def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
+    """Raise ValueRangeError unless all elements are between 0 and 1."""
+    low, high = tensor._array.min(), tensor._array.max()
+    if not (low >= 0 and high <= 1):
+        raise ValueRangeError(
+            "binary_cross_entropy", f"all elements of {name} should be between 0 and 1",
+            {name: f"from {low:g} to {high:g}"}, hint,
+        )  # fmt: skip
+
+
+@recorded_as("BinaryCrossEntropyWithLogitsBackward0")
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
+
+    `pos_weight` is how much more a "yes" counts. A score of ∞ for a "yes" and of -∞ for a "no" has
+    the loss 0 (NaN in PyTorch), and the slope stays exact where PyTorch's rounds to 0: -exp(-40) at
+    40 for a "yes".
+
+    Raises: ShapeError: different shapes.
+
+    >>> nn.functional.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
+    if input._node.__class__ in ALREADY:
+        warn_of_probabilities("binary_cross_entropy_with_logits", ALREADY[input._node.__class__])
+    if not target.is_floating_point():
+        raise DTypeError(
+            "binary_cross_entropy_with_logits", "the target must be of floating numbers, 0 to 1",
+            {"input": input.dtype, "target": target.dtype}, "use target.float()",
+        )  # fmt: skip
+    if pos_weight is None:
+        losses = logits_loss(input, target)
+    else:
+        losses = losses_by_answer(input, target, pos_weight)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composed_in_float32
+def losses_by_answer(input: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
+    """(1 - t) · the loss of a whole "no" + w · t · that of a whole "yes".
+
+    An infinite one may count for nothing.
+    """
+    no, yes = logits_loss(input, zeros_like(target)), logits_loss(input, ones_like(target))
+    no = where((target == 1) & (no == math.inf), 0.0, no)
+    yes = where((target == 0) & (yes == math.inf), 0.0, yes)
+    return (1 - target) * no + pos_weight * target * yes

@@ -1,0 +1,206 @@
+"""Attention with several heads, each of which looks for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...dtypes import bool as boolean
+from ...errors import DTypeError, ShapeError
+from ...ops import (
+    cat,
+    chunk,
+    masked_fill,
+    matmul,
+    mean,
+    reshape,
+    squeeze,
+    transpose,
+    unsqueeze,
+    zeros,
+    zeros_like,
+)  # fmt: skip
+from .dropout import dropout
+from .linear import linear
+from .op_decorators import SettingError
+from .padding import pad
+from .scaled_dot_product_attention import attention_weights, scaled_dot_product_attention
+
+__all__ = ["multi_head_attention_forward"]
+
+NAME = "multi_head_attention_forward"
+CAUSAL_HINT = "nn.Transformer.generate_square_subsequent_mask(length) makes one"
+
+
+def multi_head_attention_forward(
+    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
+    in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
+    bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None, training: bool = True,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True,
+    attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
+    static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """What `nn.MultiheadAttention` computes, given its parameters. Returns output and weights.
+
+    Project query, key and value; cut the features into heads; attend in each; join and
+    project again. A query that may see nothing gets zeros, and weights of 0 (NaN in PyTorch).
+
+    Args: as for `nn.MultiheadAttention`, with time before the batch: (l, n, e) or (l, e).
+
+    Raises: ShapeError: something does not fit. DTypeError: a mask of integers.
+
+    >>> x, w = ones(3, 1, 2), eye(2)
+    >>> y, weights = nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 2, 1, cat([w, w, w]), None, None, None, False, 0.0, w, None)
+    >>> y.shape, weights.shape
+    (torch.Size([3, 1, 2]), torch.Size([1, 3, 3]))
+    """
+    batched = check_shapes(query, key, value, embed_dim_to_check, num_heads)
+    if not batched:
+        query, key, value = (unsqueeze(each, 1) for each in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
+    shape = (query.shape[1], num_heads, query.shape[0], key.shape[0])
+    if is_causal and attn_mask is None:
+        raise ShapeError(NAME, "Need attn_mask if specifying the is_causal hint", {}, CAUSAL_HINT)
+    trusted = is_causal and key_padding_mask is None and not need_weights
+    mask = None if trusted else joined_mask(attn_mask, key_padding_mask, shape, query)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+    packed = None if use_separate_proj_weight else in_proj_weight
+    q, k, v = projected((query, key, value), packed, weights, in_proj_bias)
+    k, v, more = with_learned(k, v, bias_k, bias_v)
+    q, k, v = (by_head(each, num_heads) for each in (q, k, v))
+    k = k if static_k is None else as_heads(static_k, k.shape)
+    v = v if static_v is None else as_heads(static_v, v.shape)
+    if add_zero_attn:
+        nothing = zeros(*k.shape[:2], 1, k.shape[3], dtype=k.dtype, device=k.device)
+        k, v, more = cat([k, nothing], 2), cat([v, nothing], 2), more + 1
+    if mask is not None and more:
+        mask = pad(mask, (0, more))
+    p = dropout_p if training else 0.0
+    y, shares = attended(q, k, v, mask, p, need_weights, trusted)
+    length, n, e = query.shape
+    y = linear(reshape(y.permute(2, 0, 1, 3), (length, n, e)), out_proj_weight, out_proj_bias)
+    if shares is not None and average_attn_weights:
+        shares = mean(shares, 1)
+    if batched:
+        return y, shares
+    return squeeze(y, 1), None if shares is None else squeeze(shares, 0)
+
+
+def attended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool,
+    is_causal: bool,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Attend in each head; the weights are made visible only if they are needed."""
+    if not need_weights:
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
+    scores = matmul(q * q.shape[-1] ** -0.5, transpose(k, -2, -1))
+    shares = dropout(attention_weights(scores, mask), dropout_p)
+    return matmul(shares, v), shares
+
+
+def projected(
+    inputs: Sequence[Tensor], packed: Tensor | None, weights: Sequence[Tensor | None],
+    bias: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    """Project query, key and value, by one weight for all or by one for each."""
+    each_weight: Any = weights if packed is None else chunk(packed, 3)
+    if any(weight is None for weight in each_weight):
+        raise SettingError(NAME, "in_proj_weight, or the weights of q, k and v, are missing")
+    each_bias: Any = (None,) * 3 if bias is None else chunk(bias, 3)
+    return [linear(x, w, b) for x, w, b in zip(inputs, each_weight, each_bias, strict=True)]
+
+
+def by_head(x: Tensor, heads: int) -> Tensor:
+    """(l, n, e) to (n, heads, l, e / heads)."""
+    length, n, e = x.shape
+    return reshape(x, (length, n, heads, e // heads)).permute(1, 2, 0, 3)
+
+
+def with_learned(
+    k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None
+) -> tuple[Tensor, Tensor, int]:
+    """Add the learned key and value, if there are any; return also how many were added."""
+    if bias_k is None or bias_v is None:
+        return k, v, 0
+    batch = k.shape[1]
+    k, v = cat([k, bias_k.expand(1, batch, -1)]), cat([v, bias_v.expand(1, batch, -1)])
+    return k, v, 1
+
+
+def as_heads(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Read keys or values that are given as (n · heads, s, d)."""
+    n, heads, _, features = shape
+    if x.ndim != 3 or x.shape[0] != n * heads or x.shape[2] != features:
+        raise ShapeError(
+            NAME, f"expected static keys and values ({n * heads}, s, {features})",
+            {"static": tuple(x.shape)},
+        )  # fmt: skip
+    return reshape(x, (n, heads, x.shape[1], features))
+
+
+# Masks ---------------------------------------------------------------------------------------
+
+
+def as_numbers(name: str, mask: Tensor, query: Tensor) -> Tensor:
+    """Turn a mask, in which True hides, into numbers to be added to scores: -∞ hides."""
+    if mask.dtype is boolean:
+        return masked_fill(zeros_like(mask, dtype=query.dtype), mask, float("-inf"))
+    if not mask.is_floating_point():
+        raise DTypeError(
+            NAME, f"{name} must be bool or floating", {name: mask.dtype}, "mask.bool(): True hides"
+        )
+    return mask.to(query.dtype)
+
+
+def joined_mask(
+    mask: Tensor | None, padding: Tensor | None, shape: Sequence[int], query: Tensor
+) -> Tensor | None:
+    """Join both masks into numbers to be added to scores of (n, heads, l, s).
+
+    Raises: ShapeError: one of them does not fit.
+    """
+    n, heads, length, keys = shape
+    if mask is not None:
+        if tuple(mask.shape) not in ((length, keys), (n * heads, length, keys)):
+            raise ShapeError(
+                NAME, f"attn_mask should be ({length}, {keys}) or ({n * heads}, {length}, {keys})",
+                {"attn_mask": tuple(mask.shape)},
+            )  # fmt: skip
+        first = (n, heads) if mask.ndim == 3 else (1, 1)
+        mask = reshape(as_numbers("attn_mask", mask, query), (*first, length, keys))
+    if padding is None:
+        return mask
+    if tuple(padding.shape) != (n, keys):
+        raise ShapeError(
+            NAME, f"key_padding_mask should be ({n}, {keys})",
+            {"key_padding_mask": tuple(padding.shape)},
+        )  # fmt: skip
+    hidden = reshape(as_numbers("key_padding_mask", padding, query), (n, 1, 1, keys))
+    return hidden if mask is None else mask + hidden
+
+
+def check_shapes(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, heads: int) -> bool:
+    """Say whether there is a batch.
+
+    Raises: ShapeError: query, key and value do not fit each other, or the heads.
+    """
+    shapes = {"query": tuple(query.shape), "key": tuple(key.shape), "value": tuple(value.shape)}
+    if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+        raise ShapeError(NAME, "expected (l n e) or, without a batch, (l e), three times", shapes)
+    if query.shape[-1] != embed_dim:
+        raise ShapeError(
+            NAME, f"was expecting embedding dimension of {embed_dim}, got {query.shape[-1]}", shapes
+        )
+    if embed_dim % heads:
+        raise ShapeError(NAME, f"embed_dim {embed_dim} is not divisible by num_heads {heads}")
+    if key.shape[:-1] != value.shape[:-1] or query.shape[1:-1] != key.shape[1:-1]:
+        raise ShapeError(
+            NAME, "key and value should be equally long, and all of the same batch", shapes,
+            "with batch_first=True the batch comes first: (n l e)",
+        )  # fmt: skip
+    return query.ndim == 3

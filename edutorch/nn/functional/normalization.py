@@ -1,0 +1,315 @@
+"""Normalisation: numbers brought to mean 0 and variance 1, over the batch or the features."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from ...core.autograd.node_names import recorded_as
+from ...core.error_messages import wrong_argument
+from ...core.out_variants import takes_out
+from ...core.precision import composed_in_float32, widened
+from ...core.tensor import Tensor
+from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
+from ...modes import no_grad
+from ...ops import clamp, mean, reshape, rsqrt, var
+from ...ops.statistics import vector_norm
+from .distance import is_extreme, scaled
+from .native_norms import (
+    fused_rms_norm,
+    native_batch_norm,
+    native_group_norm,
+    native_layer_norm,
+)
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
+
+
+def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a norm return the dtype of its input, and compute with 16-bit inputs in float32:
+    weights and averages may be wider."""
+
+    @functools.wraps(function)
+    def called(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if not isinstance(input, Tensor):
+            return function(input, *args, **named)
+        if input._array.dtype.itemsize != 2 or not input.is_floating_point():
+            return as_input(function(input, *args, **named), input)
+        return function(widened(input), *args, **named).to(input.dtype)
+
+    return called
+
+
+def as_input(output: Tensor, input: Tensor) -> Tensor:
+    """Return a norm's output in the dtype of its input, which may be narrower than a weight's."""
+    if output._array.dtype == input._array.dtype:
+        return output
+    both_floating = input.is_floating_point() and output.is_floating_point()
+    return output.to(input.dtype) if both_floating else output
+
+
+@recorded_as("NativeBatchNormBackward0")
+@rounded_once
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel over the batch (training), or by running averages.
+
+    While training, the averages are moved towards the batch's mean and variance.
+
+    Args:
+        input: (n, c) or (n, c, …): the channels along axis 1.
+        momentum: how far the running averages move in each step.
+
+    Raises: ShapeError: training with a single number for each channel.
+
+    >>> y = nn.functional.batch_norm(tensor([[1.0], [3.0]]), None, None, training=True)
+    >>> y.round(decimals=2)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    if input.ndim < 2 and not input.numel():  # without channels, as PyTorch takes it
+        return input.clone()
+    channels = (1, -1) + (1,) * (input.ndim - 2)
+    if input.ndim > 1:
+        need_channels("batch_norm", input, running_mean, running_var, weight, bias)
+    if training and eps <= 0:
+        raise InvalidValueError("batch_norm", f"`eps` must be positive, got {eps}")
+    if not training:
+        if running_mean is None or running_var is None:
+            raise InvalidValueError(
+                "batch_norm", "Expected running_mean and running_var when training=False"
+            )
+        return by_averages(input, running_mean, running_var, weight, bias, eps)
+    count = input.numel() // max(input.shape[1], 1)
+    if count == 1:
+        raise ShapeValueError(
+            "batch_norm", "Expected more than 1 value per channel when training",
+            {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
+        )  # fmt: skip
+    if not count:  # an empty batch moves no average; the parameters get gradients of 0
+        y = input if weight is None else input * reshape(weight, channels)
+        return y + (0 if bias is None else reshape(bias, channels))
+    y, centre, variance = native_batch_norm(input, weight, bias, eps)
+    with no_grad():
+        if running_mean is not None:
+            running_mean.lerp_(centre.to(running_mean.dtype), momentum)
+        if running_var is not None:
+            running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
+    return y
+
+
+def by_averages(
+    input: Tensor, centre: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
+    eps: float,
+) -> Tensor:  # fmt: skip
+    """Standardise each channel by running averages: one factor and one summand per channel."""
+    if variance.dtype.category < 2:  # integers have no digits to lose
+        centre, variance = centre.to(input.dtype), variance.to(input.dtype)
+    if variance.dtype.itemsize == 2:  # one rounding, at the end
+        centre, variance, weight, bias = map(widened, (centre, variance, weight, bias))
+    scale = rsqrt(variance + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -centre * scale if bias is None else bias - centre * scale
+    channels = (1, -1) + (1,) * (input.ndim - 2)
+    return input * reshape(scale, channels) + reshape(shift, channels)
+
+
+@rounded_once
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample over its last axes, which have `normalized_shape`.
+
+    Raises: ShapeError: the last axes have other sizes.
+
+    >>> nn.functional.layer_norm(tensor([[1.0, 3.0]]), (2,)).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    shape = last_axes("layer_norm", input, normalized_shape)
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter._array.shape != shape:
+            raise ShapeError(
+                "layer_norm", f"expected `{name}` to have the normalized shape {shape}",
+                {name: tuple(parameter.shape)},
+            )  # fmt: skip
+    return native_layer_norm(input, weight, bias, len(shape), eps)
+
+
+def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    if parameter is None or parameter._array.shape == shape:
+        return parameter
+    raise ShapeError(
+        "rms_norm", f"expected `weight` to have the normalized shape {shape}",
+        {"weight": tuple(parameter.shape)},
+    )  # fmt: skip
+
+
+def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(normalized_shape, int):
+        raise wrong_argument(op, "normalized_shape", normalized_shape, "Sequence[int]")
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise ShapeError(op, "normalized_shape must name at least one axis, got ()")
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise ShapeError(
+            op, f"the last axes of `input` should be {shape}", {"input": tuple(input.shape)},
+            "normalized_shape is the size of the features, without the batch",
+        )  # fmt: skip
+    return shape
+
+
+@rounded_once
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample over groups of its channels.
+
+    Raises: ShapeError: the channels cannot be cut into so many groups.
+
+    >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
+    tensor([[-1.,  1.]])
+    """
+    if input.ndim < 2 or num_groups <= 0:
+        raise ShapeError(
+            "group_norm", "needs an input (n, c, …) and a positive number of groups",
+            {"input": tuple(input.shape), "num_groups": num_groups},
+        )  # fmt: skip
+    c = input.shape[1]
+    if c % num_groups:
+        raise ShapeError(
+            "group_norm", f"{c} channels cannot be cut into {num_groups} groups",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    if input.numel() == num_groups == input.shape[0] * num_groups:
+        raise ShapeValueError(
+            "group_norm", "Expected more than 1 value per channel when training",
+            {"input": tuple(input.shape)}, "a single number less its mean is 0",
+        )  # fmt: skip
+    need_channels("group_norm", input, None, None, weight, bias)
+    return native_group_norm(input, weight, bias, num_groups, eps)
+
+
+def need_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
+    """Raise ShapeError unless parameters have one number per channel: others would broadcast.
+
+    Args:
+        parameters: the running mean, the running variance, weight and bias.
+    """
+    count = input._array.shape[1]
+    for index, parameter in enumerate(parameters):
+        if parameter is not None and parameter._array.shape != (count,):
+            name = ("running_mean", "running_var", "weight", "bias")[index]
+            raise ShapeError(
+                op, f"`{name}` needs one number for each of {count} channels",
+                {"input": tuple(input.shape), name: tuple(parameter.shape)},
+            )  # fmt: skip
+
+
+@rounded_once
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel of each sample, or by running averages.
+
+    Args: as for `batch_norm`; `use_input_stats=False` uses the running averages.
+
+    Raises: ShapeError: a single number for each channel.
+
+    >>> nn.functional.instance_norm(tensor([[[1.0, 3.0]]])).round(decimals=2)
+    tensor([[[-1.,  1.]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(input.shape[2:])
+    if input.ndim > 1:
+        need_channels("instance_norm", input, running_mean, running_var, weight, bias)
+    if count == 1:
+        raise ShapeValueError(
+            "instance_norm", "Expected more than 1 spatial element when training",
+            {"input": tuple(input.shape)}, "a sample's channel needs several numbers: (n, c, …)",
+        )  # fmt: skip
+    if (running_mean is None) != (running_var is None):
+        raise InvalidValueError(
+            "instance_norm", "running_mean and running_var must either both be None or neither"
+        )
+    with no_grad():
+        dims = tuple(range(2, input.ndim))
+        if running_mean is not None:
+            average = mean(mean(input, dims), 0)
+            running_mean.lerp_(average.to(running_mean.dtype), momentum)
+        if running_var is not None:
+            running_var.lerp_(mean(var(input, dims), 0).to(running_var.dtype), momentum)
+    return native_group_norm(input, weight, bias, input.shape[1], eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Divide each sample by the root of its mean square: y = x / √(mean(x²) + ε).
+
+    >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)
+    tensor([[0.8485, 1.1314]])
+    """
+    shape = last_axes("rms_norm", input, normalized_shape)
+    if eps is None:
+        eps = float(numpy.finfo(widened(input).dtype.numpy).eps)  # of what it computes in
+    weight = of_shape(weight, shape)
+    if input.is_complex():  # PyTorch's formula: the mean of x², not of |x|²
+        y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
+        return y if weight is None else y * weight
+    if input._array.dtype.itemsize > 2:
+        return as_input(fused_rms_norm(input, weight, len(shape), eps), input)
+    y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)
+    return y if weight is None else (y * weight).to(input.dtype)
+
+
+@takes_out
+@composed_in_float32
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Tensor:
+    """Divide by the length: vectors along `dim` become 1 long (p = 2: in the usual sense).
+
+    >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    if not (input.is_floating_point() or input.is_complex()):
+        raise DTypeError(
+            "normalize", "expected floating or complex numbers", {"input": input.dtype},
+            "use x.float()",
+        )  # fmt: skip
+    length = vector_norm(input, p, dim, True)
+    if 1 <= p < math.inf and is_extreme(length, p):
+        input, length = scaled(input, p, dim, eps, True)
+        return input / length
+    return input / clamp(length, min=eps)

@@ -1,0 +1,91 @@
+"""The decorators for ops that are functions only: there is no `Tensor.conv2d`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numpy import ndarray
+
+from ...core.op import Op
+from ...core.shapes import Contract
+from ...core.tensor import Tensor
+from ...core.tensor_methods import in_place
+from ...errors import EdutorchError, ShapeError
+
+Hint = Callable[..., str | None]
+
+
+def layer(
+    contract: str | None = None, /, *, hint: Hint | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """An op of `nn.functional`.
+
+    Args:
+        contract: each tensor's axes, as for `core.op.op`.
+        hint: what to do about arrays that do not fit it, if they can tell.
+    """
+
+    def decorator(forward: Callable[..., Any]) -> Any:
+        made = Op(forward, "op", contract=contract, method=False, **options)
+        if contract and hint:
+            made.contract = HintingContract(made.name, contract, hint)
+        return made.function
+
+    return decorator
+
+
+def activation(
+    forward: Callable[..., Any] | None = None,
+    /,
+    *,
+    takes: str = "f",
+    public: str = "",
+    node: str = "",
+) -> Any:
+    """An op that bends each number by itself. The function's `in_place` writes into the input.
+
+    Args:
+        takes: the numbers it is defined for, as for `Op`.
+        public: the functions it is half of, as for `Op`.
+        node: PyTorch's name for its node, as for `Op`.
+    """
+    if forward is None:
+        return lambda forward: activation(forward, takes=takes, public=public, node=node)
+    options: dict[str, Any] = {
+        "promotion": "float", "out": True, "method": False, "public": public, "node": node,
+    }  # fmt: skip
+    made = Op(forward, "elementwise", takes=takes, **options)
+    made.function.in_place = in_place(made)
+    return made.function
+
+
+def can_read(tensor: Tensor) -> bool:
+    """Whether a composed function may choose its way by a tensor's elements.
+
+    They must lie in the memory of the CPU, of one sample and not of all that `vmap` sees; and the
+    call must not be captured, for what is replayed later meets other elements.
+    """
+    if tensor._array.__class__ is not ndarray:
+        return False
+    watching = sys.modules.get("edutorch.fx.capture_patches")  # loaded when something is captured
+    return watching is None or watching.capturing() is None
+
+
+class SettingError(EdutorchError, ValueError, RuntimeError):
+    """A setting has a value that means nothing. (PyTorch raises either, as it happens.)"""
+
+
+class HintingContract(Contract):
+    """A contract of a layer that knows its usual misfits."""
+
+    def __init__(self, op: str, text: str, hint: Hint) -> None:
+        super().__init__(op, text)
+        self.hint = hint
+
+    def error(self, message: str, names: Sequence[str], arrays: Sequence[Any]) -> ShapeError:
+        """Return the error with the layer's own hint, if it has one here."""
+        plain = super().error(message, names, arrays)
+        hint = self.hint(*arrays) or plain.hint
+        return ShapeError(plain.op, plain.message, plain.arguments, hint)

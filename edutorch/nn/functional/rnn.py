@@ -1,0 +1,185 @@
+"""Recurrent networks: one step of each, and the loop through time that serves them all.
+
+A step makes a new state from the old one and the input. All that depends on the input
+alone is computed for the whole sequence at once, as one large product (`linear`).
+
+Sequences of different lengths lie in memory time by time, the longest ones first: at each
+time the samples that still go on are the first ones (see `nn.utils.rnn`). A batch of equal
+lengths is the case in which none stops. So one pair of loops serves both; where none stops,
+a single op of `rnn_ops.py` does the same.
+
+`nn.LSTM` and its kind (modules), and `torch.lstm` and its kind (torch_level), are faces of
+what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.argument_checks import tensors_only
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...modes import current
+from ...ops import cat, relu, reshape, split, stack, tanh
+from .dropout import dropout as drop
+from .linear import linear
+from .rnn_ops import gru_gates, gru_sequence, lstm_gates, lstm_sequence, rnn_sequence
+
+State = tuple[Tensor, ...]
+"""What a step hands to the next: (h) or (h, c)."""
+Step = Callable[..., State]
+
+
+# The steps: `x` is W_ih input + b_ih already ------------------------------------------------
+
+
+def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = None) -> State:
+    """c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), projected by w_hr if there is one."""
+    h, c = state
+    y = lstm_gates(x + linear(h, w_hh, b_hh), c)
+    h, c = y[0], y[1]
+    return (h if w_hr is None else linear(h, w_hr)), c
+
+
+def gru_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+    """n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
+    (h,) = state
+    return (gru_gates(x, linear(h, w_hh, b_hh), h),)
+
+
+def tanh_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+    """h ← tanh(x + W h + b)."""
+    return (tanh(x + linear(state[0], w_hh, b_hh)),)
+
+
+def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+    """h ← max(0, x + W h + b)."""
+    return (relu(x + linear(state[0], w_hh, b_hh)),)
+
+
+# Sequences -----------------------------------------------------------------------------------
+
+
+def through(
+    step: Step, reverse: bool, x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]
+) -> tuple[Tensor, State]:
+    """Run one layer in one direction. Returns the outputs, as `x` lies, and the last states.
+
+    Args:
+        weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None for what there is not.
+    """
+    if by_one_op(x, sizes, state, weights):
+        outputs, end = whole(step, reverse, x, len(sizes), state, *weights)
+        return reshape(outputs, (len(x), outputs.shape[-1])), end
+    w_ih, w_hh, b_ih, b_hh, *projection = weights
+    parts = split(linear(x, w_ih, b_ih), sizes)
+    direction = backwards if reverse else forwards
+    outputs, end = direction(step, parts, state, w_hh, b_hh, *projection)
+    return cat(outputs), end
+
+
+def by_one_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]) -> bool:
+    """Say whether `whole` does what the loops do: one length, one type, no projection.
+
+    With numbers of 16 bits the loops round after each op, as PyTorch does.
+    """
+    kinds = {each.dtype for each in (x, *state, *weights) if each is not None}
+    alike = len(kinds) == 1 and x.element_size() >= 4 and x.is_floating_point()
+    return alike and len(weights) == 4 and sizes[0] == sizes[-1] and current().autocast is None
+
+
+def whole(
+    step: Step, reverse: bool, x: Tensor, times: int, state: State,
+    w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
+) -> tuple[Tensor, State]:  # fmt: skip
+    """Run through sequences of one length by one op. Returns outputs and last states."""
+    last = 0 if reverse else -1
+    if step is not gru_step and b_ih is not None:  # both are only added
+        b_ih, b_hh = b_ih + b_hh, None
+    given = reshape(linear(x, w_ih, b_ih), (times, -1, w_hh.shape[0]))
+    if step is lstm_step:
+        y, _ = lstm_sequence(given, *state, w_hh, reverse)
+        return y[0], (y[0, last], y[1, last])
+    if step is gru_step:
+        y = gru_sequence(given, *state, w_hh, b_hh, reverse)
+    else:
+        y = rnn_sequence(given, *state, w_hh, "tanh" if step is tanh_step else "relu", reverse)
+    return y, (y[last],)
+
+
+def forwards(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
+    """Run through time; samples that end hand in their state. Returns outputs, last states."""
+    outputs, ended = [], []
+    for part in parts:
+        going = part.shape[0]
+        if going < state[0].shape[0]:
+            ended.append(tuple(each[going:] for each in state))
+            state = tuple(each[:going] for each in state)
+        state = step(part, state, *weights)
+        outputs.append(state[0])
+    ended.append(state)
+    return outputs, tuple(cat(pieces[::-1]) for pieces in zip(*ended, strict=True))
+
+
+def backwards(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) -> Any:
+    """Run against time; samples join where they end. Returns outputs, last states."""
+    outputs = []
+    state = tuple(each[: parts[-1].shape[0]] for each in start)
+    for part in reversed(parts):
+        have, going = state[0].shape[0], part.shape[0]
+        if going > have:
+            state = tuple(
+                cat([old, new[have:going]]) for old, new in zip(state, start, strict=True)
+            )
+        state = step(part, state, *weights)
+        outputs.append(state[0])
+    return outputs[::-1], state
+
+
+@tensors_only
+def network(
+    step: Step, x: Tensor, sizes: list[int], states: State, params: Sequence[Tensor],
+    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[Tensor, State]:  # fmt: skip
+    """Run all layers, in one direction or both.
+
+    Args:
+        x: the inputs, all times one after the other; `sizes` says how many go on at each.
+        states: the first states, each (layers · directions, n, k).
+        params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr) in a row.
+    """
+    directions = (False, True) if bidirectional else (False,)
+    runs = num_layers * len(directions)
+    check_states(states, params, runs, sizes)
+    per_run = len(params) // runs
+    last = []
+    for layer in range(num_layers):
+        seen = []
+        for number, reverse in enumerate(directions, layer * len(directions)):
+            weights = params[number * per_run : (number + 1) * per_run]
+            if not has_biases:
+                weights = (*weights[:2], None, None, *weights[2:])
+            start = tuple(each[number] for each in states)
+            outputs, end = through(step, reverse, x, sizes, start, weights)
+            seen.append(outputs)
+            last.append(end)
+        x = seen[0] if len(seen) == 1 else cat(seen, -1)
+        if layer < num_layers - 1:
+            x = drop(x, dropout, train)
+    return x, tuple(stack(each) for each in zip(*last, strict=True))
+
+
+def check_states(states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]) -> None:
+    """Raise ShapeError unless there is a first state for each run and sample."""
+    for state in states:
+        if state.ndim != 3 or tuple(state.shape[:2]) != (runs, sizes[0]):
+            raise ShapeError(
+                "rnn", f"Expected hidden size ({runs}, {sizes[0]}, …), one state for each layer "
+                "(and direction) and sample", {"hx": tuple(state.shape)},
+            )  # fmt: skip
+    if not params or len(params) % runs:
+        raise ShapeError(
+            "rnn", f"expected the weights of {runs} layers (and directions)",
+            {"params": f"{len(params)} tensors"},
+        )  # fmt: skip

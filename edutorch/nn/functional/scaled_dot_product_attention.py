@@ -1,0 +1,221 @@
+"""Attention: each place asks, all places answer, and the best answers count most."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import backends
+from ...backends.numpy import Array
+from ...core.precision import is_half, widened
+from ...core.tensor import Tensor
+from ...dtypes import bool as boolean
+from ...dtypes import float16, float32
+from ...errors import DTypeError, ShapeError
+from ...modes import current
+from ...ops import (
+    arange,
+    masked_fill,
+    matmul,
+    repeat_interleave,
+    softmax,
+    sum,
+    transpose,
+    where,
+)  # fmt: skip
+from .dropout import dropout
+from .op_decorators import can_read, layer
+
+__all__ = ["scaled_dot_product_attention"]
+
+LOWEST = -1e30
+"""A score that counts for nothing, without the trouble that -∞ makes."""
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Averages of the values, weighted by how well keys fit a query: softmax(q kᵀ / √d) v.
+
+    Args:
+        query, key, value: (…, l, d), (…, s, d) and (…, s, v).
+        attn_mask: (…, l, s): False hides a place; floating numbers, of the type of the query or
+            float32, are added to the scores.
+        dropout_p: drops weights with this probability (always: pass 0 in evaluation).
+        is_causal: hide what comes later.
+        scale: what the scores are multiplied by, instead of 1 / √d.
+        enable_gqa: several heads of the query share a head of key and value.
+
+    Raises: ShapeError: the shapes do not fit, or both a mask and `is_causal`. DTypeError: a
+        mask of integers, or another type of query, key and value.
+
+    A query that may see nothing gets zeros, and gives no gradient: also with `is_causal`, dropout
+    and a mask of -∞, where PyTorch's kernels differ and some give NaN.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> q = zeros(1, 2, 1)
+    >>> nn.functional.scaled_dot_product_attention(q, q, tensor([[[1.0], [3.0]]]), is_causal=True)
+    tensor([[[1.],
+             [2.]]])
+    """
+    check(query, key, value, attn_mask, is_causal, enable_gqa)
+    if is_half(query.dtype):  # rounded once, at the end
+        mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widened(attn_mask)
+        wide = widened(query), widened(key), widened(value), mask
+        y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)
+        return y.to(query.dtype)
+    if enable_gqa:
+        key = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
+        value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    if attn_mask is None and not dropout_p and alike(query, key, value):
+        return attend(query, key, value, scale, is_causal)
+    scores = matmul(query * scale, transpose(key, -2, -1))
+    if is_causal:
+        attn_mask = causal_mask(query.shape[-2], key.shape[-2], query)
+    return matmul(dropout(attention_weights(scores, attn_mask), dropout_p), value)
+
+
+@layer(
+    "... l d, ... s d, ... s v -> ... l v",
+    takes="f",
+    public="scaled_dot_product_attention",
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+)
+def attend(
+    xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
+) -> Array:
+    """Averages of the values, weighted by how well keys fit a query: softmax(scale · q kᵀ) v."""
+    y = matmul(fit_of(query, key, scale, is_causal), value)
+    order = order_in_memory(query)
+    if order == sorted(order):
+        return y
+    back = [order.index(axis) for axis in range(y.ndim)]
+    return xp.ascontiguousarray(y.transpose(order)).transpose(back)
+
+
+def order_in_memory(x: Any) -> list[int]:
+    """Return the axes as they lie in memory, the last one last: of heads side by side, 0, 2, 1, 3.
+
+    Attention's result lies as the query does. So to put the heads together again is only a view.
+    """
+    steps = getattr(x, "strides", (0,) * x.ndim)
+    return [*sorted(range(x.ndim - 1), key=lambda axis: -steps[axis]), x.ndim - 1]
+
+
+def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
+    """How much of each value a query takes: (…, l, s), positive numbers that sum to 1."""
+    scores = matmul(query * scale, transpose(key, -2, -1))
+    if is_causal:
+        xp = backends.of(key._array if isinstance(key, Tensor) else key).xp
+        later = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
+        scores = where(later, -math.inf, scores)  # each query sees the first key at least
+    return softmax(scores, -1)
+
+
+def attend_back(
+    g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool
+) -> tuple[Any, Any, Any]:
+    """The gradients of query, key and value. The weights are computed again, not kept."""
+    weights = fit_of(query, key, scale, is_causal)
+    at_weights = matmul(g, transpose(value, -2, -1))
+    taken = sum(weights * at_weights, -1, True)
+    at_scores = weights * (at_weights - taken) * scale
+    return (
+        matmul(at_scores, key),
+        matmul(transpose(at_scores, -2, -1), query),
+        matmul(transpose(weights, -2, -1), g),
+    )
+
+
+attend.vjp(
+    together=attend_back,
+    latex={
+        "query": r"\text{through the weights, to each key}",
+        "key": r"\text{through the weights, to each query}",
+        "value": r"\text{as much as was taken of it}",
+    },
+)
+
+
+def alike(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Say whether `attend` is all there is to do: no batch axes that would have to broadcast."""
+    batch = query.shape[:-2]
+    return key.shape[:-2] == batch == value.shape[:-2] and current().autocast is None
+
+
+def check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
+) -> None:
+    name = "scaled_dot_product_attention"
+    given = {"query": query, "key": key, "value": value}
+    shapes = {each: tuple(tensor.shape) for each, tensor in given.items()}
+    if len({each.dtype for each in given.values()}) > 1:
+        kinds = {each: tensor.dtype for each, tensor in given.items()}
+        raise DTypeError(name, "expected query, key and value to have the same dtype", kinds)
+    if min(each.ndim for each in given.values()) < 2:
+        raise ShapeError(name, "query, key and value need at least 2 axes", shapes)
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            name, "expected (… l d), (… s d) and (… s v)", shapes,
+            "query and key share their features, key and value their length",
+        )  # fmt: skip
+    if gqa and (query.ndim < 3 or any(query.shape[-3] % each.shape[-3] for each in (key, value))):
+        raise ShapeError(name, "the heads of the query cannot be shared out evenly", shapes)
+    if mask is None:
+        return
+    if is_causal:
+        raise ShapeError(
+            name, "Explicit attn_mask should not be set when is_causal=True",
+            {"attn_mask": tuple(mask.shape)},
+        )  # fmt: skip
+    if mask.dtype not in (boolean, float32, query.dtype):
+        raise DTypeError(
+            name, "expected attn_mask to be bool, float32 or of the type of the query",
+            {"attn_mask": mask.dtype, "query": query.dtype}, "mask.bool(): True may be seen",
+        )  # fmt: skip
+
+
+def causal_mask(queries: int, keys: int, like: Tensor) -> Tensor:
+    """Each place sees itself and what came before."""
+    rows = arange(queries, device=like.device).unsqueeze(1)
+    return arange(keys, device=like.device) <= rows
+
+
+def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax of the scores that are not hidden.
+
+    What is hidden gets a very low score rather than -∞, for which a row that is hidden
+    as a whole would be 0 / 0, and its gradient too.
+    """
+    if mask is None:
+        return softmax(scores, -1)
+    is_bool = mask.dtype is boolean
+    if leaves_something(mask):  # then -∞ is right, and its weight is 0
+        scores = masked_fill(scores, ~mask, -math.inf) if is_bool else scores + mask
+        return softmax(scores, -1)
+    if is_bool:
+        hidden = ~mask
+    else:
+        hidden = mask == -math.inf
+        scores = scores + masked_fill(mask, hidden, 0.0)
+    lowest = -65504.0 if scores.dtype is float16 else LOWEST
+    return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)
+
+
+def leaves_something(mask: Tensor) -> bool:
+    """Whether each query surely may see something."""
+    if not can_read(mask):
+        return False
+    array = mask._array
+    seen = array if mask.dtype is boolean else array != -math.inf
+    return bool(seen.any(-1).all()) if array.ndim else bool(seen)

@@ -1,0 +1,216 @@
+"""Windows that slide over an image: sizes, padding, and the numbers under each tap.
+
+A window of i × j taps stands at p × q places; a sequence has one such axis, a volume
+three. Convolution, pooling and folding share this.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...backends.numpy import Array
+from ...errors import ShapeError, ShapeValueError
+from .op_decorators import SettingError
+
+Pair = tuple[int, int]
+Pads = tuple[Pair, ...]
+Counts = tuple[int, ...]
+Size = int | Sequence[int]
+
+
+def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
+    """Read a setting for `rank` axes: one number for all, or one for each.
+
+    Raises: SettingError (a ValueError): another number of numbers. TypeError: no integers.
+    """
+    if value.__class__ is int:
+        return (value,) * rank
+    if isinstance(value, tuple) and len(value) == rank:
+        return value
+    if isinstance(value, str) or value.__class__ is bool:
+        raise TypeError("a window needs numbers")
+    if hasattr(value, "__index__") and not getattr(value, "shape", ()):
+        return (operator.index(value),) * rank
+    if len(value) not in (1, rank):
+        raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
+    numbers = tuple(map(operator.index, value))
+    return numbers if len(numbers) == rank else numbers * rank
+
+
+def stride_of(stride: Any, kernel: Counts, op: str) -> Counts:
+    """Read a stride: that of the kernel where there is none."""
+    if stride is None or (isinstance(stride, list | tuple) and not stride):
+        return kernel
+    return settings_of(stride, len(kernel), op)
+
+
+def check_positive(op: str, **settings: Sequence[int]) -> None:
+    """Raise SettingError if a kernel, a stride or a dilation is not positive."""
+    for name, values in settings.items():
+        if any(value < 1 for value in values):
+            raise SettingError(op, f"non-positive {name} is not supported", {name: values})
+
+
+def pads_of(
+    padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
+) -> Pads:
+    """Read `padding`: a number, one for each axis, "valid", "same", or (before, after) of each.
+
+    Raises: SettingError (a ValueError): "same" with a stride, which would not be the same
+        size; another word.
+    """
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        if any(step != 1 for step in stride):
+            raise SettingError(
+                f"conv{len(kernel)}d", "padding='same' is not supported for strided convolutions",
+                {"stride": stride}, "choose the padding as numbers",
+            )  # fmt: skip
+        total = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
+        return tuple((each // 2, each - each // 2) for each in total)
+    if isinstance(padding, str):
+        raise SettingError(
+            f"conv{len(kernel)}d",
+            f"padding must be a number, one for each axis, 'valid' or 'same', got {padding!r}",
+        )
+    if isinstance(padding, list | tuple) and padding and isinstance(padding[0], list | tuple):
+        return tuple(padding)
+    return tuple((each, each) for each in settings_of(padding, len(kernel)))
+
+
+def places(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
+    """Return at how many places a window stands along one axis (0 or less: it does not fit)."""
+    return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+
+
+@functools.lru_cache(maxsize=256)
+def places_of(
+    op: str, shape: Sequence[int], kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
+) -> Counts:
+    """Return at how many places along each axis a window stands in an image of `shape`.
+
+    Raises: ShapeError: the window is larger than the padded image.
+    """
+    sizes = shape[len(shape) - len(kernel) :]
+    count = tuple(places(*each) for each in zip(sizes, kernel, stride, pads, dilation, strict=True))
+    if min(count) < 1:
+        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        raise ShapeError(
+            op,
+            "Kernel size can't be greater than actual input size",
+            {"input": tuple(shape), "window": reach, "padding": pads},
+            "the image has become too small: use fewer poolings and strides, or padding",
+        )
+    return count
+
+
+def padded(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
+    """Return the image with a border."""
+    if not any(map(max, pads)):
+        return input
+    lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
+    shape = (*lead, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
+    y = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
+    y[within(pads, sizes)] = input
+    return y
+
+
+def within(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
+    """Return where the image of these sizes stands inside its border."""
+    return (..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)))
+
+
+def taps(
+    kernel: Counts, stride: Counts, dilation: Counts, count: Counts
+) -> Iterator[tuple[Any, ...]]:
+    """Yield for each tap, row by row, the slice of the padded image that it sees."""
+    spans = [
+        [span(i * d, s, c) for i in range(k)]
+        for k, s, d, c in zip(kernel, stride, dilation, count, strict=True)
+    ]
+    return ((..., *each) for each in itertools.product(*spans))
+
+
+def span(start: int, step: int, count: int) -> slice:
+    return slice(start, start + step * (count - 1) + 1, step)
+
+
+class Windows:
+    """Where the windows of one pooling stand. The length of `kernel` says along how many axes.
+
+    pads: the border, wide enough for the last window also with `ceil_mode`.
+    apart: whether no two windows see the same number.
+    may_be_blind: whether all taps of a window may lie in the border, the image being between them.
+    taps: what each tap sees, row by row; see `taps`.
+    """
+
+    def __init__(
+        self, op: str, shape: Sequence[int], kernel: Counts, stride: Counts, padding: Counts,
+        dilation: Counts, ceil_mode: bool,
+    ) -> None:  # fmt: skip
+        if 0 in stride:
+            raise SettingError(op, "stride should not be zero", {"stride": stride})
+        check_positive(op, kernel_size=kernel, stride=stride, dilation=dilation)
+        self.rank = need_images(op, shape, len(kernel))
+        self.sizes = tuple(shape[-self.rank :])
+        if 0 in shape[len(shape) - self.rank - 1 :]:
+            raise ShapeError(
+                f"{op}{self.rank}d", "only the batch may be empty", {"input": tuple(shape)}
+            )
+        self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
+        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        if any(p < 0 or 2 * p > r for p, r in zip(padding, reach, strict=True)):
+            raise ShapeError(
+                op, "pad should be at most half of effective kernel size",
+                {"padding": padding, "kernel_size": kernel},
+            )  # fmt: skip
+        self.count = self._count(op, shape, ceil_mode)
+        settings = zip(self.sizes, stride, padding, reach, self.count, strict=True)
+        self.pads = tuple((p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in settings)
+        self.apart = all(s >= r for s, r in zip(stride, reach, strict=True))
+        self.may_be_blind = max(dilation) > 1 and any(map(max, self.pads))
+        self.taps = list(taps(kernel, stride, dilation, self.count))
+
+    def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
+        counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
+        for n, k, s, p, d in zip(*settings, strict=True):
+            number = places(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
+            if ceil_mode and (number - 1) * s >= n + p:
+                number -= 1  # a window must begin inside the image or its left border
+            counts.append(number)
+        if min(counts) < 1:
+            raise ShapeError(
+                op, "the window is larger than the image: the output would be empty",
+                {"input": tuple(shape), "kernel_size": self.kernel, "padding": self.padding},
+                "the image has become too small: use fewer poolings and strides",
+            )  # fmt: skip
+        return tuple(counts)
+
+    def inside(self, y: Array) -> Array:
+        """Cut the border off."""
+        return y[within(self.pads, self.sizes)]
+
+
+windows_of = functools.lru_cache(maxsize=256)(Windows)
+"""The same, kept: each step of a training asks for the same windows."""
+
+KINDS = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
+
+
+def need_images(op: str, shape: Sequence[int], rank: int) -> int:
+    """Return `rank`, the number of axes behind the channels.
+
+    Raises: ShapeError: there are not that many axes, with or without a batch.
+    """
+    if len(shape) in (rank + 1, rank + 2):
+        return rank
+    raise ShapeValueError(
+        f"{op}{rank}d" if op in ("max_pool", "avg_pool") else op,
+        f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
+        "x.unsqueeze(0) adds the axis of the channels or of the batch",
+    )  # fmt: skip

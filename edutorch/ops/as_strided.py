@@ -1,0 +1,155 @@
+"""Views with free choice of sizes and steps, and copies with such a region replaced.
+
+A tensor lies in a storage: memory that it may share with others. Its `layout` says where
+in there: the step of each axis, and the place of its first number. The rules read it
+backwards, from places to numbers. So a gradient finds its way into a tensor that is
+transposed, or one that has gaps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.autograd.view_tracking import Layout
+from ..core.op import movement, op
+from ..errors import ShapeError
+
+
+def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
+    """Return the places in the storage that a strided view shows, row by row."""
+    places = np.full(tuple(size), offset, np.int64)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(n) * step).reshape((-1,) + (1,) * (len(size) - axis - 1))
+    return places.reshape(-1)
+
+
+def numbers_at(
+    places: np.ndarray, shape: Sequence[int], layout: Layout
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which numbers of a tensor lie at places of its storage, and where none does.
+
+    From the longest step to the shortest, each axis takes as many steps as fit.
+    """
+    rows = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    steps, start = (rows, 0) if layout is None else layout
+    left, found = places - start, np.zeros_like(places)
+    outside = (left < 0) | (0 in shape)
+    for axis in sorted(range(len(shape)), key=lambda axis: -steps[axis]):
+        if shape[axis] > 1 and steps[axis]:
+            taken = np.clip(left // steps[axis], 0, shape[axis] - 1)
+            left = left - taken * steps[axis]
+            found += taken * rows[axis]
+    return found, outside | (left != 0)
+
+
+def check_strides(
+    xp: Any, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
+) -> None:
+    """Raise ShapeError for a view that would leave the memory of `input`."""
+    if len(size) != len(stride) or min((*size, *stride, storage_offset, 0)) < 0:
+        raise ShapeError(
+            "as_strided", "needs one non-negative stride for each size",
+            {"size": tuple(size), "stride": tuple(stride)},
+        )  # fmt: skip
+    last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    room = backends.of(input).storage(input)[1] // input.dtype.itemsize
+    if math.prod(size) and last >= room:
+        raise ShapeError(
+            "as_strided", f"would reach number {last} of memory that holds {room}",
+            {"input": input.shape, "size": tuple(size), "stride": tuple(stride)},
+        )  # fmt: skip
+
+
+@movement(method=False)
+def as_strided(
+    xp: Any,
+    input: Array,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int = 0,
+    layout: Layout = None,
+) -> Array:
+    """A view with free choice of size and step per axis; `layout` is that of the input.
+
+    >>> as_strided(arange(4), (2, 2), (1, 1), 1)
+    tensor([[1, 2],
+            [2, 3]])
+    """
+    if layout is None and not input.flags.c_contiguous:
+        input = xp.ascontiguousarray(input)
+    check_strides(xp, input, size, stride, storage_offset)
+    backend, bytes_each = backends.of(input), input.dtype.itemsize
+    start = backend.address(input) - backend.storage(input)[0]
+    steps = [each * bytes_each for each in stride]
+    return backend.as_strided(input, tuple(size), steps, storage_offset * bytes_each - start)
+
+
+def _back(
+    g: Any, input_shape: Any, size: Any, stride: Any, storage_offset: int, layout: Layout
+) -> Any:
+    places = strided_places(size, stride, storage_offset)
+    index, outside = numbers_at(places, input_shape, layout)
+    count = math.prod(input_shape)
+    spare = bool(outside.any())  # what no number of the input shows goes to one more place
+    index = np.where(outside, count, index) if spare else index
+    placed = place(reshape(g, (-1,)), (index,), (count + spare,))
+    return reshape(placed[:count] if spare else placed, input_shape)
+
+
+as_strided.vjp(input=_back, latex=r"g\ \text{added where it came from}")
+
+
+@op(method=False)
+def as_strided_scatter(
+    xp: Any,
+    input: Array,
+    src: Array,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int = 0,
+    layout: Layout = None,
+) -> Array:
+    """A copy of `input` with the numbers of `src` in a strided region of its storage.
+
+    >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
+    tensor([0., 1., 1., 0.])
+    """
+    index, outside = numbers_at(strided_places(size, stride, storage_offset), input.shape, layout)
+    y = input.reshape(-1).copy()
+    values = xp.broadcast_to(src, tuple(size)).reshape(-1)
+    if outside.any():
+        values = values[xp.asarray(np.nonzero(~outside)[0])]
+        index = index[~outside]
+    y[xp.asarray(index)] = values
+    return y.reshape(input.shape)
+
+
+def _outside_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
+    none = zeros_like(_in_region(g, size, stride, storage_offset, layout))
+    return as_strided_scatter(g, none, size, stride, storage_offset, layout)
+
+
+def _in_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
+    places = strided_places(size, stride, storage_offset)
+    index, outside = numbers_at(places, tuple(g.shape), layout)
+    picked = getitem(reshape(g, (-1,)), (index[~outside],))
+    if outside.any():
+        picked = place(picked, (np.nonzero(~outside)[0],), (len(index),))
+    return reshape(picked, tuple(size))
+
+
+as_strided_scatter.vjp(
+    input=_outside_region,
+    src=_in_region,
+    latex={"input": r"g\ \text{outside the region}", "src": r"g\ \text{in the region}"},
+)
+
+from .indexing import getitem, place  # noqa: E402  (rules may use any op)
+from .like import zeros_like  # noqa: E402
+from .views import reshape  # noqa: E402

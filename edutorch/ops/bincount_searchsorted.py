@@ -1,0 +1,149 @@
+"""How often numbers occur, and where others would stand among them. No gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import backends
+from ..core.out_variants import takes_out
+from ..core.precision import in_float32
+from ..core.tensor import Tensor, wrap
+from ..core.tensor_methods import as_method
+from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
+
+
+@as_method
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often 0, 1, 2, … occur; with weights, the sum of each one's weights.
+
+    >>> bincount(tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    array = input._array
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise DTypeError(
+            "bincount", "expects a vector of non-negative integers",
+            {"input": f"{tuple(array.shape)} {input.dtype}"},
+        )  # fmt: skip
+    if array.size and int(array.min()) < 0:
+        raise ShapeError("bincount", "negative numbers cannot be counted")
+    if minlength < 0:
+        raise InvalidValueError("bincount", f"minlength cannot be negative, got {minlength}")
+    xp = backends.of(array).xp
+    if weights is None:
+        return wrap(xp.bincount(array, minlength=minlength).astype("int64"))
+    heavy = weights._array
+    if heavy.shape != array.shape:
+        rows = {"input": array.shape, "weights": heavy.shape}
+        raise ShapeError("bincount", "needs one weight for each number", rows)
+    counted = xp.bincount(array, weights=heavy, minlength=minlength)
+    return wrap(counted.astype(heavy.dtype if heavy.dtype == "float32" else "float64"))
+
+
+@as_method
+@takes_out
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many numbers fall into each of `bins` equal parts of [min, max].
+
+    With min = max, from the smallest to the largest number; others are not counted.
+
+    >>> histc(tensor([1.0, 2.0, 1.0]), 4, 0, 3)
+    tensor([0., 2., 1., 0.])
+    """
+    if not input.is_floating_point():
+        raise DTypeError(
+            "histc", "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
+        )
+    if bins < 1 or min > max:
+        raise InvalidValueError(
+            "histc", f"needs bins > 0 and min <= max, got {bins}, {min} and {max}"
+        )
+    xp, array = backends.of(input._array).xp, in_float32(input._array.reshape(-1))
+    if min == max and array.size:
+        min, max = float(array.min()), float(array.max())
+    if min == max:
+        min, max = min - 1, max + 1
+    if not math.isfinite(max - min):
+        raise InvalidValueError("histc", f"the range [{min}, {max}] is not finite")
+    if max - min < 1e-30:  # the parts may be smaller than float32's numbers
+        array = array.astype("float64")
+    array = array[xp.logical_and(array >= min, array <= max)]
+    place = xp.floor((array - min) * (bins / (max - min))).astype("int64")
+    place = xp.minimum(place, bins - 1)  # the last part has both its ends
+    return wrap(xp.bincount(place, minlength=bins).astype(input._array.dtype))
+
+
+@takes_out
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where numbers would be inserted into an ordered row (each row by itself).
+
+    Equal numbers: before them, or with `right` (`side="right"`) behind them.
+
+    Args:
+        sorter: the order of `sorted_sequence`, if it is not in order itself.
+        out_int32: give the places as int32.
+
+    Raises: ShapeError: rows do not fit. ValueError: `side` and `right` contradict.
+
+    >>> searchsorted(tensor([1, 3, 5]), tensor([3, 6]))
+    tensor([1, 3])
+    """
+    if side not in (None, "left", "right"):
+        raise InvalidValueError("searchsorted", f"side must be 'left' or 'right', got {side!r}")
+    if right and side == "left":
+        raise InvalidValueError("searchsorted", "side='left' and right=True contradict each other")
+    if sorter is not None:
+        if tuple(sorter.shape) != tuple(sorted_sequence.shape):
+            rows = {"sorted_sequence": sorted_sequence.shape, "sorter": sorter.shape}
+            raise ShapeError("searchsorted", "`sorter` must have the shape of the rows", rows)
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
+    rows = sorted_sequence._array
+    refuse_complex("searchsorted", sorted_sequence=rows, input=input)
+    wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
+    xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
+    return wrap(
+        insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
+    )
+
+
+def insertion_places(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
+    """The places of numbers in one row, or of those of each row in its own."""
+    kind = "int32" if short else "int64"
+    if not rows.ndim:
+        raise ShapeError("searchsorted", "the ordered numbers must be a vector or rows of them")
+    if rows.ndim == 1:
+        found = xp.searchsorted(rows, wanted.reshape(-1), side)
+        return found.reshape(wanted.shape).astype(kind)
+    if rows.shape[:-1] != wanted.shape[:-1]:
+        raise ShapeError(
+            "searchsorted", "the axes before the last must agree",
+            {"sorted_sequence": rows.shape, "input": wanted.shape},
+        )  # fmt: skip
+    if not wanted.size:
+        return xp.zeros(wanted.shape, kind)
+    pairs = zip(rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1]), strict=True)
+    found = xp.stack([xp.searchsorted(row, some, side) for row, some in pairs])
+    return found.reshape(wanted.shape).astype(kind)
+
+
+@takes_out
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Between which boundaries numbers fall: `searchsorted` with the arguments exchanged.
+
+    >>> bucketize(tensor([0, 4]), tensor([1, 3]))
+    tensor([0, 2])
+    """
+    if boundaries.ndim != 1:
+        raise ShapeError(
+            "bucketize", "boundaries must be a vector", {"boundaries": boundaries.shape}
+        )
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+from .gather_scatter import gather  # noqa: E402

@@ -1,0 +1,164 @@
+"""Cholesky's factor of a positive-definite matrix, and what is solved with it."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+from .. import backends, dtypes
+from ..backends.numpy import Array
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.tensor import Tensor
+from ..errors import LinAlgError
+from .lapack import lapack
+from .linalg_common import adjoint_of, batch_text, need_matrix, of_papers
+
+
+@op(method=False, out=True, node="LinalgCholeskyExBackward0")
+def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
+    """The lower triangle L with A = L Lᴴ, for a symmetric (complex: Hermitian) positive A.
+
+    Only the lower triangle of A is read (the upper one with `upper`, and Lᴴ returned).
+
+    Raises: LinAlgError: a matrix is not positive-definite.
+
+    >>> edutorch.linalg.cholesky(tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    need_matrix("linalg.cholesky", input, square=True)
+    if upper:
+        input = xp.conj(xp.swapaxes(input, -1, -2))
+    lower = factor_of(xp, input)
+    if lower is None:
+        raise not_positive(xp, input)
+    return xp.conj(xp.swapaxes(lower, -1, -2)) if upper else lower
+
+
+def factor_of(xp: Any, input: Array) -> Array | None:
+    """Return the lower factors; None if a matrix is not positive-definite."""
+    try:
+        lower = lapack(xp, "cholesky", input)
+    except xp.linalg.LinAlgError:
+        return None
+    pivots = xp.diagonal(lower, 0, -2, -1)
+    return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not notice all of them
+
+
+def first_minor(xp: Any, matrix: Array) -> int:
+    """Return the order of the first leading minor that is not positive-definite, 0 if none."""
+    if factor_of(xp, matrix) is not None:
+        return 0
+    good, bad = 0, matrix.shape[-1]  # what contains a bad one is bad as well
+    while bad - good > 1:
+        order = (good + bad) // 2
+        if factor_of(xp, matrix[:order, :order]) is None:
+            bad = order
+        else:
+            good = order
+    return bad
+
+
+def not_positive(xp: Any, input: Array) -> LinAlgError:
+    """The error that names the first matrix that is not positive-definite, and where."""
+    where_found, order = (), 0
+    for index in product(*map(range, input.shape[:-2])):
+        order = first_minor(xp, input[index])
+        if order:
+            where_found = index
+            break
+    return LinAlgError(
+        "linalg.cholesky",
+        f"{batch_text(where_found)}a matrix is not positive-definite "
+        f"(the leading minor of order {order} is not positive-definite)",
+        {"input": input.shape},
+        "x @ x.mT + eps * eye(n) is; look at the smallest of linalg.eigvalsh",
+    )
+
+
+@of_papers
+def cholesky_gradient(g: Any, y: Any, upper: bool) -> Any:
+    """½ (S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
+    g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
+    both = matmul(adjoint_of(lower), tril(g))
+    half = (tril(both) + tril(both, -1)) / 2
+    left = solve_matrices(adjoint_of(lower), half)
+    whole = solve_matrices(adjoint_of(lower), adjoint_of(left))
+    return (whole + adjoint_of(whole)) / 2
+
+
+cholesky.vjp(
+    input=lambda g, y, upper: cholesky_gradient(g, y, upper),
+    latex=r"L^{-H}\,\Phi(L^H g)\,L^{-1}",
+)
+
+
+@takes_out
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> return_types.linalg_cholesky_ex:
+    """As `cholesky`, with a number per matrix instead of an error.
+
+    `info` is 0, or the order of the first leading minor that is not positive-definite:
+    the factor of such a matrix is NaN.
+
+    >>> edutorch.linalg.cholesky_ex(tensor([[1.0, 2.0], [2.0, 1.0]])).info
+    tensor(2, dtype=torch.int32)
+    """
+    batch = need_matrix("linalg.cholesky_ex", A, square=True)
+    info = A.new_zeros(batch, dtype=dtypes.int32)
+    try:
+        return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), info)
+    except LinAlgError:
+        if check_errors:
+            raise
+    array = (adjoint_of(A) if upper else A).detach()._array
+    xp = backends.of(array).xp
+    orders = [first_minor(xp, array[index]) for index in product(*map(range, batch))]
+    info = info.new_tensor(orders).reshape(batch)
+    failed = (info > 0)[..., None, None]
+    factor = cholesky(where(failed, eye_like(A), A), upper=upper)
+    return return_types.linalg_cholesky_ex(where(failed, math.nan, factor), info)
+
+
+# Solving with the factor --------------------------------------------------------------------------
+
+
+@takes_out
+@recorded_as("CholeskySolveBackward0")
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """The X with A X = B, given Cholesky's factor of A: two triangular systems.
+
+    >>> cholesky_solve(tensor([[8.0], [4.0]]), tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([[2.],
+            [4.]])
+    """
+    need_matrix("cholesky_solve", L, square=True)
+    need_matrix("cholesky_solve", input)
+    lower = adjoint_of(L) if upper else L
+    halfway = solve_triangular(lower, input, upper=False)
+    return solve_triangular(adjoint_of(lower), halfway, upper=True)
+
+
+@takes_out
+@recorded_as("CholeskyInverseBackward0")
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A, given its Cholesky factor.
+
+    >>> cholesky_inverse(tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 1.0000]])
+    """
+    need_matrix("cholesky_inverse", input, square=True)
+    return cholesky_solve(eye_like(input), input, upper)
+
+
+from .linalg import matmul  # noqa: E402
+from .masking import where  # noqa: E402
+from .rearrange import tril  # noqa: E402  (rules may use any op)
+from .solve import eye_like, solve_matrices  # noqa: E402
+from .triangular import solve_triangular  # noqa: E402

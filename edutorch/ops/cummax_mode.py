@@ -1,0 +1,118 @@
+"""The commonest number along an axis, and the extremes so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core import return_types
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+from ..errors import ShapeError
+from .gather_scatter import along
+from .sorting import extreme_gradient, from_place
+
+
+@op(outputs=("values", "indices"), method=False, takes="bif", public="mode")
+def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The commonest number along `dim`, and where it occurs last: see `mode`."""
+    dim = normal_dim("mode", dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), "int64")
+    if not input.shape[dim]:
+        raise ShapeError("mode", f"axis {dim} has size 0", {"input": input.shape})
+    rows = xp.moveaxis(input, dim, -1)
+    order = xp.argsort(rows, axis=-1, kind="stable")
+    rows = rows[along(order, rows.ndim - 1)]
+    repeats, step = xp.zeros(rows.shape, "int64"), 1
+    while step < rows.shape[-1]:  # how many equal numbers follow in the sorted row
+        equal = rows[..., step:] == rows[..., :-step]
+        if not bool(equal.any()):
+            break
+        repeats[..., :-step] += equal
+        step += 1
+    first = xp.expand_dims(xp.argmax(repeats, axis=-1), -1)
+    last = first + repeats[along(first, rows.ndim - 1)]
+    indices = xp.moveaxis(order[along(last, rows.ndim - 1)], -1, dim)
+    values = input[along(indices, dim)]
+    return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
+
+
+mode_with_index.vjp(
+    input=lambda g, input_shape, dim, keepdim, indices: extreme_gradient(
+        g, input_shape, dim, keepdim, indices
+    ),
+    latex=r"g\ \text{to where it was found}",
+)
+
+
+@as_method
+@takes_out
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The number that occurs most often along `dim` (the smallest of several), and where last.
+
+    >>> mode(tensor([2, 1, 2])).values
+    tensor(2)
+    """
+    return return_types.mode(*mode_with_index(input, dim, keepdim))
+
+
+# So far ----------------------------------------------------------------------------------------
+
+
+@op(
+    outputs=("values", "indices"),
+    method=False,
+    takes="bif",
+    public="cummax cummin",
+    node="CummaxBackward0 if largest else CumminBackward0",
+)
+def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+    """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
+    dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
+    if not input.ndim or not input.size:
+        return input.copy(), xp.zeros(input.shape, "int64")
+    best = xp.take(input, [0], axis=dim)
+    where = xp.zeros(best.shape, "int64")
+    values, indices = [best], [where]
+    for position in range(1, input.shape[dim]):
+        here = xp.take(input, [position], axis=dim)
+        better = here >= best if largest else here <= best
+        if input.dtype.kind not in "iub":  # the first NaN wins, and the last one is named
+            better = xp.logical_or(xp.logical_and(better, best == best), here != here)
+        best = xp.where(better, here, best)
+        where = xp.where(better, xp.asarray(position), where)
+        values.append(best)
+        indices.append(where)
+    return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
+
+
+extreme_so_far.vjp(
+    input=lambda g, input_shape, dim, indices: from_place(g, input_shape, dim, indices),
+    latex=r"g\ \text{added where it was found}",
+)
+
+
+@as_method
+@takes_out
+def cummax(input: Tensor, dim: int) -> Any:
+    """The largest number so far, going along `dim`, and where it was.
+
+    >>> cummax(tensor([1, 3, 2]), 0).values
+    tensor([1, 3, 3])
+    """
+    return return_types.cummax(*extreme_so_far(input, dim, True))
+
+
+@as_method
+@takes_out
+def cummin(input: Tensor, dim: int) -> Any:
+    """The smallest number so far, going along `dim`, and where it was.
+
+    >>> cummin(tensor([2, 1, 3]), 0).values
+    tensor([2, 1, 1])
+    """
+    return return_types.cummin(*extreme_so_far(input, dim, False))

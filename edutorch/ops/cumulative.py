@@ -1,0 +1,131 @@
+"""Totals on the way along an axis. They keep the shape, so they are no reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.numpy import Array
+from ..core.op import op
+from ..core.precision import in_float32, is_half
+from ..core.shapes import normal_dim
+from .reduction import not_empty, sum_type
+
+
+@op(linear=True, out="cast")
+def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
+    """The running sum along `dim`.
+
+    >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 3., 6.])
+    """
+    kind = sum_type(input, dtype)
+    axis = normal_dim("cumsum", dim, input.ndim)
+    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else twice(kind))
+    return y.reshape(input.shape).astype(kind, copy=False)
+
+
+def twice(dtype: Any) -> Any:
+    """Return the type in which a running sum is kept: one after the other loses digits."""
+    return {"f": np.dtype("float64"), "F": np.dtype("complex128")}.get(dtype.char, dtype)
+
+
+# A number is part of its own total and of all later ones.
+cumsum.vjp(
+    input=lambda g, dim: flip(cumsum(flip(g, (dim,)), dim), (dim,)) if g.shape else g,
+    latex=r"\sum_{j \ge i} g_j",
+)
+
+
+@op(out="cast")
+def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
+    """The running product along `dim`.
+
+    >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+    kind = sum_type(input, dtype)
+    axis = normal_dim("cumprod", dim, input.ndim)
+    if is_half(kind):  # what is imaginary is dropped first
+        y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
+    else:
+        y = xp.cumprod(input, axis=axis, dtype=twice(kind))
+    return y.reshape(input.shape).astype(kind, copy=False)
+
+
+cumprod.vjp(
+    input=lambda g, input, dim: cumprod_gradient(g, input, dim),
+    latex=r"\sum_{j \ge i} g_j \prod_{k \le j, k \ne i} x_k",
+)
+
+
+def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
+    """For each input i: Σ over j ≥ i of g_j times the product of the others up to j.
+
+    That is the product of those before i, times g_i + x_{i+1} (g_{i+1} + x_{i+2} (g_{i+2} + …)).
+    Nothing is divided, so zeros need no special case.
+    """
+    n = input.shape[dim] if input.shape else 0
+    if not n:
+        return g
+    later = [narrow(g, dim, n - 1, 1)]
+    for i in range(n - 1, 0, -1):
+        later.append(narrow(g, dim, i - 1, 1) + narrow(input, dim, i, 1) * later[-1])
+    before = cat([ones_like(later[0]), narrow(input, dim, 0, n - 1)], dim)
+    return cumprod(before, dim) * cat(later[::-1], dim)
+
+
+@op(takes="fc", out=True, accumulates=True)
+def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
+    """log of the running sum of exp(x) along `dim`, safe for large x.
+
+    As long as all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
+    >>> logcumsumexp(tensor([100.0, 100.0]), 0)
+    tensor([100.0000, 100.6931])
+    """
+    dim = normal_dim("logcumsumexp", dim, input.ndim)
+    if not input.size:
+        return input.copy()
+    kind, input = input.dtype, input.astype(twice(input.dtype), copy=False)
+    steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
+    for place in range(1, input.shape[dim] if input.ndim else 1):
+        steps.append(logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
+    return xp.concatenate(steps, axis=dim).astype(kind) if input.ndim else input.astype(kind)
+
+
+# exp(xᵢ - yⱼ) is the share of number i in the total up to j.
+logcumsumexp.vjp(
+    input=lambda g, input, dim: later_shares(g, input, dim) if input.shape else g,
+    latex=r"\sum_{j \ge i} g_j\,e^{x_i-y_j}",
+)
+
+
+def later_shares(g: Any, input: Any, dim: int) -> Any:
+    """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
+
+    The y that the forward has rounded to 16 bits would lose what few equal numbers add up to.
+
+    What follows y_i is measured in exp(y_i), which is never less than exp(x_i): with
+    u_i = g_i + exp(y_i - y_{i+1}) u_{i+1} it is exp(x_i - y_i) u_i.
+    """
+    n = input.shape[dim]
+    if not n:
+        return g * input
+    y = logcumsumexp(input, dim)
+    here, behind = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
+    falls = exp(where(here == behind, zeros_like(here), here - behind))  # they may be infinite
+    later = [narrow(g, dim, n - 1, 1)]
+    for i in range(n - 1, 0, -1):
+        later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
+    return exp(input - not_empty(y)) * cat(later[::-1], dim)
+
+
+from .comparison import where  # noqa: E402
+from .elementwise import exp  # noqa: E402
+from .joining import cat  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402
+from .more_arithmetic import logaddexp  # noqa: E402
+from .rearrange import flip  # noqa: E402  (rules may use any op)
+from .views import narrow  # noqa: E402

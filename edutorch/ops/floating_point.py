@@ -1,0 +1,109 @@
+"""How floating numbers are made: sign, digits between ½ and 1, power of two, neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
+from ..core.error_messages import need_tensor
+from ..core.op import elementwise, op
+from ..core.out_variants import takes_out, with_twin
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+
+
+@elementwise(
+    takes="bif",
+    numbers="other",
+    node="CopysignBackward0 if other.__class__ is Tensor else CopysignBackward1",
+)
+def copysign(xp: Any, input: Array, other: Array) -> Array:
+    """The size of `input` with the sign of `other` (-0.0 has a minus).
+
+    >>> copysign(tensor([1.0, -2.0]), tensor([-0.0, 5.0]))
+    tensor([-1.,  2.])
+    """
+    return xp.copysign(input, other)
+
+
+copysign.vjp(
+    input=lambda g, y, input: g * (sign(input) * sign(y)),
+    other=lambda g: zeros_like(g),
+    latex={"input": r"g\,\mathrm{sign}(a)\,\mathrm{sign}(b)", "other": r"0"},
+)
+
+
+@elementwise(promotion="promote", takes="f", numbers="")
+def nextafter(xp: Any, input: Array, other: Array) -> Array:
+    """The neighbour of `input` among the floating numbers, on the side of `other`.
+
+    >>> nextafter(tensor([1.0]), tensor([2.0])) - 1 == finfo(float32).eps
+    tensor([True])
+    """
+    return xp.nextafter(input, other)
+
+
+nextafter.vjp(
+    input=lambda g, input, other: where(input != other, g, 0.0),
+    other=lambda g: zeros_like(g),
+    latex={"input": r"g\,[x \ne z]", "other": "0"},
+)
+
+
+@op(outputs=("mantissa", "exponent"), method=False, takes="f", public="frexp")
+def split_into_parts(xp: Any, input: Array) -> tuple[Array, Array]:
+    """Digits and power of two of each number: see `frexp`."""
+    mantissa, exponent = xp.frexp(input)
+    return mantissa, exponent.astype("int32")
+
+
+split_into_parts.vjp(
+    input=lambda g, exponent: g / exp2(exponent), latex=r"g\,2^{-\mathrm{exponent}}"
+)
+
+
+@as_method
+@takes_out
+def frexp(input: Tensor) -> return_types.frexp:
+    """Digits and power of two: input = mantissa · 2^exponent, ½ ≤ |mantissa| < 1.
+
+    >>> frexp(tensor([6.0, -0.5])).exponent
+    tensor([3, 0], dtype=torch.int32)
+    """
+    return return_types.frexp(*split_into_parts(input))
+
+
+@as_method
+@with_twin
+@takes_out
+@recorded_as("LdexpBackward0")
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """A number from digits and power of two: y = input · 2^other.
+
+    Computed in float64 and in two halves: 2^other alone may be too large for any dtype, where
+    the product is not.
+
+    >>> ldexp(tensor([0.75]), tensor([3]))
+    tensor([6.])
+    """
+    need_tensor("ldexp", "input", input)
+    need_tensor("ldexp", "other", other)
+    kind = dtypes.result_type(input, other)
+    kind = dtypes.get_default_dtype() if kind.category < 2 else kind
+    if other.is_complex():
+        return input * pow(2.0, other)
+    exponent = other.double()
+    half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # of ∞ there are no two halves
+    wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)
+    return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
+
+
+from .arithmetic import clamp  # noqa: E402
+from .comparison import where  # noqa: E402
+from .elementwise import exp2  # noqa: E402
+from .like import zeros_like  # noqa: E402
+from .powers import pow  # noqa: E402  (rules may use any op)
+from .rounding import floor, sign  # noqa: E402

@@ -1,0 +1,408 @@
+"""Picking and putting along one axis, by a tensor of positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import backends, dtypes
+from ..backends.numpy import Array
+from ..core.autograd.node_names import recorded_as
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.shapes import broadcast_shapes, normal_dim
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+from ..errors import ArgumentError, DimError, DTypeError, ShapeError
+from .conversion import one_value
+from .indexing import Index, as_index, on_device, repeats_possible
+from .nested_lists import number_in
+
+
+def positions(name: str, index: Any) -> Array:
+    """Return an index tensor's array, refusing anything but integers."""
+    array = index._array if isinstance(index, Tensor) else index
+    if array.dtype.kind not in "iu":
+        raise DTypeError(
+            name, "expected the index to be int64", {"index": array.dtype}, "use index.long()"
+        )
+    return array
+
+
+def along(index: Array, dim: int) -> tuple[Array, ...]:
+    """Return the full index that picks `index` along `dim`, each other axis at its place."""
+    xp = backends.of(index).xp
+    grid = [
+        xp.arange(size).reshape((-1,) + (1,) * (index.ndim - axis - 1))
+        for axis, size in enumerate(index.shape)
+    ]
+    return (*grid[:dim], index, *grid[dim + 1 :])
+
+
+def checked(name: str, index: Array, size: int) -> Array:
+    """Return an index after `check_range`."""
+    check_range(name, index, size)
+    return index
+
+
+def check_range(name: str, index: Array, size: int) -> None:
+    """Raise DimError if a position lies outside; NumPy would count negative ones backwards."""
+    if index.size and (bool(index.min() < 0) or bool(index.max() >= size)):
+        raise DimError(
+            name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
+            f"bounds for a dimension of size {size}",
+            hint=f"valid indices are 0 to {size - 1}" if size else "it has no elements",
+        )  # fmt: skip
+
+
+@op(out=True)
+def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool = False) -> Array:
+    """Pick along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
+
+    (`sparse_grad` is accepted; every gradient is dense here.)
+
+    >>> gather(tensor([[1, 2], [3, 4]]), 1, tensor([[0], [1]]))
+    tensor([[1],
+            [4]])
+    """
+    if 0 in getattr(index, "shape", ()):  # whatever its type and its axes, as in PyTorch
+        return input.reshape(-1)[:0].reshape(index.shape)
+    index = positions("gather", index)
+    dim = normal_dim("gather", dim, input.ndim)
+    if input.ndim < 2 > index.ndim:  # one number is a row of one
+        row = input.reshape(-1)
+        return row[checked("gather", index, row.shape[0])]
+    if index.ndim != input.ndim:
+        raise ShapeError(
+            "gather", "index must have as many dimensions as input",
+            {"input": input.shape, "index": index.shape},
+        )  # fmt: skip
+    check_range("gather", index, input.shape[dim])
+    return input[along(index, dim)]
+
+
+def _gather_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    if 0 in index.shape:
+        return expand(sum(g), input_shape)
+    index = positions("gather", index)
+    if len(input_shape) < 2:
+        return reshape(place(g, (index,), (math.prod(input_shape),)), input_shape)
+    return place(g, along(index, dim % len(input_shape)), input_shape)
+
+
+gather.vjp(
+    input=_gather_rule,
+    latex=r"g\ \text{added where it was picked}",
+)
+
+
+@op(promotion="same", node="ScatterBackward0 if src.__class__ is Tensor else ScatterBackward1")
+def scatter(
+    xp: Any, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
+    value: float | None = None,
+) -> Array:  # fmt: skip
+    """A copy of `input` with src put along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
+
+    `src` may be one number; PyTorch calls it `value`.
+
+    >>> scatter(zeros(2, 2), 1, tensor([[1], [0]]), tensor([[5.0], [6.0]]))
+    tensor([[0., 5.],
+            [6., 0.]])
+    """
+    src = value if src is None else src
+    if src is None:
+        raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
+    index = positions("scatter", index)
+    dim = normal_dim("scatter", dim, input.ndim)
+    y = input.copy()
+    row = y if y.ndim else y.reshape(1)
+    check_as_many("scatter", input, index, src if getattr(src, "ndim", 0) else None)
+    check_range("scatter", index, row.shape[dim])
+    if not hasattr(src, "dtype"):
+        src = number_in("scatter", src, y)
+    row[along(index, dim) if y.ndim else index] = taken(src, index.shape)
+    return y
+
+
+scatter.vjp(
+    input=lambda g, dim, index: scatter(g, dim, index, zeros_like(gather(g, dim, index))),
+    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
+    latex={"input": r"g\ \text{outside the index}", "src": r"g[index]"},
+)
+
+
+def check_as_many(name: str, input: Array, index: Array, src: Any = None) -> None:
+    """Raise ShapeError unless all have as many dimensions; 0-d counts as a row of one.
+
+    A `src` without dimensions is one number for all places.
+    """
+    given = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
+    if index.size and len({max(each.ndim, 1) for each in given.values()}) > 1:
+        rows = {each: tuple(array.shape) for each, array in given.items()}
+        raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
+
+
+def taken(src: Any, shape: tuple[int, ...]) -> Any:
+    """The part of `src` that an index of `shape` uses."""
+    return src[tuple(slice(size) for size in shape)] if getattr(src, "ndim", 0) else src
+
+
+def spread_back(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
+    """The gradient of `src`: g at the index, zeros for the part that was not used."""
+    picked = gather(g, dim, index)
+    if tuple(picked.shape) == tuple(shape):
+        return picked
+    return place(picked, tuple(slice(size) for size in picked.shape), shape)
+
+
+@op(promotion="same", out=True)
+def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
+    """A copy of `input` with src added along `dim`, as often as a position occurs.
+
+    >>> scatter_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
+    tensor([ 0., 11.])
+    """
+    index = positions("scatter_add", index)
+    dim = normal_dim("scatter_add", dim, input.ndim)
+    y = input.copy()
+    row = y if y.ndim else y.reshape(1)
+    check_as_many("scatter_add", input, index, src)
+    check_range("scatter_add", index, row.shape[dim])
+    where = along(index, dim) if y.ndim else (index,)
+    backends.of(y).scatter_add(row, where, taken(src, index.shape))
+    return y
+
+
+scatter_add.vjp(
+    input=lambda g: g,
+    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
+    latex={"input": r"g", "src": r"g[index]"},
+)
+
+
+@as_method
+@takes_out
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Pick along `dim`; the other axes broadcast. Undoes what argsort found.
+
+    Negative indices count from the end. (Those out of range are refused; PyTorch wraps them.)
+
+    >>> x = tensor([[3, 1, 2]]); take_along_dim(x, argsort(x, 1), 1)
+    tensor([[1, 2, 3]])
+    """
+    if dim is None:
+        return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
+    dim = normal_dim("take_along_dim", dim, input.ndim)
+    positions("take_along_dim", indices)
+    if indices.numel():
+        indices = where(indices < 0, indices + input.shape[dim], indices)
+    one = [*input.shape[:dim], 1, *input.shape[dim + 1 :]]
+    shape = broadcast_shapes(one, (*indices.shape[:dim], 1, *indices.shape[dim + 1 :]))
+
+    def spread(x: Tensor) -> Tensor:
+        return x.expand((*shape[:dim], x.shape[dim], *shape[dim + 1 :]))
+
+    return gather(spread(input), dim, spread(indices))
+
+
+@as_method
+@takes_out
+@recorded_as("TakeBackward0")
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Pick by position in the flattened tensor.
+
+    >>> take(tensor([[1, 2], [3, 4]]), tensor([3, 0]))
+    tensor([4, 1])
+    """
+    return input.reshape(-1)[index]
+
+
+# Whole slices -------------------------------------------------------------------------------
+
+
+@op(out=True)
+def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
+    """Slices along `dim`, in the order of `index`.
+
+    >>> index_select(tensor([10, 20, 30]), 0, tensor([2, 0]))
+    tensor([30, 10])
+    """
+    index = positions("index_select", index)
+    dim = normal_dim("index_select", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError(
+            "index_select", "index is supposed to be a vector", {"index": index.shape},
+            "use x[index] to pick by a tensor of any shape",
+        )  # fmt: skip
+    row = input if input.ndim else input.reshape(1)
+    check_range("index_select", index, row.shape[dim])
+    y = xp.take(row, index if index.ndim else index.reshape(1), axis=dim)
+    return y if input.ndim else y.reshape(())
+
+
+def _index_select_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    if not input_shape:
+        return g
+    where = reshape(positions("index_select", index), (-1,))
+    return place(g, (slice(None),) * (dim % len(input_shape)) + (where,), input_shape)
+
+
+index_select.vjp(
+    input=_index_select_rule,
+    latex=r"g\ \text{added where it was picked}",
+)
+
+
+def slices(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
+    """The full index of whole slices along `dim`, and the array it is for: 0-d is a row of one.
+
+    Raises: ShapeError: the index is no vector. DimError: no such dim, no such slice.
+    """
+    row = input if input.ndim else input.reshape(1)
+    dim = normal_dim(name, dim, row.ndim)
+    index = positions(name, index)
+    if index.ndim > 1:
+        raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
+    index = index.reshape(-1)
+    size = row.shape[dim]
+    if index.size and (bool(index.min() < -size) or bool(index.max() >= size)):
+        check_range(name, index, row.shape[dim])
+        raise DimError(name, "index out of range", {"input": row.shape})
+    return row, (slice(None),) * dim + (index,)
+
+
+def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -> None:
+    """Raise ShapeError unless `source` has a slice for each number of the index."""
+    if (
+        source.ndim != input.ndim
+        and (source.ndim or input.ndim > 1)
+        and source.ndim + input.ndim > 1
+    ):
+        raise ShapeError(
+            name, "source and input must have as many dimensions",
+            {"input": input.shape, "source": source.shape},
+        )  # fmt: skip
+    count = positions(name, index).size
+    if source.ndim and source.shape[dim] != count:
+        raise ShapeError(
+            name, f"index has {count} numbers, source {source.shape[dim]} slices along dim {dim}",
+            {"input": input.shape, "source": source.shape},
+        )  # fmt: skip
+
+
+@op(out=True, promotion="same")
+def index_add(
+    xp: Any, input: Array, dim: int, index: Index, source: Array, *, alpha: float = 1
+) -> Array:
+    """A copy of `input` with the slices of alpha · source added along `dim` at `index`.
+
+    >>> index_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
+    tensor([ 0., 11.])
+    """
+    y = input.copy()
+    row, where = slices(dim, index, y, "index_add")
+    check_range("index_add", where[-1], row.shape[dim])
+    check_source("index_add", y, source, dim, index)
+    values = source if alpha == 1 else source * xp.asarray(alpha).astype(source.dtype)
+    backends.of(y).scatter_add(row, where, values)
+    return y
+
+
+index_add.vjp(
+    input=lambda g: g,
+    source=lambda g, dim, index, alpha: index_select(g, dim, index) * alpha,
+    latex={"input": r"g", "source": r"\alpha\,g[index]"},
+)
+
+
+@op(out=True, promotion="same")
+def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> Array:
+    """A copy of `input` with the slices of `source` put along `dim` at `index`.
+
+    >>> index_copy(zeros(2), 0, tensor([1]), tensor([5.0]))
+    tensor([0., 5.])
+    """
+    y = input.copy()
+    row, where = slices(dim, index, y, "index_copy")
+    check_range("index_copy", where[-1], row.shape[dim])
+    check_source("index_copy", y, source, dim, index)
+    row[where] = source
+    return y
+
+
+index_copy.vjp(
+    input=lambda g, dim, index: index_fill(g, dim, index, 0.0),
+    source=lambda g, dim, index: index_select(g, dim, index),
+    latex={"input": r"g\ \text{outside the index}", "source": r"g[index]"},
+)
+
+
+@op(node="IndexFillBackward1 if value.__class__ is Tensor else IndexFillBackward0")
+def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | float) -> Array:
+    """A copy of `input` with one number in the slices along `dim` at `index`.
+
+    >>> index_fill(zeros(3), 0, tensor([0, 2]), 7.0)
+    tensor([7., 0., 7.])
+    """
+    hint = "index_copy takes a slice of its own for each position"
+    y = input.copy()
+    row, where = slices(dim, index, y, "index_fill")
+    row[where] = one_value(xp, "index_fill", input, value, hint)
+    return y
+
+
+def _index_fill_value_rule(g: Any, dim: int, index: Any) -> Any:
+    """The part of `g` at the index, each place once however often the index names it."""
+    outside = index_fill(ones_like(g, dtype=dtypes.bool), dim, index, False)
+    return masked_fill(g, outside, 0)
+
+
+index_fill.vjp(
+    input=lambda g, dim, index: index_fill(g, dim, index, 0.0),
+    value=_index_fill_value_rule,
+    latex={"input": r"g\ \text{outside the index}", "value": r"\sum g[index]"},
+)
+
+
+@op()
+def index_put(
+    xp: Any, input: Array, indices: Index, values: Array, accumulate: bool = False
+) -> Array:
+    """A copy of `input` with `values` put at `indices`, one tensor per axis; or added there.
+
+    >>> index_put(zeros(3), (tensor([0, 0]),), tensor([5.0, 6.0]), accumulate=True)
+    tensor([11.,  0.,  0.])
+    """
+    if any(each is None for each in indices):
+        raise TypeError("expected a tensor for each axis; leave out the last axes, not the first")
+    if values.dtype != input.dtype:
+        raise DTypeError(
+            "index_put", "Index put requires the source and destination dtypes match",
+            {"input": str(input.dtype), "values": str(values.dtype)},
+            "convert the values, for example with .to(x.dtype)",
+        )  # fmt: skip
+    y = input.copy()
+    index = on_device(as_index(tuple(indices)), y)
+    if not accumulate:
+        y[index] = values
+    elif repeats_possible(index):
+        backends.of(y).scatter_add(y, index, values)
+    else:
+        y[index] += values
+    return y
+
+
+index_put.vjp(
+    input=lambda g, indices, accumulate: (
+        g if accumulate else index_put(g, indices, zeros_like(getitem(g, as_index(tuple(indices)))))
+    ),
+    values=lambda g, indices: getitem(g, as_index(tuple(indices))),
+    latex={"input": r"g\ \text{outside the index}", "values": r"g[index]"},
+)
+
+
+from .indexing import getitem, place  # noqa: E402
+from .like import ones_like, zeros_like  # noqa: E402  (rules may use any op)
+from .masking import masked_fill, where  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .views import expand, reshape  # noqa: E402

@@ -1,0 +1,219 @@
+"""Numbers put into a tensor by position, by mask or on its diagonal."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.argument_checks import call_as
+from ..core.autograd.node_names import recorded_as
+from ..core.autograd.view_tracking import same_past
+from ..core.out_variants import takes_out
+from ..core.shapes import broadcast_shapes, normal_dim
+from ..core.tensor import Tensor, wrap
+from ..core.tensor_methods import as_method, overwrite, refuse_leaf
+from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
+from .conversion import clone
+from .gather_scatter import index_put, positions
+from .gather_scatter import scatter as _scatter
+from .nested_lists import number_in
+from .scatter_reduce import scatter_reduce
+from .views import expand, reshape
+
+
+def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make a composed function a Tensor method, and give it its in-place form."""
+    name = f"{function.__name__}_"
+
+    @functools.wraps(function)
+    def twin(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        refuse_leaf(input, name)
+        before = same_past(input)
+        overwrite(input, call_as(name, function, (clone(before), *args), named), before, name)
+        return input
+
+    twin.__name__ = twin.__qualname__ = name
+    twin.__doc__ = f"The in-place form of `{function.__name__}`."
+    setattr(Tensor, name, twin)
+    function.in_place = twin  # type: ignore[attr-defined]
+    return as_method(function)
+
+
+@with_twin
+@recorded_as("PutBackward0")
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with `source` at positions in the flattened tensor; or added there.
+
+    >>> put(zeros(2, 2), tensor([1, -1]), tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    positions("put", index)
+    if index.numel() != source.numel():
+        raise ShapeError(
+            "put", "source must have as many numbers as index",
+            {"index": tuple(index.shape), "source": tuple(source.shape)},
+        )  # fmt: skip
+    if source.dtype is not input.dtype:
+        raise DTypeError(
+            "put", "source must have the type of input",
+            {"input": str(input.dtype), "source": str(source.dtype)},
+        )  # fmt: skip
+    row = reshape(input, (-1,))
+    made = index_put(row, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
+    return reshape(made, input.shape)
+
+
+@with_twin
+@recorded_as("MaskedScatterBackward0")
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of `input` where the places with a true `mask` take the numbers of source in turn.
+
+    Raises: ShapeError: there are too few numbers. DTypeError: mask is not bool.
+
+    >>> masked_scatter(zeros(3), tensor([True, False, True]), tensor([5.0, 6.0]))
+    tensor([5., 0., 6.])
+    """
+    if mask._array.dtype.kind != "b":
+        raise DTypeError("masked_scatter", "only supports boolean masks", {"mask": str(mask.dtype)})
+    if source.dtype is not input.dtype:
+        raise DTypeError(
+            "masked_scatter", "expected input and source to have the same type",
+            {"input": str(input.dtype), "source": str(source.dtype)},
+        )  # fmt: skip
+    shape = broadcast_shapes(input.shape, mask.shape)
+    chosen = expand(mask, shape)
+    count = int(chosen.sum())
+    if source.numel() < count:
+        raise ShapeError(
+            "masked_scatter", f"the mask is true {count} times, more often than source has numbers",
+            {"mask": tuple(mask.shape), "source": tuple(source.shape)},
+        )  # fmt: skip
+    return index_put(expand(input, shape), (chosen,), reshape(source, (-1,))[:count])
+
+
+@with_twin
+@takes_out
+@recorded_as("IndexReduceBackward0")
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: bool = True,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` where all slices put at one place are combined: prod, mean, amax, amin.
+
+    >>> index_reduce(ones(2), 0, tensor([1, 1]), tensor([5.0, 6.0]), "prod")
+    tensor([ 1., 30.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise InvalidValueError(
+            "index_reduce", f"reduce must be prod, mean, amax or amin, got {reduce!r}"
+        )
+    positions("index_reduce", index)
+    dim = normal_dim("index_reduce", dim, input.ndim)
+    if index.ndim > 1 or (source.ndim and index.numel() != source.shape[dim]):
+        raise ShapeError(
+            "index_reduce", f"index needs one number for each slice of source along dim {dim}",
+            {"index": tuple(index.shape), "source": tuple(source.shape)},
+        )  # fmt: skip
+    column = reshape(index, (-1,) + (1,) * (max(source.ndim, 1) - dim - 1))
+    where = expand(column, source.shape) if source.ndim else reshape(index, ())
+    return scatter_reduce(input, dim, where, source, reduce, include_self=include_self)
+
+
+@as_method
+def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write one number on the diagonal; with `wrap`, of a tall matrix again and again.
+
+    Raises: ShapeError: fewer than two dimensions, or more that are not of one size.
+
+    >>> fill_diagonal_(zeros(2, 2), 5)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(
+            "fill_diagonal_", "expects a matrix, or more dimensions all of one size",
+            {"input": shape},
+        )  # fmt: skip
+    if len(shape) > 2:
+        steps = [np.arange(shape[0])] * len(shape)
+    else:
+        rows, columns = shape
+        end = rows * columns if wrap else min(rows, columns) * (columns + 1)
+        places = np.arange(0, min(end, rows * columns), columns + 1)
+        steps = [places // max(columns, 1), places % max(columns, 1)]
+    input[tuple(steps)] = fill_value
+    return input
+
+
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write `values` at `indices`, one tensor for each axis; or add them there.
+
+    >>> index_put_(zeros(2), (tensor([1, 1]),), tensor([5.0, 6.0]), accumulate=True)
+    tensor([ 0., 11.])
+    """
+    return index_put.in_place(input, indices, values, accumulate)
+
+
+# Numbers combined with those that are there ----------------------------------------------------
+
+_put_in_place = _scatter.in_place  # type: ignore[attr-defined]
+_REDUCTIONS = {"add": "sum", "multiply": "prod"}
+
+
+def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
+    if reduce not in _REDUCTIONS:
+        raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
+    number = value if src is None else src
+    if number is None:
+        raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
+    if not isinstance(number, Tensor):
+        number = expand(wrap(number_in("scatter", number, input._array)), index.shape)
+    return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
+
+
+@takes_out
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` with src put along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
+
+    `src` may be one number; PyTorch calls it `value`. With reduce="add" or "multiply" it is
+    combined with what is there.
+
+    >>> scatter(ones(2), 0, tensor([1]), tensor([5.0])), scatter(ones(2), 0, tensor([1]), 5.0)
+    (tensor([1., 5.]), tensor([1., 5.]))
+    >>> scatter(ones(2), 0, tensor([1]), 5.0, reduce="add")
+    tensor([1., 6.])
+    """
+    if reduce is None:
+        return _scatter(input, dim, index, src, value=value)
+    return _reduced(input, dim, index, src, value, reduce)
+
+
+def scatter_(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The in-place form of `scatter`.
+
+    >>> scatter_(zeros(2), 0, tensor([1]), 5.0)
+    tensor([0., 5.])
+    """
+    if reduce is None:
+        return _put_in_place(input, dim, index, src, value=value)
+    refuse_leaf(input, "scatter_")
+    before = same_past(input)
+    result = _reduced(clone(before), dim, index, src, value, reduce)
+    overwrite(input, result, before, "scatter_")
+    return input
+
+
+scatter.op = _scatter.op  # type: ignore[attr-defined]
+scatter.in_place = _scatter.in_place = scatter_  # type: ignore[attr-defined]
+Tensor.scatter, Tensor.scatter_ = scatter, scatter_  # type: ignore[attr-defined]

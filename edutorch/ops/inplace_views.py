@@ -1,0 +1,329 @@
+"""Tensors that change which memory they show, and how: other axes, other sizes, another type.
+
+The forms with an underscore change the tensor itself. Its numbers stay where they are, and
+what it was before is its past in the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..backends.aliased_array import Shared
+from ..backends.numpy import Array
+from ..core.argument_checks import call_as
+from ..core.autograd.forward_mode import with_tangents
+from ..core.autograd.view_tracking import notify_write, same_past
+from ..core.error_messages import need_tensor, no_tensor
+from ..core.memory_format import contiguous_format, laid_out, memory_format, preserve_format
+from ..core.op import movement
+from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tensor import Tensor, keep_retaining, same_memory, wrap
+from ..core.tensor_methods import as_method, refuse_leaf, spread
+from ..errors import ArgumentError, GradientError, ShapeError
+from .conversion import to
+from .creation import sizes as sizes_of
+from .from_data import tensor
+from .indexing import getitem
+from .shape import swapaxes
+from .views import as_strided, squeeze, t, transpose, unsqueeze, view
+
+
+def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make the form of a view that changes the tensor itself."""
+
+    @functools.wraps(function)
+    def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        refuse_leaf(self, name)
+        past = self._node
+        result = call_as(name, function, (same_past(self), *args), named)
+        self._array, self._node = result._array, result._node
+        keep_retaining(self, past)
+        with_tangents(self, result)
+        self._bump()
+        notify_write(self, result)
+        return self
+
+    turned.__name__ = turned.__qualname__ = name
+    turned.__doc__ = f"Change the tensor itself to what `{name[:-1]}` would show of it."
+    setattr(Tensor, name, turned)
+    return turned
+
+
+_turn_by_strides = _turned("as_strided_", as_strided)
+_turned("t_", t)
+_turned("squeeze_", squeeze)
+_turned("unsqueeze_", unsqueeze)
+_turned("swapaxes_", swapaxes)
+for _name in ("transpose_", "swapdims_"):
+    _turned(_name, transpose)
+
+
+def as_strided_(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """Change the tensor itself to what `as_strided` would show of it.
+
+    >>> as_strided_(arange(5), (2,), (3,))
+    tensor([0, 3])
+    """
+    return _turn_by_strides(input, size, stride, storage_offset)
+
+
+# Other sizes, other memory ------------------------------------------------------------------
+
+
+def _check_resizable(input: Tensor) -> None:
+    if input.requires_grad:
+        raise GradientError(
+            "resize_", "cannot resize variables that require grad",
+            hint="use reshape, which keeps the graph",
+        )  # fmt: skip
+
+
+def _resized(input: Tensor, shape: tuple[int, ...], format: memory_format) -> Array:
+    """Return the memory from the first number on in another shape, longer if it has to be."""
+    array = input._array
+    backend, size = backends.of(array), array.dtype.itemsize
+    count = math.prod(shape)
+    offset = input.storage_offset()
+    held = backend.storage(array)[1] // size - offset
+    if count > held:
+        longer = backend.xp.empty((count,), array.dtype)
+        longer[:held] = backend.as_strided(array, (held,), (size,), 0)
+        array = longer
+    flat = backend.as_strided(array, (count,), (size,), 0)
+    order = None if format is preserve_format else format.order_of("resize_", len(shape))
+    return laid_out(lambda each: flat.reshape(each), shape, order)
+
+
+def _resize_(input: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:
+    """Give the tensor itself another size; numbers that were not there before are not set.
+
+    Raises: GradientError: it needs a gradient.
+    """
+    _check_resizable(input)
+    shape = sizes_of("resize_", size)
+    if shape != input._array.shape:
+        input._array = _resized(input, shape, memory_format)
+        input._bump()
+        notify_write(input)
+    return input
+
+
+Tensor.resize_ = _resize_  # type: ignore[attr-defined]
+
+
+@as_method
+def resize_as_(
+    input: Tensor, the_template: Tensor, *, memory_format: memory_format = contiguous_format
+) -> Tensor:
+    """Give the tensor itself the size of another one.
+
+    >>> resize_as_(tensor([1, 2, 3]), zeros(2))
+    tensor([1, 2])
+    """
+    return _resize_(input, tuple(the_template.shape), memory_format=memory_format)
+
+
+def _resize(input: Tensor, *size: Any) -> Tensor:
+    """The numbers in another shape that holds as many (PyTorch's old name for `reshape`)."""
+    return input.reshape(*size)
+
+
+def _resize_as(input: Tensor, tensor: Tensor) -> Tensor:
+    """The numbers in the shape of another tensor (PyTorch's old name for `reshape_as`)."""
+    return input.reshape(tensor.shape)
+
+
+def _set_(
+    input: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Let the tensor itself show the memory of another one, or of a storage.
+
+    Raises: TypeError: the source is of another type. GradientError: a leaf that requires grad.
+    """
+    refuse_leaf(input, "set_")
+    if source is None:
+        source = wrap(backends.of(input._array).xp.empty((0,), input._array.dtype))
+    shown = source
+    if not isinstance(source, Tensor | UntypedStorage):
+        raise no_tensor("set_", "source", source, "a Tensor or a storage")
+    if isinstance(source, UntypedStorage):
+        typed = isinstance(source, TypedStorage) and source.elements()
+        array = typed if typed is not False else source.elements()
+        if array.dtype != input._array.dtype:
+            whole = array.size // input.itemsize * input.itemsize
+            array = array[:whole].view(input._array.dtype)
+        shown = wrap(array.view(Shared) if isinstance(source._array, Shared) else array)
+    if shown.dtype is not input.dtype:
+        raise ArgumentError("set_", f"expected memory of {input.dtype}, got {shown.dtype}")
+    if size is not None:
+        steps = stride or [math.prod(size[axis + 1 :]) for axis in range(len(size))]
+        shown = as_strided(shown.detach(), tuple(size), tuple(steps), storage_offset)
+    input._array, input._node, input._base = shown._array, None, None
+    if isinstance(source, Tensor):
+        same_memory(input, source)
+    input._bump()
+    notify_write(input)
+    return input
+
+
+for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_}.items():
+    setattr(Tensor, _name, _method)
+
+
+# Another type ----------------------------------------------------------------------------------
+
+
+@movement(method=False, public="view")
+def view_as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+    """The same bytes read as numbers of another type (`x.view(dtype)`), without a gradient.
+
+    >>> view_as_type(tensor([1.0]), int32)
+    tensor([1065353216], dtype=torch.int32)
+    """
+    kind = dtypes.array_type(dtype)
+    if kind.itemsize == input.itemsize:
+        return input.view(kind)
+    if not input.ndim or (input.strides[-1] != input.itemsize and input.shape[-1] > 1):
+        raise ShapeError(
+            "view", "to read the bytes as numbers of another size, the last axis must be without "
+            "gaps in memory", {"input": input.shape}, "call x.contiguous() first",
+        )  # fmt: skip
+    if input.shape[-1] * input.itemsize % kind.itemsize:
+        raise ShapeError(
+            "view", f"the bytes of the last axis are no whole number of {dtype}",
+            {"input": input.shape},
+        )  # fmt: skip
+    return input.view(kind)
+
+
+_view_shape = spread(view)
+
+
+@functools.wraps(view)
+def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+    first = shape[0] if shape else named.get("dtype")
+    if first.__class__ is type:
+        first = dtypes.as_dtype(first)
+    if first.__class__ is dtypes.dtype:
+        return getitem(self, ...) if first is self.dtype else view_as_type(self, first)
+    return _view_shape(self, *shape, **named)
+
+
+Tensor.view = _view  # type: ignore[attr-defined]
+
+
+# What old and new PyTorch code asks of a tensor ------------------------------------------------
+
+
+@as_method
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Sum over axes until the tensor has a shape that would broadcast to its own.
+
+    Raises: ShapeError: it would not.
+
+    >>> sum_to_size(ones(2, 3), 1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = sizes_of("sum_to_size", size)
+    have = tuple(input.shape)
+    added = len(have) - len(shape)
+    fits = added >= 0 and all(
+        want in (1, size) for want, size in zip(shape, have[added:], strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            "sum_to_size", f"size {shape} is not expandable to size {have}", {"input": have}
+        )
+    axes = [
+        axis for axis in range(len(have))
+        if axis < added or (shape[axis - added] == 1 != have[axis])
+    ]  # fmt: skip
+    return (input.sum(axes, keepdim=True) if axes or not shape else input).reshape(shape)
+
+
+def _need_plain(self: Tensor, name: str) -> None:
+    if self.requires_grad:
+        raise GradientError(
+            name, f"can't call {name}() on a tensor that requires grad",
+            hint=f"use x.detach().{name}()",
+        )  # fmt: skip
+
+
+def _each_replaced(self: Tensor, name: str, function: Callable[..., Any], *others: Any) -> Tensor:
+    _need_plain(self, name)
+    for argument, other in zip("xy" if len(others) > 1 else ("tensor",), others, strict=False):
+        need_tensor(name, argument, other)
+    rows = [self.reshape(-1).tolist()]
+    rows += [other.expand_as(self).reshape(-1).tolist() for other in others]
+    values = [function(*numbers) for numbers in zip(*rows, strict=True)]
+    made = tensor(values, dtype=self.dtype, device=self.device).reshape(self.shape)
+    return self.copy_(made)
+
+
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each number by what a Python function makes of it: slow, one by one."""
+    return _each_replaced(self, "apply_", callable)
+
+
+def _map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each number by a Python function of it and its partner in another tensor."""
+    return _each_replaced(self, "map_", callable, tensor)
+
+
+def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
+    """Replace each number by a Python function of it and its partners in two tensors."""
+    return _each_replaced(self, "map2_", callable, x, y)
+
+
+def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of the same type: of a size, or of given numbers (PyTorch's old constructor)."""
+    numbers = len(args) == 1 and isinstance(args[0], list | tuple | Tensor | np.ndarray)
+    if numbers and not hasattr(args[0], "numel"):
+        return self.new_tensor(args[0], device=device)
+    if numbers and isinstance(args[0], Tensor):
+        return to(args[0].detach(), self.dtype)
+    return self.new_empty(args[0] if numbers else (args or (0,)), device=device)
+
+
+def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in the place of this tensor: `other`, here or as it is."""
+    return other.detach() if assign else self.detach().copy_(other)
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: copies to the GPU do not need memory that is never swapped out."""
+    return self
+
+
+def _share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: DataLoader's workers hand over their results without it."""
+    return self
+
+
+def _record_stream(self: Tensor, stream: Any) -> None:
+    """Tell that a stream uses the memory: the device's library sees to it by itself."""
+
+
+def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+    """The tensor itself: all tensors are dense here."""
+    return self if dtype is None else to(self, dtype)
+
+
+for _name, _method in {
+    "apply_": _apply_, "map_": _map_, "map2_": _map2_, "new": _new,
+    "module_load": _module_load, "pin_memory": _pin_memory, "share_memory_": _share_memory_,
+    "record_stream": _record_stream, "to_dense": _to_dense,
+}.items():  # fmt: skip
+    setattr(Tensor, _name, _method)

@@ -1,0 +1,213 @@
+"""For matrices of any shape and rank: pseudoinverse, rank, least squares, condition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..backends.numpy import Array
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor, array_of
+from ..errors import LinAlgError, ShapeError
+from .lapack import lapack
+from .linalg_common import adjoint_of, need_matrix, of_papers
+
+
+def smallest_that_counts(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
+    """max(atol, rtol · the largest singular value): what is not above it counts as 0.
+
+    Without `rtol` it is the larger size times the type's precision, or 0 if there is `atol`.
+    """
+    default = max(input.shape[-2:]) * float(xp.finfo(input.dtype).eps)
+    largest = xp.max(s, axis=-1)
+    absolute = xp.zeros_like(largest) + (0.0 if atol is None else atol)
+    if rtol is None:
+        rtol = xp.where(absolute > 0, xp.zeros_like(absolute), xp.full_like(absolute, default))
+    return xp.maximum(absolute, rtol * largest)[..., None]
+
+
+def whole(xp: Any, input: Array, hermitian: bool) -> Array:
+    """With `hermitian`, the matrix that the lower triangle describes; its diagonal is real."""
+    if not hermitian:
+        return input
+    lower = xp.tril(input, -1)
+    on_diagonal = (xp.tril(input) - lower).real
+    return lower + xp.conj(xp.swapaxes(lower, -1, -2)) + on_diagonal
+
+
+@op(method=False, public="linalg.pinv")
+def pseudoinverse(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    """V S⁻¹ Uᴴ, without the singular values that count as 0: see `linalg.pinv`."""
+    need_matrix("linalg.pinv", input, square=hermitian)
+    u, s, vh = lapack(xp, "svd", whole(xp, input, hermitian), False)
+    if not s.shape[-1]:
+        return xp.zeros((*input.shape[:-2], input.shape[-1], input.shape[-2]), input.dtype)
+    counts = s > smallest_that_counts(xp, input, s, atol, rtol)
+    inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0).astype(s.dtype)
+    v, uh = xp.conj(xp.swapaxes(vh, -1, -2)), xp.conj(xp.swapaxes(u, -1, -2))
+    return xp.matmul(v * inverse[..., None, :], uh)
+
+
+@of_papers
+def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
+    """-PᴴgPᴴ + (1 - A P) gᴴ P Pᴴ + PᴴP gᴴ (1 - P A)."""
+    turn, gt = adjoint_of(y), adjoint_of(g)
+    outside = matmul(matmul(gt, y), turn)  # in the space of the rows
+    inside = matmul(matmul(turn, y), gt)
+    first = matmul(matmul(turn, g), turn)
+    second = outside - matmul(input, matmul(y, outside))
+    third = inside - matmul(matmul(inside, y), input)
+    return second + third - first
+
+
+pseudoinverse.vjp(
+    input=lambda g, y, input: pinv_gradient(g, y, input),
+    latex=r"-P^H g P^H + (1 - AP)\,g^H P P^H + P^H P\,g^H (1 - PA)",
+)
+
+
+@takes_out
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """The pseudoinverse: the inverse of what a matrix does not send to 0.
+
+    Args:
+        atol, rtol: singular values that are not above max(atol, rtol · the largest) count
+            as 0. By default rtol is the larger size times the type's precision.
+        rcond: the old name of `rtol`.
+        hermitian: A is symmetric (complex: Hermitian); only its lower triangle is read.
+
+    >>> edutorch.linalg.pinv(tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    return pseudoinverse(
+        A, _threshold(atol), _threshold(rcond if rtol is None else rtol), hermitian
+    )
+
+
+def _threshold(value: Any) -> Any:
+    """A number, or an array of one for each matrix."""
+    return array_of(value) if isinstance(value, Tensor) else value
+
+
+@op(method=False, public="linalg.matrix_rank")
+def rank_of(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    """How many singular values are not 0: see `linalg.matrix_rank`."""
+    batch = need_matrix("linalg.matrix_rank", input, square=hermitian)
+    if not min(input.shape[-2:]):
+        return xp.zeros(batch, "int64")
+    s = lapack(xp, "svd", whole(xp, input, hermitian), False)[1]
+    return xp.sum(s > smallest_that_counts(xp, input, s, atol, rtol), axis=-1)
+
+
+@takes_out
+def matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """How many rows of a matrix say something that the others do not: how many singular values ≠ 0.
+
+    Args:
+        atol, rtol: singular values that are not above max(atol, rtol · the largest) count
+            as 0. By default rtol is the larger size times the type's precision.
+        tol: the old name of `atol`.
+
+    >>> edutorch.linalg.matrix_rank(tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    return rank_of(A, _threshold(atol), _threshold(rtol), hermitian)
+
+
+@takes_out
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """How much larger relative errors may get in solving A x = b: ‖A‖ ‖A⁻¹‖.
+
+    Args:
+        p: the norm. None or 2: the largest over the smallest singular value, -2: the
+            inverse of that; else one of `linalg.matrix_norm`, for square A; infinite
+            where A is singular.
+
+    >>> edutorch.linalg.cond(tensor([[4.0, 0.0], [0.0, 0.5]]))
+    tensor(8.)
+    """
+    batch = need_matrix("linalg.cond", A, square=p not in (None, 2, -2))
+    if not A.shape[-1] or not A.shape[-2]:
+        return A.new_zeros(batch, dtype=A.real.dtype)
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    inverse, info = inv_ex(A)
+    y = matrix_norm(A, p) * matrix_norm(where((info > 0)[..., None, None], 1.0, inverse), p)
+    return where((info > 0) | (y != y), math.inf, y)  # PyTorch's answer where nothing is known
+
+
+@takes_out
+@recorded_as("LinalgLstsqBackward0")
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> return_types.linalg_lstsq:
+    """The X for which A X comes closest to B: the least Σ |A X - B|², and the shortest such X.
+
+    Only the solution and the residuals have gradients. There are residuals where A has
+    more rows than columns and full rank, and the driver is not "gelsy".
+
+    Args:
+        B: matrices, or one vector for each matrix of A's batch.
+        rcond: singular values below `rcond` times the largest count as 0.
+        driver: one of PyTorch's names: "gelsy" (the default), "gelsd", "gelss", "gels".
+            The numbers are the same; what comes with them is what PyTorch's returns.
+
+    >>> edutorch.linalg.lstsq(tensor([[2.0], [0.0]]), tensor([[4.0], [1.0]])).solution
+    tensor([[2.]])
+    """
+    need_matrix("linalg.lstsq", A)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise LinAlgError(
+            "linalg.lstsq", f"no driver is named {driver!r}",
+            hint="parameter `driver` should be one of (gels, gelsy, gelsd, gelss)",
+        )  # fmt: skip
+    m, n = A.shape[-2:]
+    vector = B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1])
+    B = unsqueeze(B, -1) if vector else B
+    if B.ndim < 2 or B.shape[-2] != m:
+        raise ShapeError(
+            "linalg.lstsq", f"axis -2 of `B` must have as many rows as A, {m}",
+            {"A (... m n)": tuple(A.shape), "B (... m k)": tuple(B.shape)},
+        )  # fmt: skip
+    broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+    X = matmul(pinv(A, rcond), B)
+    rank = matrix_rank(A.detach(), rtol=rcond)
+    if driver == "gels" and bool(((rank > 0) & (rank < min(m, n))).any()):
+        raise LinAlgError(
+            "linalg.lstsq", "the least squares solution could not be computed because the input "
+            "matrix does not have full rank", {"A (... m n)": tuple(A.shape)},
+            'the drivers "gelsy", "gelsd" and "gelss" take any rank',
+        )  # fmt: skip
+    nothing = real_part(A.detach()).new_empty(0)
+    residuals = real_part(X).reshape(-1)[:0]  # of none, but as PyTorch's it requires a gradient
+    if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
+        error = matmul(A, X) - B
+        residuals = sum(real_part(error * conj(error)), -2)
+    return return_types.linalg_lstsq(
+        X.squeeze(-1) if vector else X,
+        residuals,
+        rank.new_empty(0) if driver == "gels" else rank,
+        svdvals(A).detach() if driver in ("gelsd", "gelss") else nothing,
+    )
+
+
+from .complex import conj  # noqa: E402  (rules may use any op)
+from .decompositions import svdvals  # noqa: E402
+from .linalg import matmul  # noqa: E402
+from .linalg_common import real_part  # noqa: E402
+from .masking import where  # noqa: E402
+from .norms import matrix_norm  # noqa: E402
+from .reduction import sum  # noqa: E402
+from .solve import inv_ex  # noqa: E402
+from .views import unsqueeze  # noqa: E402

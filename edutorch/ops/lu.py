@@ -1,0 +1,253 @@
+"""Gaussian elimination, kept: A = P L U, and what is solved with it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import backends, dtypes
+from ..backends.numpy import Array
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.tensor import Tensor, array_of, wrap
+from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError, ValueRangeError
+from .linalg_common import adjoint_of, need_matrix, turned
+
+
+@op(
+    outputs=("LU", "pivots", "info"),
+    method=False,
+    public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
+    node="LinalgLuFactorExBackward0",
+)
+def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
+    """L and U in one matrix, which rows changed places, the first zero of U's diagonal.
+
+    Column by column: bring the largest number to the diagonal, then take multiples of its
+    row from the rows below, so that nothing is left below it. The multiples are L.
+    """
+    batch = need_matrix("linalg.lu_factor", input)
+    m, n = input.shape[-2:]
+    a = input.reshape((math.prod(batch), m, n)).copy()
+    every = xp.arange(a.shape[0])
+    pivots = xp.zeros((a.shape[0], min(m, n)), "int32")
+    info = xp.zeros(a.shape[0], "int32")
+    for j in range(min(m, n)):
+        largest = xp.argmax(sizes(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
+        pivots[:, j] = largest + 1
+        row = a[every, largest]
+        a[every, largest] = a[:, j]
+        a[:, j] = row
+        on_diagonal = a[:, j, j][:, None]
+        info = xp.where((info == 0) & (on_diagonal[:, 0] == 0), j + 1, info)
+        divisor = xp.where(on_diagonal == 0, xp.ones_like(on_diagonal), on_diagonal)
+        a[:, j + 1 :, j] = a[:, j + 1 :, j] / divisor
+        a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, None, j, j + 1 :]
+    pivots, info = pivots.reshape((*batch, min(m, n))), info.reshape(batch)
+    return a.reshape(input.shape), pivots, info.astype("int32")
+
+
+def sizes(xp: Any, x: Array) -> Array:
+    """How large numbers are when pivots are chosen: |re| + |im|, as LAPACK has it."""
+    return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
+
+
+def elimination_gradient(g: Any, y: Any, pivots: Any) -> Any:
+    """P L⁻ᵀ (tril(LᵀgL, -1) + triu(gU Uᵀ)) U⁻ᵀ; what sticks out of the square comes first."""
+    m, n = y.shape[-2:]
+    k = min(m, n)
+    square = y[..., :k, :k]
+    g_l, g_u = tril(g[..., :k, :k], -1), triu(g[..., :k, :k])
+    if n > k:  # A = [A1 A2], U = [U1 U2] with U2 = L⁻¹ A2
+        right = solve_rows(turned(square), g[..., k:], True, True)
+        g_l = g_l - matmul(right, turned(y[..., k:]))
+    if m > k:  # A = [A1; A2], L = [L1; L2] with L2 = A2 U⁻¹
+        below = turned(solve_rows(square, turned(g[..., k:, :]), True, False))
+        g_u = g_u - matmul(turned(y[..., k:, :]), below)
+    lower = tril(square, -1)
+    inside = tril(matmul(turned(lower), g_l) + g_l, -1) + triu(matmul(g_u, turned(triu(square))))
+    inside = turned(solve_rows(square, turned(inside), True, False))
+    g_a = solve_rows(turned(square), inside, True, True)
+    if n > k:
+        g_a = cat([g_a, right], -1)
+    if m > k:
+        g_a = cat([g_a, below], -2)
+    return matmul(permutation_of(pivots, m, g_a), g_a)
+
+
+eliminated.vjp(
+    input=lambda g, y, pivots: elimination_gradient(g, y, pivots),
+    latex=r"P L^{-\top}\left(\mathrm{tril}(L^\top g_L) + \mathrm{triu}(g_U U^\top)\right)U^{-\top}",
+)
+
+
+def permutation_of(pivots: Any, size: int, like: Any) -> Any:
+    """The matrix P with P L U = A: the rows exchanged one after the other, undone."""
+    array = array_of(pivots)
+    xp = backends.of(array).xp
+    batch = array.shape[:-1]
+    steps = array.reshape((math.prod(batch), array.shape[-1]))
+    every = xp.arange(steps.shape[0])
+    order = xp.zeros((steps.shape[0], size), "int64") + xp.arange(size)
+    for j in range(steps.shape[1]):
+        other = steps[:, j] - 1
+        moved = order[every, other]
+        order[every, other] = order[:, j]
+        order[:, j] = moved
+    matrix = xp.arange(size)[:, None] == order[:, None, :]
+    matrix = matrix.astype(array_of(like).dtype).reshape((*batch, size, size))
+    return wrap(matrix) if isinstance(like, Tensor) else matrix
+
+
+def need_pivot(name: str, A: Any, pivot: bool) -> None:
+    """Without exchanging rows the numbers may grow without bound: PyTorch's CPU refuses it."""
+    if not pivot and A.device.type != "cuda":
+        raise NotHereError(name, "LU without pivoting is not implemented on the CPU")
+
+
+@takes_out
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False
+) -> return_types.linalg_lu_factor_ex:
+    """As `lu_factor`, with a number per matrix instead of an error.
+
+    `info` is 0, or which diagonal element of U is the first 0.
+
+    >>> edutorch.linalg.lu_factor_ex(ones(2, 2)).info
+    tensor(2, dtype=torch.int32)
+    """
+    need_matrix("linalg.lu_factor", A)
+    need_pivot("linalg.lu_factor", A, pivot)
+    LU, pivots, info = eliminated(A, pivot)
+    if check_errors and bool((info > 0).any()):
+        first = int(info[info > 0][0])
+        raise LinAlgError(
+            "linalg.lu_factor",
+            f"U[{first},{first}] is zero and using it on lu_solve would divide by zero: "
+            "a matrix is singular",
+            {"A": tuple(A.shape)}, "linalg.lu and linalg.lu_factor_ex return the factors",
+        )  # fmt: skip
+    return return_types.linalg_lu_factor_ex(LU, pivots, info)
+
+
+@takes_out
+def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
+    """L and U of A = P L U in one matrix, and the rows exchanged, counted from 1.
+
+    Raises: LinAlgError: a matrix is singular.
+
+    >>> edutorch.linalg.lu_factor(tensor([[1.0, 1.0], [2.0, 4.0]])).LU
+    tensor([[ 2.0000,  4.0000],
+            [ 0.5000, -1.0000]])
+    """
+    LU, pivots, _ = lu_factor_ex(A, pivot=pivot, check_errors=True)
+    return return_types.linalg_lu_factor(LU, pivots)
+
+
+@takes_out
+@recorded_as("LinalgLuBackward0")
+def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
+    """A = P L U: P exchanges rows, L is a lower triangle with ones on its diagonal, U an upper.
+
+    >>> edutorch.linalg.lu(tensor([[1.0, 1.0], [2.0, 4.0]])).L
+    tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]])
+    """
+    need_matrix("linalg.lu", A)
+    need_pivot("linalg.lu", A, pivot)
+    LU, pivots, _ = eliminated(A, pivot)
+    return return_types.linalg_lu(*lu_unpack(LU, pivots))
+
+
+@takes_out
+@recorded_as("LuUnpackBackward0")
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> return_types.lu_unpack:
+    """Take P, L and U out of what `linalg.lu_factor` returns; what is not asked for is empty.
+
+    >>> lu_unpack(*edutorch.linalg.lu_factor(tensor([[1.0, 1.0], [2.0, 4.0]]))).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    need_pivots("lu_unpack", LU_pivots)
+    if unpack_pivots:
+        need_rows("lu_unpack", LU_data, LU_pivots)
+    P = L = U = LU_data.new_empty(0)
+    m, n = LU_data.shape[-2:]
+    if unpack_pivots:
+        P = permutation_of(LU_pivots, m, LU_data)
+    if unpack_data:
+        k = min(m, n)
+        lower = tril(LU_data[..., :, :k], -1)
+        L = lower + eye(m, k, dtype=LU_data.dtype, device=LU_data.device)
+        U = triu(LU_data[..., :k, :])
+    return return_types.lu_unpack(P, L, U)
+
+
+def need_pivots(name: str, pivots: Tensor) -> None:
+    """Raises: DTypeError: the pivots are not what `lu_factor` returns."""
+    if pivots.dtype is not dtypes.int32:
+        raise DTypeError(
+            name, f"the pivots must be of dtype int32, got {pivots.dtype}",
+            hint="take those that linalg.lu_factor returns",
+        )  # fmt: skip
+
+
+def need_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
+    """Raises: ShapeError, ValueRangeError: the pivots are not those of this matrix."""
+    if LU.ndim < 2:
+        raise ShapeError(name, "expected a matrix", {"LU": tuple(LU.shape)})
+    rows, columns = LU.shape[-2:]
+    expected = (*LU.shape[:-2], min(rows, columns))
+    shapes = {"LU": tuple(LU.shape), "pivots": tuple(pivots.shape)}
+    hint = "take both from linalg.lu_factor"
+    if tuple(pivots.shape) != expected:
+        raise ShapeError(name, f"the pivots must be of shape {expected}", shapes, hint)
+    if bool(((pivots < 1) | (pivots > rows)).any()):
+        raise ValueRangeError(name, f"the pivots must be between 1 and {rows}", shapes, hint)
+
+
+@takes_out
+@recorded_as("LinalgLuSolveBackward0")
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """The X with A X = B, given `lu_factor` of A: two triangular systems.
+
+    Args:
+        left: False for X A = B.
+        adjoint: take Aᴴ instead of A.
+
+    >>> factors = edutorch.linalg.lu_factor(tensor([[1.0, 1.0], [2.0, 4.0]]))
+    >>> edutorch.linalg.lu_solve(*factors, tensor([[2.0], [6.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    need_matrix("linalg.lu_solve", LU, square=True)
+    need_matrix("linalg.lu_solve", B)
+    need_pivots("linalg.lu_solve", pivots)
+    need_rows("linalg.lu_solve", LU, pivots)
+    if B.shape[-2 if left else -1] != LU.shape[-1]:
+        raise ShapeError(
+            "linalg.lu_solve", f"axis {-2 if left else -1} of `B` must have A's size",
+            {"LU": tuple(LU.shape), "B": tuple(B.shape)},
+        )  # fmt: skip
+    if not left:  # X A = B is Aᴴ Xᴴ = Bᴴ
+        return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
+    P = permutation_of(pivots, LU.shape[-1], LU)
+    if adjoint:  # Aᴴ = Uᴴ Lᴴ Pᵀ
+        halfway = solve_triangular(adjoint_of(LU), B, upper=False)
+        X = solve_triangular(adjoint_of(LU), halfway, upper=True, unitriangular=True)
+        return matmul(P, X)
+    halfway = solve_triangular(LU, matmul(turned(P), B), upper=False, unitriangular=True)
+    return solve_triangular(LU, halfway, upper=True)
+
+
+from .creation import eye  # noqa: E402
+from .joining import cat  # noqa: E402
+from .linalg import matmul  # noqa: E402
+from .rearrange import tril, triu  # noqa: E402  (rules may use any op)
+from .triangular import solve_rows, solve_triangular  # noqa: E402

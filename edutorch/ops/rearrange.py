@@ -1,0 +1,382 @@
+"""Numbers in another order, several times over, or only some of them: copies, not views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends, dtypes
+from ..backends.device import backend_for
+from ..backends.numpy import Array
+from ..core.allocation import check_room
+from ..core.autograd.node_names import recorded_as
+from ..core.op import op
+from ..core.out_variants import takes_out
+from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+from ..errors import InvalidValueError, ShapeError
+from .creation import created, strided_only
+
+
+@op(linear=True)
+def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+    """The order along some axes reversed.
+
+    >>> flip(tensor([1, 2, 3]), (0,))
+    tensor([3, 2, 1])
+    """
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    row = input if input.ndim else input.reshape(1)  # a number is a row of one
+    return xp.flip(row, dims).copy().reshape(input.shape)
+
+
+flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
+
+
+@op(linear=True)
+def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
+    """Numbers shifted along an axis; those that fall off come in at the other end.
+
+    >>> roll(tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    several = shifts if isinstance(shifts, tuple | list) else (shifts,)
+    count = 1 if dims is None else len(dims) if isinstance(dims, tuple | list) else 1
+    if len(several) != count:
+        raise ShapeError(
+            "roll", "needs a shift for each dim, or one shift and no dims",
+            {"shifts": shifts, "dims": dims},
+        )  # fmt: skip
+    return xp.roll(input, shifts, dims)
+
+
+roll.vjp(
+    input=lambda g, shifts, dims: roll(
+        g, -shifts if isinstance(shifts, int) else tuple(-each for each in shifts), dims
+    ),
+    latex=r"\mathrm{roll}(g, -s)",
+)
+
+
+@op(linear=True, out=True)
+def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of each matrix; zeros above the diagonal.
+
+    >>> tril(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    need_a_matrix("tril", input)
+    return xp.tril(input, diagonal)
+
+
+def need_a_matrix(name: str, input: Array) -> None:
+    if input.ndim < 2:
+        raise ShapeError(name, "needs at least 2 dimensions", {"input": tuple(input.shape)})
+
+
+tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
+
+
+@op(linear=True, out=True)
+def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of each matrix; zeros below the diagonal.
+
+    >>> triu(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
+    need_a_matrix("triu", input)
+    return xp.triu(input, diagonal)
+
+
+triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
+
+
+@op(linear=True)
+def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
+    """The tensor laid out several times along each axis (new axes come in front).
+
+    >>> repeat(tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    if len(repeats) < input.ndim:
+        raise ShapeError(
+            "repeat", "needs a number for each dimension",
+            {"input": input.shape, "repeats": tuple(repeats)},
+        )  # fmt: skip
+    added = len(repeats) - input.ndim
+    sizes = (1,) * added + tuple(input.shape)
+    check_room("repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input)
+    return xp.tile(input, tuple(repeats))
+
+
+repeat.vjp(
+    input=lambda g, input_shape, repeats: sum(
+        reshape(g, interleave(repeats, padded(input_shape, len(repeats)))),
+        tuple(range(0, 2 * len(repeats), 2)),
+    ),
+    latex=r"\textstyle\sum g\ \text{over copies}",
+)
+
+
+def padded(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Put sizes of 1 in front until there are `ndim`."""
+    return (1,) * (ndim - len(shape)) + tuple(shape)
+
+
+def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(each for pair in zip(first, second, strict=True) for each in pair)
+
+
+@as_method
+def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """The tensor laid out several times; missing numbers in front are 1.
+
+    >>> tile(tensor([[1, 2]]), (2,))
+    tensor([[1, 2, 1, 2]])
+    """
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
+
+
+@as_method
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each number (or slice along `dim`) several times in a row.
+
+    `repeats` is one number, or a tensor with a number for each; alone, it says how often
+    each of 0, 1, 2, … comes. `output_size` is for the GPU of PyTorch: how many that makes.
+
+    >>> repeat_interleave(tensor([1, 2]), 2), repeat_interleave(tensor([1, 2]), tensor([0, 3]))
+    (tensor([1, 1, 2, 2]), tensor([2, 2, 2]))
+    """
+    if repeats is None:
+        input, repeats = _positions_like(input, np.arange(input.numel())), input
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = normal_dim("repeat_interleave", dim, input.ndim)
+    counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
+    total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
+    check_room("repeat_interleave", (total,), np.dtype(np.int64))
+    positions = np.repeat(np.arange(input.shape[dim]), counts)
+    return input.index_select(dim, _positions_like(input, positions))
+
+
+def _positions_like(input: Tensor, positions: np.ndarray) -> Tensor:
+    """Bring positions worked out on the host to the device of a tensor."""
+    return created(backends.of(input._array).from_numpy(positions))
+
+
+def need_dims(name: str, input: Tensor, least: int) -> None:
+    if input.ndim < least:
+        raise ShapeError(
+            name, f"needs at least {least} dimension{'s' * (least > 1)}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+
+
+@as_method
+def fliplr(input: Tensor) -> Tensor:
+    """Left and right exchanged: the order along axis 1 reversed.
+
+    >>> fliplr(tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
+    need_dims("fliplr", input, 2)
+    return flip(input, (1,))
+
+
+@as_method
+def flipud(input: Tensor) -> Tensor:
+    """Up and down exchanged: the order along axis 0 reversed.
+
+    >>> flipud(tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
+    need_dims("flipud", input, 1)
+    return flip(input, (0,))
+
+
+@as_method
+@recorded_as("Rot90Backward0")
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """The plane of two axes turned by k · 90°, from the first towards the second.
+
+    >>> rot90(tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    need_dims("rot90", input, 2)
+    plane = distinct_dims("rot90", dims, input.ndim)
+    if len(plane) != 2:
+        raise ShapeError("rot90", f"needs 2 dims, those of the plane, got {len(plane)}")
+    first, second = plane
+    if k % 4 == 0:
+        return input.clone()
+    if k % 4 == 2:
+        return flip(input, (first, second))
+    turned = flip(input, (second if k % 4 == 1 else first,))
+    return turned.transpose(first, second)
+
+
+@as_method
+@recorded_as("UnfoldBackward0")
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
+
+    They show the memory of the input, so that windows may overlap.
+
+    >>> unfold(arange(5), 0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    dim = normal_dim("unfold", dimension, input.ndim)
+    room = input.shape[dim] if input.ndim else 1
+    if step <= 0 or not 0 <= size <= room:
+        raise ShapeError(
+            "unfold", f"windows of {size}, {step} apart, do not fit into axis {dim}",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    if not input.ndim:
+        return as_strided(input, (size,), (1,))
+    shape, steps = list(input.shape), list(input.stride())
+    shape[dim] = (room - size) // step + 1
+    steps.append(steps[dim])
+    steps[dim] *= step
+    return as_strided(input, (*shape, size), steps)
+
+
+# Diagonals and grids ---------------------------------------------------------------------
+
+
+@op(linear=True)
+def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """Matrices of zeros with the last axis of `input` on their diagonals.
+
+    >>> diag_embed(tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    dim1, dim2 = distinct_dims("diag_embed", (dim1, dim2), input.ndim + 1)
+    size = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for axis in sorted((dim1, dim2)):
+        shape.insert(axis, size)
+    return place.op.forward(xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape))
+
+
+diag_embed.vjp(
+    input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    latex=r"\mathrm{diagonal}(g)",
+)
+
+
+@as_method
+@takes_out
+@recorded_as(
+    lambda input, *_, **__: "DiagEmbedBackward0" if input.ndim == 1 else "DiagonalBackward0_copy"
+)
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal.
+
+    >>> diag(tensor([[1, 2], [3, 4]])), diag(tensor([5]), 1)
+    (tensor([1, 4]), tensor([[0, 5],
+            [0, 0]]))
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise ShapeError("diag", "expects a vector or a matrix", {"input": tuple(input.shape)})
+    return input.diagonal(diagonal).clone()
+
+
+@as_method
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix of zeros with all numbers of a tensor on one of its diagonals.
+
+    >>> diagflat(tensor([[1], [2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(input.reshape(-1), offset)
+
+
+def _triangle(
+    keep: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
+) -> Tensor:
+    strided_only(keep, layout)
+    rows, columns = getattr(np, keep)(row, offset, col)
+    kind = np.int64 if dtype is None else dtypes.array_type(dtype)
+    return created(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
+    """Where the lower triangle of a matrix is: its rows, and its columns.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _triangle("tril_indices", row, col, offset, dtype, layout, device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
+    """Where the upper triangle of a matrix is: its rows, and its columns.
+
+    >>> triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _triangle("triu_indices", row, col, offset, dtype, layout, device)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates on a grid: each vector spread along its own axis over all the others.
+
+    `indexing="xy"` exchanges the first two axes, as plots want them.
+
+    >>> meshgrid(tensor([1, 2]), tensor([3, 4]))[0]
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise InvalidValueError("meshgrid", f"indexing must be 'ij' or 'xy', got {indexing!r}")
+    shape = tuple(each.numel() for each in tensors)
+    grids = [
+        each.reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)).expand(shape)
+        for axis, each in enumerate(tensors)
+    ]
+    if indexing == "xy" and len(shape) > 1:
+        grids = [each.transpose(0, 1) for each in grids]
+    return tuple(grids)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors stretched to the shape that they broadcast to.
+
+    >>> broadcast_tensors(tensor([1, 2]), tensor([[3]]))[1]
+    tensor([[3, 3]])
+    """
+    shape = broadcast_shapes(*(each.shape for each in tensors))
+    return tuple(each.expand(shape) for each in tensors)
+
+
+from .indexing import place  # noqa: E402  (rules may use any op)
+from .reduction import sum  # noqa: E402
+from .views import as_strided, diagonal, diagonal_index, reshape  # noqa: E402

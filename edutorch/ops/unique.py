@@ -1,0 +1,98 @@
+"""Each number, or each slice, once. No gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.precision import in_float32
+from ..core.shapes import normal_dim
+from ..core.tensor import Tensor, wrap
+from ..core.tensor_methods import as_method
+from ..errors import ShapeError, refuse_complex
+
+
+@as_method
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """Each number once, in order; on request also which one each was, and how often it occurs.
+
+    With `dim`, each slice along it once.
+
+    >>> unique(tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    refuse_complex("unique", input=input)
+    xp, array = backends.of(input._array).xp, input._array
+    if dim is None:
+        values, inverse, counts = xp.unique(
+            in_float32(array), return_inverse=True, return_counts=True, equal_nan=False
+        )  # NumPy does not know where NaN of bfloat16 belongs
+        values = values.astype(array.dtype)
+        inverse = inverse.reshape(array.shape)
+    else:
+        dim = normal_dim("unique", dim, input.ndim)
+        if not array.size and array.shape[dim]:
+            rows = {"input": array.shape}
+            raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
+        order = ordered_slices(xp, in_float32(array), dim)
+        kept, places, counts = runs(xp, xp.take(array, order, axis=dim), dim)
+        values = xp.take(array, order[kept], axis=dim)
+        inverse = xp.zeros(order.shape, "int64")
+        inverse[order] = places
+    return asked_for(values, inverse, counts, return_inverse, return_counts)
+
+
+@as_method
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The first of each run of equal numbers, or of equal slices along `dim`.
+
+    >>> unique_consecutive(tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    refuse_complex("unique_consecutive", input=input)
+    xp, array = backends.of(input._array).xp, input._array
+    rows = array.reshape(-1) if dim is None else array
+    axis = 0 if dim is None else normal_dim("unique_consecutive", dim, input.ndim)
+    kept, inverse, counts = runs(xp, rows, axis)
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    values = xp.take(rows, kept, axis=axis)
+    return asked_for(values, inverse, counts, return_inverse, return_counts)
+
+
+def ordered_slices(xp: Any, array: Array, dim: int) -> Array:
+    """Return the order of the slices along `dim`, compared number by number as words are."""
+    n = array.shape[dim]
+    columns = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
+    order = xp.arange(n)
+    for column in range(columns.shape[1] - 1, -1, -1):  # a stable sort keeps what came before
+        order = order[xp.argsort(columns[order, column], kind="stable")]
+    return order
+
+
+def runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
+    """Return where runs of equal slices begin, in which run each slice is, and their lengths."""
+    n = array.shape[dim]
+    rows = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
+    new = xp.ones(n, "bool")
+    new[1:] = xp.any(rows[1:] != rows[:-1], axis=1)
+    starts = xp.nonzero(new)[0]
+    ends = xp.concatenate([starts[1:], xp.asarray([n] if n else [], "int64")])
+    return starts, xp.cumsum(new) - 1, ends - starts
+
+
+def asked_for(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
+    """Return the values alone, or a tuple with what else is wanted."""
+    more = [
+        wrap(each.astype("int64"))
+        for each, want in zip((inverse, counts), wanted, strict=True)
+        if want
+    ]
+    return (wrap(values), *more) if more else wrap(values)

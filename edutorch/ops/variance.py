@@ -1,0 +1,126 @@
+"""How far numbers spread around their mean, with all of PyTorch's ways to ask."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from .. import dtypes
+from ..backends.numpy import Array
+from ..core.autograd.node_names import recorded_as
+from ..core.out_variants import takes_out
+from ..core.precision import is_half, widened
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method, with_aliases
+from ..errors import ArgumentError
+from . import statistics
+from .reduction import Dims
+
+
+@as_method
+@takes_out
+def var(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The variance: the mean squared distance from the mean, over n - correction.
+
+    Args:
+        correction: 1 unless said otherwise, for numbers that are a sample.
+        unbiased: the older way to say so: False is correction 0. It may stand alone in
+            the place of `dim`.
+
+    >>> var(tensor([1.0, 2.0, 3.0])), var(tensor([1.0, 3.0]), unbiased=False)
+    (tensor(1.), tensor(1.))
+    """
+    dim, correction = one_way("var", dim, unbiased, correction)
+    return statistics.var(input, dim, keepdim, correction=correction)
+
+
+@as_method
+@takes_out
+@recorded_as("StdBackward0")
+def std(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation: the square root of the variance (see `var`).
+
+    Where it is 0 it has a corner, and the gradient 0 is taken.
+
+    >>> std(tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """
+    dim, correction = one_way("std", dim, unbiased, correction)
+    statistics.need_floating("std", input._array)
+    squared = statistics.var(widened(input), dim, keepdim, correction=correction)
+    if is_extreme(squared._array):
+        kind, double = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
+        squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
+        return root(squared).to(input.dtype if is_half(input.dtype) else kind)
+    return root(squared).to(input.dtype) if is_half(input._array.dtype) else root(squared)
+
+
+def is_extreme(variance: Array) -> bool:
+    """Whether a float32 has no room for a variance that may have a root in it."""
+    if variance.__class__ is not numpy.ndarray or variance.itemsize != 4 or not variance.size:
+        return False
+    if variance.size == 1:
+        return not SMALLEST < variance.item() < math.inf
+    lowest, highest = numpy.minimum.reduce(variance, None), numpy.maximum.reduce(variance, None)
+    return not (lowest > SMALLEST and highest < math.inf)
+
+
+SMALLEST = 1e-30
+"""Below it squares in float32 lose digits, or are 0."""
+
+
+@with_aliases
+@takes_out
+@recorded_as("VarMeanBackward0")
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The variance (see `var`) and the mean.
+
+    >>> var_mean(tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    dim, correction = one_way("var_mean", dim, unbiased, correction)
+    return var(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
+
+
+@with_aliases
+@takes_out
+@recorded_as("StdMeanBackward0")
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The standard deviation (see `var`) and the mean.
+
+    >>> std_mean(tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    dim, correction = one_way("std_mean", dim, unbiased, correction)
+    return std(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
+
+
+def one_way(
+    name: str, dim: Any, unbiased: bool | None, correction: float | None
+) -> tuple[Dims, float]:
+    """Read the older and the newer way to ask into `dim` and `correction`."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise ArgumentError(name, "give `correction` or `unbiased`, not both")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    return tuple(dim) if isinstance(dim, list) else dim, correction
+
+
+from .lengths import root  # noqa: E402
+from .reduction import mean  # noqa: E402

@@ -1,0 +1,358 @@
+"""Other ways to look at the same numbers: views, which share the memory.
+
+Moving numbers is linear, so the gradient just moves back; where a value went to
+several places, the gradients from there are added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.numpy import Array
+from ..core.autograd.view_tracking import layout_of
+from ..core.op import movement
+from ..core.shapes import normal_dim, whole
+from ..core.tensor import Tensor
+from ..errors import DimError, DTypeError, ShapeError
+
+
+@movement(node="ViewBackward0")
+def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+    """The same numbers, row by row, in another shape; one size may be -1 (the rest).
+
+    >>> reshape(arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    try:
+        return input.reshape(shape)
+    except ValueError:
+        raise wrong_count("reshape", input, shape) from None
+
+
+reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
+
+
+def wrong_count(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
+    known = math.prod(each for each in shape if each != -1)
+    hint = None
+    if list(shape).count(-1) > 1:
+        hint = "only one size can be worked out: leave one -1"
+    elif input.ndim and known and input.size % known == 0:
+        hint = f"the batch axis may be meant: ({input.shape[0]}, -1) keeps it"
+    return ShapeError(
+        name,
+        f"shape {list(shape)} is invalid for input of size {input.size}",
+        {"input": input.shape, "shape": tuple(shape)},
+        hint,
+    )
+
+
+@movement
+def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+    """Like `reshape`, but always of the same memory.
+
+    Raises: ShapeError: the memory does not allow it; `reshape` would copy.
+
+    >>> view(arange(4), (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    try:
+        return input.reshape(shape) if input.flags.c_contiguous else reshaped_view(input, shape)
+    except ValueError:
+        raise wrong_count("view", input, shape) from None
+
+
+view.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
+
+
+def reshaped_view(input: Array, shape: Sequence[int]) -> Array:
+    """Reshape memory that has gaps, refusing to copy."""
+    y = input.reshape(shape)
+    if y.size and not (y.base is input or y.base is input.base is not None):
+        raise ShapeError(
+            "view",
+            "view size is not compatible with input tensor's size and stride",
+            {"input": input.shape, "shape": tuple(shape)},
+            "use .reshape(...) instead, which copies when it has to",
+        )
+    return y
+
+
+@movement
+def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+    """The axes in another order: y's axis i is x's axis dims[i].
+
+    >>> permute(zeros(2, 3, 4), (2, 0, 1)).shape
+    torch.Size([4, 2, 3])
+    """
+    try:
+        return input.transpose(dims)
+    except ValueError:
+        for each in dims:
+            normal_dim("permute", each, input.ndim)
+        raise ShapeError(
+            "permute", f"dims {tuple(dims)} is not an order of the {input.ndim} axes",
+            {"input": input.shape}, f"name each axis from 0 to {input.ndim - 1} once",
+        ) from None  # fmt: skip
+
+
+permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{permute}^{-1}(g)")
+
+
+def inverse(dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes another one."""
+    positions = [each % len(dims) for each in dims]
+    return tuple(positions.index(axis) for axis in range(len(dims)))
+
+
+@movement
+def transpose(xp: Any, input: Array, dim0: int, dim1: int) -> Array:
+    """Two axes exchanged.
+
+    >>> transpose(tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    if not input.ndim:
+        normal_dim("transpose", dim0, 0)
+        normal_dim("transpose", dim1, 0)
+        return input[...]
+    return input.swapaxes(dim0, dim1)
+
+
+transpose.vjp(input=lambda g, dim0, dim1: transpose(g, dim0, dim1), latex=r"g^\top")
+
+
+@movement
+def t(xp: Any, input: Array) -> Array:
+    """The transpose of a matrix; a vector stays as it is.
+
+    >>> t(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    if input.ndim > 2:
+        raise ShapeError(
+            "t", "expects a tensor with at most 2 dimensions", {"input": input.shape},
+            "use x.mT to exchange the last two axes",
+        )  # fmt: skip
+    return input.T
+
+
+t.vjp(input=lambda g: t(g), latex=r"g^\top")
+
+
+@movement
+def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
+    """A new axis of size 1 at `dim`.
+
+    >>> unsqueeze(tensor([1, 2]), 0)
+    tensor([[1, 2]])
+    """
+    dim = normal_dim("unsqueeze", dim, input.ndim + 1)
+    return input.reshape((*input.shape[:dim], 1, *input.shape[dim:]))
+
+
+unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{squeeze}(g)")
+
+
+@movement(
+    node="SqueezeBackward0 if dim is None else "
+    "SqueezeBackward1 if dim.__class__ is int else SqueezeBackward2"
+)
+def squeeze(xp: Any, input: Array, dim: int | tuple[int, ...] | None = None) -> Array:
+    """Axes of size 1 removed: all of them, or those in `dim` that have size 1.
+
+    >>> squeeze(zeros(1, 2, 1)).shape
+    torch.Size([2])
+    """
+    if dim is None:
+        return xp.squeeze(input)
+    dims = (dim,) if isinstance(dim, int) else dim
+    dims = tuple(normal_dim("squeeze", each, input.ndim) for each in dims)
+    return xp.squeeze(input, axis=tuple(a for a in dims if input.ndim and input.shape[a] == 1))
+
+
+squeeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{unsqueeze}(g)")
+
+
+@movement
+def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
+    """Axes of size 1 stretched (and new ones added in front) without copying.
+
+    >>> expand(tensor([[1], [2]]), (2, 3))
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    if -1 in size:
+        added = len(size) - input.ndim
+        size = [
+            input.shape[axis - added] if each == -1 and axis >= added else each
+            for axis, each in enumerate(size)
+        ]
+    try:
+        return backends.of(input).broadcast_to(input, tuple(size))
+    except ValueError:
+        raise ShapeError(
+            "expand",
+            "only axes of size 1 can be stretched, and new axes come in front",
+            {"input": input.shape, "size": tuple(size)},
+            "add an axis first: x.unsqueeze(-1)",
+        ) from None
+
+
+# The engine sums a gradient back over stretched axes by itself.
+expand.vjp(input=lambda g: g, latex=r"\textstyle\sum g\ \text{over stretched axes}")
+
+
+@movement(node="SliceBackward0")
+def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
+    """The part of an axis from `start`, `length` long.
+
+    >>> narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
+    tensor([2, 3])
+    """
+    dim = normal_dim("narrow", dim, input.ndim)
+    if getattr(getattr(start, "dtype", None), "name", "") == "bool":
+        raise DTypeError("narrow", "argument `start` must be an int, not a bool tensor")
+    size = input.shape[dim]
+    start = start + size if start < 0 else start
+    if length < 0 or not 0 <= start <= size - length:
+        raise DimError(
+            "narrow", f"start ({start}) + length ({length}) exceeds dimension size ({size})",
+            {"input": input.shape, "dim": dim},
+        )  # fmt: skip
+    return input[(slice(None),) * dim + (slice(start, start + length),)]
+
+
+narrow.vjp(
+    input=lambda g, input_shape, dim, start, length: put_back(
+        g, input_shape, dim % len(input_shape), start % max(input_shape[dim], 1), length
+    ),
+    latex=r"g\ \text{in its place, 0 elsewhere}",
+)
+
+
+def put_back(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
+    """Zeros of `shape` with `g` in the part that was taken."""
+    return place(g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape))
+
+
+@movement
+def select(xp: Any, input: Array, dim: int, index: int) -> Array:
+    """One slice of an axis; the axis disappears.
+
+    >>> select(tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
+    dim = normal_dim("select", dim, input.ndim)
+    if index.__class__ is not int:
+        index = whole("select", index, "index")
+    return input[(*(slice(None),) * dim, index, ...)]  # with `...` it is a view even of one number
+
+
+select.vjp(
+    input=lambda g, input_shape, dim, index: place(
+        g, (slice(None),) * (dim % len(input_shape)) + (index,), input_shape
+    ),
+    latex=r"g\ \text{in its place, 0 elsewhere}",
+)
+
+
+@movement
+def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """The diagonal of each matrix made by two axes, as a new last axis.
+
+    >>> diagonal(tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    dim1, dim2 = normal_dim("diagonal", dim1, input.ndim), normal_dim("diagonal", dim2, input.ndim)
+    return backends.of(input).diagonal(input, offset, dim1, dim2)
+
+
+diagonal.vjp(
+    input=lambda g, input_shape, offset, dim1, dim2: place(
+        g, diagonal_index(input_shape, offset, dim1, dim2), input_shape
+    ),
+    latex=r"\mathrm{diag}(g)",
+)
+
+
+def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    """Return the index that picks a diagonal with its axis last, as `diagonal` does."""
+    dim1, dim2 = dim1 % len(shape), dim2 % len(shape)
+    length = max(0, min(shape[dim1] + min(offset, 0), shape[dim2] - max(offset, 0)))
+    steps = np.arange(length)
+    others = [axis for axis in range(len(shape)) if axis not in (dim1, dim2)]
+    index: list[Any] = [None] * len(shape)
+    for position, axis in enumerate(others):
+        index[axis] = np.arange(shape[axis]).reshape((-1,) + (1,) * (len(others) - position))
+    index[dim1], index[dim2] = steps - min(offset, 0), steps + max(offset, 0)
+    return tuple(index)
+
+
+# The two for which it matters how the tensor itself lies in memory ------------------------------
+
+
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A view with free choice of size and step per axis, counted in numbers.
+
+    `storage_offset` counts from the start of the storage, not of the tensor.
+
+    Raises: ShapeError: the view would leave the storage.
+
+    >>> as_strided(arange(5), (3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    return strided_view(input, tuple(size), tuple(stride), offset, layout_of(input))
+
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """A copy of `input` in which the strided region holds the numbers of `src`.
+
+    >>> as_strided_scatter(zeros(4), ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    if tuple(src.shape) != tuple(size):
+        raise ShapeError(
+            "as_strided_scatter", "expected src to have the shape of the region",
+            {"src": tuple(src.shape), "size": tuple(size)},
+        )  # fmt: skip
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    count = input.untyped_storage().nbytes() // input.itemsize
+    if src.numel() and last >= count:
+        raise ShapeError(
+            "as_strided_scatter", f"the region leaves the storage, which holds {count} elements",
+            {"size": tuple(size), "stride": tuple(stride), "storage_offset": offset},
+        )  # fmt: skip
+    return region_replaced(input, src, tuple(size), tuple(stride), offset, layout_of(input))
+
+
+from .as_strided import as_strided as strided_view  # noqa: E402
+from .as_strided import as_strided_scatter as region_replaced  # noqa: E402
+from .indexing import place  # noqa: E402  (rules may use any op)
+
+for _public, _block in (
+    (as_strided, strided_view), (as_strided_scatter, region_replaced),
+):  # fmt: skip
+    _public.op = _block.op  # type: ignore[attr-defined]
+    setattr(Tensor, _public.__name__, _public)

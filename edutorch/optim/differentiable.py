@@ -1,0 +1,159 @@
+"""Optimizers whose rule is written once: for arrays, for complex numbers, and to be recorded.
+
+`update` of such an optimizer gets everything unpacked: the parameter, its gradient and
+what is remembered about it as plain arrays, the count of steps as a number. Complex numbers
+come as pairs of real ones, which follow their gradients independently of each other. With
+`differentiable=True` the same lines get tensors, and instead of NumPy the ops that record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import ops
+from ..backends.numpy import Array
+from ..core.precision import is_half, widened
+from ..core.source_location import Place
+from ..core.tensor import Tensor
+from ..modes import enable_grad
+from ..ops import tensor, view_as_real, zeros_like
+from .optimizer import Optimizer, check
+
+__all__ = ["RuleOptimizer"]
+
+
+class RuleOptimizer(Optimizer):
+    """The base of optimizers with one `update` for arrays and for recorded tensors.
+
+    What `init_state` returns are tensors, with PyTorch's names. `update` finds arrays under
+    these names in `state` and changes them in place; "step", if there is one, has been
+    counted already and is a number.
+    """
+
+    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+        """Unpack a parameter and what belongs to it, and update it."""
+        held = self.remembered(group, param)
+        if group.get("differentiable"):
+            step_recorded(self.update, group, param, held)
+            return
+        array = param._array
+        state = {key: pairs(value._array) for key, value in held.items()}
+        self.updated(group, pairs(array), pairs(grad), with_count(state, held))
+        param._bump(place)
+
+    def remembered(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+        """Return the state of a parameter, which begins with its first step."""
+        state = self.state.get(param)
+        if not state:
+            if group.get("capturable") and param.device.type == "cpu":
+                raise AssertionError(
+                    "If capturable=True, params and state_steps must be on supported devices: "
+                    "['cuda']. A CPU has no graphs to capture: leave capturable out."
+                )
+            state = self.init_state(group, param)
+            self.state[param] = state
+        return state
+
+
+class AlsoRecorded(Optimizer):
+    """The base of optimizers with a fast `update` for arrays, and a plain `rule` for tensors."""
+
+    def rule(
+        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        """Do what `update` does, so that it can be recorded."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule()")
+
+    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+        """Update a parameter: fast, or (differentiable) as a part of the graph."""
+        if not group.get("differentiable"):
+            super().step_one(group, param, grad, place)
+            return
+        if not self.state.get(param) and (state := self.init_state(group, param)):
+            self.state[param] = state
+        step_recorded(self.rule, group, param, self.state.get(param, {}))
+
+
+def step_recorded(
+    update: Callable[..., None], group: dict[str, Any], param: Tensor, held: dict[str, Any]
+) -> None:
+    """Take a step as a part of the graph: gradients can flow through it."""
+    with enable_grad():
+        grad = param.grad
+        assert grad is not None
+        grad = -grad if group.get("maximize") else grad
+        # Earlier steps have saved the old values: they must stay what they were.
+        fresh = None in held.values()
+        held.update({
+            key: zeros_like(param.detach()) if value is None else value.clone()
+            for key, value in held.items()
+        })  # fmt: skip
+        state = {key: pairs(value) for key, value in held.items()} | {"fresh": fresh}
+        state = with_count(state, held)
+        if not is_half(param.dtype):
+            update(ops, group, pairs(param), pairs(grad), state)
+            return
+        wide, copies = widened(param), {key: widened(value) for key, value in state.items()}
+        group = {**group, "rounded_to": param.dtype.numpy}
+        update(ops, group, wide, widened(grad), copies)  # see `Optimizer.updated`
+        for held_tensor, copy in [(param, wide), *((state[key], copies[key]) for key in held)]:
+            if copy is not held_tensor:
+                held_tensor.copy_(copy)
+
+
+def with_count(state: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
+    """Count this step, if steps are counted, and hand out the count as a number."""
+    if "step" in held:
+        held["step"]._array += 1
+        state["step"] = held["step"]._array.item()
+    return state
+
+
+def pairs(values: Any) -> Any:
+    """Show complex numbers as pairs of real ones, in the same memory."""
+    dtype = values.dtype
+    return view_as_real(values) if getattr(dtype, "numpy", dtype).kind == "c" else values
+
+
+def scalar(value: float) -> Tensor:
+    """Return a number that is kept beside the arrays. It stays on the host: reading it is free."""
+    return tensor(float(value), device="cpu")
+
+
+def rate(group: dict[str, Any]) -> Any:
+    """Return the learning rate: a number, or a tensor if gradients shall flow to it."""
+    lr = group["lr"]
+    if group.get("differentiable") and isinstance(lr, Tensor):
+        return lr.reshape(())
+    return float(lr)
+
+
+def decayed(group: dict[str, Any], lr: Any, param: Any, grad: Any) -> Any:
+    """Pull towards zero: through the gradient, or (decoupled) the parameter itself."""
+    decay = group["weight_decay"]
+    if not decay:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param *= 1 - lr * decay
+        return grad
+    return grad + decay * param
+
+
+# Settings that make no sense -----------------------------------------------------------
+
+
+def check_rate(lr: Any, text: str = "Invalid learning rate: {}") -> None:
+    single = not isinstance(lr, Tensor) or lr.numel() == 1
+    check(single, "Tensor lr must be 1-element")
+    check(float(lr) >= 0, text.format(lr))
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    for index, beta in enumerate(betas):
+        check(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
+
+
+def check_not_negative(**settings: float) -> None:
+    for name, value in settings.items():
+        check(value >= 0, f"Invalid {name} value: {value}")

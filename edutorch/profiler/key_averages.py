@@ -1,0 +1,299 @@
+"""What a profile says about each call, and about all calls of one name together.
+
+Times are in microseconds, memory in bytes, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ..errors import EdutorchError
+from ..utils.atomic_files import named_in_errors
+from .spans import Span, walk
+
+
+class Interval(NamedTuple):
+    """From when to when, in microseconds since the profile began."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """Return how long that is."""
+        return self.end - self.start
+
+
+class _Row:
+    """What one call and many have in common."""
+
+    key: str
+    count: int
+    cpu_time_total: float
+    device_time_total: float
+    is_async = is_legacy = is_remote = False
+    node_id = -1
+
+    @property
+    def cpu_time(self) -> float:
+        """Microseconds per call on the host."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time(self) -> float:
+        """Microseconds per call on the GPU."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    @property
+    def cuda_time(self) -> float:
+        """The same as `device_time`."""
+        return self.device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        """The same as `device_time_total`."""
+        return self.device_time_total
+
+
+class FunctionEvent(_Row):
+    """One call: of an op, a module, a node of backward, …
+
+    Attributes:
+        name, kind: what it was (kinds: see `spans.py`); every step is "ProfilerStep*".
+        trace_name: the same with the step's number.
+        cpu_time_total, self_cpu_time_total: microseconds, with and without its children.
+        device_time_total, self_device_time_total: the same on the GPU.
+        cpu_memory_usage, self_cpu_memory_usage: bytes made minus bytes freed.
+        saved_memory_usage: bytes kept for backward.
+        time_range: when it was, by the clock: what the profiler itself took is in it.
+        input_shapes, stack, flops, module, thread, sequence_nr: if they were recorded.
+    """
+
+    def __init__(self, span: Span, number: int, origin: int) -> None:
+        self.id = number
+        self.trace_name = span.name
+        self.name = self.key = "ProfilerStep*" if span.kind == "step" else span.name
+        self.kind, self.thread, self.count = span.kind, span.thread, 1
+        self.module, self.stack, self.flops = span.module, span.stack, span.flops
+        self.input_shapes = str([as_list(each) for each in span.shapes]) if span.shapes else ""
+        self.sequence_nr = -1 if span.sequence is None else span.sequence
+        self.cpu_time_total = span.duration / 1000
+        self.self_cpu_time_total = span.own / 1000
+        self.device_time_total = span.device_ns / 1000
+        children = sum(child.device_ns for child in span.children)
+        self.self_device_time_total = max(span.device_ns - children, 0) / 1000
+        self.cpu_memory_usage = span.net_memory
+        self.self_cpu_memory_usage = span.made - span.freed
+        self.saved_memory_usage = span.kept
+        self.time_range = Interval((span.start - origin) / 1000, (span.end - origin) / 1000)
+        self.cpu_parent: FunctionEvent | None = None
+        self.cpu_children: list[FunctionEvent] = []
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_total:.3f}us "
+            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[each.id for each in self.cpu_children]} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
+        )
+
+
+SUMMED = (
+    "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total",
+    "cpu_memory_usage", "self_cpu_memory_usage", "saved_memory_usage", "flops", "count",
+)  # fmt: skip
+
+
+class FunctionEventAvg(_Row):
+    """All calls of one name: sums, and means per call.
+
+    A call inside another of the same name counts its time only once in the total.
+    """
+
+    def __init__(self, key: str = "", kind: str = "") -> None:
+        self.key, self.kind = key, kind
+        self.input_shapes = ""
+        self.stack: list[str] = []
+        self.cpu_time_total = self.self_cpu_time_total = 0.0
+        self.device_time_total = self.self_device_time_total = 0.0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = self.saved_memory_usage = 0
+        self.flops = self.count = 0
+
+    def add(self, other: Any) -> FunctionEventAvg:
+        """Add a call, or the sum of others."""
+        inside = isinstance(other, FunctionEvent) and has_ancestor(other)
+        for name in SUMMED:
+            total = name in ("cpu_time_total", "device_time_total", "cpu_memory_usage")
+            if not (total and inside):
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+    __iadd__ = add
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total:.3f}us "
+            f"cpu_time={self.cpu_time:.3f}us self_cuda_time={self.self_device_time_total:.3f}us "
+            f"cuda_time={self.device_time:.3f}us input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage}>"
+        )
+
+
+def has_ancestor(event: FunctionEvent) -> bool:
+    """Say whether a call runs inside another one of the same name."""
+    above = event.cpu_parent
+    while above is not None:
+        if above.name == event.name:
+            return True
+        above = above.cpu_parent
+    return False
+
+
+class UnknownMetricError(EdutorchError, AttributeError, ValueError):
+    """Rows cannot be sorted, or stacks weighed, by what no row has."""
+
+
+METRICS = tuple(
+    f"{own}{what}" for what in ("cpu_time_total", "device_time_total", "cpu_memory_usage")
+    for own in ("", "self_")
+) + ("cpu_time", "device_time", "cuda_time", "cuda_time_total", "count", "flops",
+     "saved_memory_usage")  # fmt: skip
+"""What rows can be sorted by."""
+
+
+def metric(function: str, name: str) -> str:
+    """Return the attribute that a metric's name means; PyTorch says cuda for any device.
+
+    Raises: AttributeError (a ValueError too): no row has it.
+    """
+    known = name.replace("self_cuda", "self_device").replace("cuda_memory", "cpu_memory")
+    if known not in METRICS:
+        raise UnknownMetricError(
+            function, "rows do not have that", {"asked for": repr(name)},
+            f"one of {', '.join(METRICS)}",
+        )  # fmt: skip
+    return known
+
+
+class EventList(list[Any]):
+    """Calls, or their averages, that can print themselves as a table.
+
+    Attributes:
+        with_memory, with_flops, with_stack, with_device: which columns there are.
+        total_us: the time of the whole profile, in microseconds: the sum of all self times.
+    """
+
+    def __init__(
+        self, rows: Iterable[Any] = (), *, with_memory: bool = False, with_flops: bool = False,
+        with_stack: bool = False, with_device: bool = False, total_us: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(rows)
+        self.with_memory, self.with_flops = with_memory, with_flops
+        self.with_stack, self.with_device, self.total_us = with_stack, with_device, total_us
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds of all self times together."""
+        return sum(row.self_cpu_time_total for row in self)
+
+    def like(self, rows: Iterable[Any]) -> EventList:
+        """Return other rows with the same columns."""
+        return EventList(
+            rows, with_memory=self.with_memory, with_flops=self.with_flops,
+            with_stack=self.with_stack, with_device=self.with_device, total_us=self.total_us,
+        )  # fmt: skip
+
+    def key_averages(
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+    ) -> EventList:
+        """Return one row per name (and per shapes of inputs, and per last n lines of stack)."""
+        groups: dict[Any, FunctionEventAvg] = {}
+        for event in self:
+            shapes = event.input_shapes if group_by_input_shapes else ""
+            stack: tuple[str, ...] = tuple(event.stack[: max(group_by_stack_n, 0)])
+            key = (event.key, event.kind, shapes, stack)
+            row = groups.get(key)
+            if row is None:
+                row = groups[key] = FunctionEventAvg(event.key, event.kind)
+                row.input_shapes, row.stack = shapes, list(stack)
+            row.add(event)
+        return self.like(groups.values())
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the sum of all rows, as one named 'Total'."""
+        total = FunctionEventAvg("Total")
+        for row in self:
+            total.add(row)
+        return total
+
+    def table(
+        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+        max_name_column_width: int = 55, max_shapes_column_width: int = 80,
+        header: str | None = None, top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return the rows as a table of text.
+
+        Args:
+            sort_by: largest first: "self_cpu_time_total", "cpu_memory_usage", "count", …
+            row_limit: so many rows at most; -1 for all.
+            header: a line above.
+            top_level_events_only: leave out what ran inside something else.
+            time_unit: "s", "ms" or "us" for all times; None chooses for each.
+
+        Raises: AttributeError: no row has what they are to be sorted by.
+        """
+        from .table import table
+
+        rows = list(self)
+        if sort_by is not None:
+            name = metric("table", sort_by)
+            rows.sort(key=lambda row: getattr(row, name), reverse=True)
+        if top_level_events_only:
+            rows = [row for row in rows if getattr(row, "cpu_parent", None) is None]
+        widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
+        shown = rows[:row_limit] if row_limit >= 0 else rows
+        return table(self, shown, widths, header, time_unit)
+
+    def export_stacks(self, path: str | os.PathLike[str], metric_name: str) -> None:
+        """Write one line per call, "outermost;…;innermost microseconds", for flame tools."""
+        name = metric("export_stacks", metric_name)
+        clean = str.maketrans(" ;\t\n", "____")
+        with named_in_errors(path), open(path, "w", encoding="utf-8") as file:
+            for event in self:
+                value = int(getattr(event, name))
+                if event.stack and value > 0:
+                    lines = [entry.translate(clean) for entry in reversed(event.stack)]
+                    file.write(f"{';'.join(lines)} {value}\n")
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the calls as a timeline for chrome://tracing (see `profile`, whose is fuller)."""
+        from .chrome_trace import plain_trace, write
+
+        write(path, plain_trace(self))
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def events(roots: list[Span], origin: int) -> list[FunctionEvent]:
+    """Return all spans as events, with their parents and children."""
+    found: dict[int, FunctionEvent] = {}
+    for number, span in enumerate(walk(sorted(roots, key=starting))):
+        event = found[id(span)] = FunctionEvent(span, number, origin)
+        parent = found.get(id(span.parent))
+        if parent is not None:
+            event.cpu_parent = parent
+            parent.cpu_children.append(event)
+    return list(found.values())
+
+
+starting: Callable[[Span], int] = lambda span: span.start  # noqa: E731
+
+
+def as_list(shape: Any) -> Any:
+    return [as_list(each) for each in shape] if isinstance(shape, tuple | list) else shape

@@ -1,0 +1,216 @@
+"""What runs inside a trainer: hooks are called, steps are run, values are logged."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..autograd.anomaly import detect_anomaly
+from ..core.tensor import Tensor
+from ..optim import Optimizer
+from .callbacks.base import Callback
+from .errors import TrainError
+from .fit_loop import FitLoop
+from .log_buffer import Entry, LogBook
+from .loggers import Logger
+from .module import TrainModule
+from .optimizer_step import LRSchedulerConfig, SteppingOptimizer
+from .precision import Precision
+from .resumable_loader import batch_size_of, moved
+
+__all__ = ["Running"]
+
+
+class Running:
+    """The part of a `Trainer` that hooks, steps and loops are run by."""
+
+    callbacks: list[Callback]
+    loggers: list[Logger]
+    precision: Precision
+    device_type: str
+    gradient_clip_val: float | None
+    gradient_clip_algorithm: str | None
+    detect_anomaly: bool
+
+    def __init__(self) -> None:
+        self.optimizers: list[Optimizer] = []
+        self.stepping_optimizers: list[SteppingOptimizer] = []
+        self.lr_scheduler_configs: list[LRSchedulerConfig] = []
+        self.train_book = LogBook()
+        self.book = self.train_book  # the one that is written in now
+        self.values: dict[str, float] = {}  # the newest of every logged name
+        self.bar_values: dict[str, float] = {}
+        self.logged_values: dict[str, float] = {}
+        self.loop = FitLoop(self)  # type: ignore[arg-type]
+        self.train_loader: Any = None
+        self.evaluating = ""
+        self.num_evaluation_batches: int | None = None
+        self.sanity_checking = False
+        self.arguments: dict[str, int] = {}  # how many each step of the user's takes
+        self.asking: set[int] = set()  # optimizers whose step asks for the loss
+        self.where = ""  # the hook or the step that is running
+        self._module: TrainModule | None = None
+        self._batch: Any = None
+
+    @property
+    def module(self) -> TrainModule:
+        """The module that is being trained, or was last."""
+        if self._module is None:
+            raise TrainError("Trainer", "it has no module yet", hint="trainer.fit(module, loader)")
+        return self._module
+
+    # Hooks and steps ----------------------------------------------------------------------
+
+    def call(self, hook: str, *args: Any, then: Callable[[], None] | None = None) -> list[Any]:
+        """Call a hook of all callbacks and of the module; return what they returned.
+
+        Args:
+            then: done before those callbacks that look at what others have logged.
+        """
+        watching = [each for each in self.callbacks if each.monitors]
+        others = [each for each in self.callbacks if not each.monitors]
+        outer, self.where = self.where, hook
+        try:
+            returned = [getattr(each, hook)(self, self.module, *args) for each in others]
+            own = getattr(self.module, hook, None)
+            if own is not None:
+                returned.append(own(*args))
+            if then is not None:
+                then()
+            returned += [getattr(each, hook)(self, self.module, *args) for each in watching]
+        finally:
+            self.where = outer
+        return returned
+
+    def step(self, name: str, batch: Any, batch_idx: int, *loader_idx: int) -> Any:
+        """Run a step of the module on a batch; an error says which step and batch it was."""
+        function = getattr(self.module, name)
+        given = (batch, batch_idx, *loader_idx)
+        outer, self.where, self._batch = self.where, name, batch
+        try:
+            with self.noted(name, batch_idx), self.precision.computing():
+                if name not in self.arguments:
+                    self.arguments[name] = positional(function, len(given))
+                return function(*given[: self.arguments[name]])
+        finally:
+            self.where, self._batch = outer, None
+
+    @contextlib.contextmanager
+    def noted(self, name: str, batch_idx: int) -> Iterator[None]:
+        """Add to an error from inside the block where it happened."""
+        try:
+            yield
+        except Exception as error:
+            who, loop = type(self.module).__name__, self.loop
+            add_note(error, f"{who}.{name}: epoch {loop.epoch}, batch {batch_idx}")
+            raise
+
+    def fetched(self, batches: Iterable[Any], name: str, first: int = 0) -> Iterator[Any]:
+        """Yield batches, where the module computes; an error of the loader says which it was."""
+        source, number = iter(batches), first
+        while True:
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+            except Exception as error:
+                add_note(error, f"while batch {number} of {name} was loaded")
+                raise
+            number += 1
+            yield moved(batch, self.placed)
+
+    def placed(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of a batch where the module is, in its numbers."""
+        return self.precision.tensor(tensor.to(self.device_type))
+
+    def optimizer_step(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
+        """Let an optimizer step, between the hooks that look at whole gradients.
+
+        Args:
+            closure: computes loss and gradients, for an optimizer that asks for them many times.
+        """
+        automatic = self.module.automatic_optimization
+
+        def ready() -> None:
+            self.precision.unscale(optimizer)
+            self.call("on_before_optimizer_step", optimizer)
+            if automatic and self.gradient_clip_val is not None:
+                self.module.configure_gradient_clipping(
+                    optimizer, self.gradient_clip_val, self.gradient_clip_algorithm
+                )
+
+        def closure_and_ready() -> Any:
+            loss = None if closure is None else closure()
+            ready()
+            return 0.0 if loss is None else loss
+
+        if id(optimizer) in self.asking:
+            optimizer.step(closure_and_ready)
+        else:
+            closure_and_ready()
+            self.precision.step(optimizer)
+        self.loop.global_step += 1
+
+    @contextlib.contextmanager
+    def watching_for_nan(self) -> Iterator[None]:
+        """Stop at the op whose gradient is NaN, if that is wanted."""
+        with detect_anomaly() if self.detect_anomaly else contextlib.nullcontext():
+            yield
+
+    # Logging ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def logging_into(self, book: LogBook) -> Iterator[None]:
+        """Collect inside the block what is logged in another book."""
+        outer, self.book = self.book, book
+        try:
+            yield
+        finally:
+            self.book = outer
+
+    def log(self, name: str, value: Any, batch_size: int | None, **how: Any) -> None:
+        """Take what a module logs (see `TrainModule.log`)."""
+        size = batch_size if batch_size is not None else batch_size_of(self._batch)
+        self.book.log(self.where, name, value, size, **how)
+
+    def publish(self, found: dict[str, tuple[Entry, float]], to_logger: bool = True) -> None:
+        """Make values known: to callbacks, the progress bar and the loggers."""
+        if self.sanity_checking or not found:
+            return
+        self.values |= {name: value for name, (_, value) in found.items()}
+        self.bar_values |= {name: v for name, (entry, v) in found.items() if entry.prog_bar}
+        logged = {name: value for name, (entry, value) in found.items() if entry.logger}
+        if to_logger and logged:
+            self.log_metrics(logged)
+
+    def log_metrics(self, values: dict[str, float]) -> None:
+        """Hand values to every logger, with the step and the epoch."""
+        self.logged_values |= values
+        step = max(self.loop.batches_stepped - 1, 0)
+        for logger in self.loggers:
+            logger.log_metrics({**values, "epoch": self.loop.epoch}, step)
+
+    def print(self, *args: Any, **kwargs: Any) -> None:
+        """Print without tearing the progress bar."""
+        for callback in self.callbacks:
+            if hasattr(callback, "print"):
+                callback.print(*args, **kwargs)  # type: ignore[attr-defined]
+                return
+        print(*args, **kwargs)
+
+
+def positional(function: Callable[..., Any], most: int) -> int:
+    """Return how many of up to `most` arguments a user's step takes."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+        return most
+    return min(most, sum(each.kind in kinds for each in parameters))
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a line to an error's text, once."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

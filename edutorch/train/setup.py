@@ -1,0 +1,206 @@
+"""How a trainer begins and ends: modules attached, loaders found, errors told to callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import warn
+from . import checkpoint as checkpoints
+from .callbacks.model_checkpoint import ModelCheckpoint
+from .errors import TrainError
+from .evaluation import evaluate
+from .fit_loop import FitLoop
+from .hooks_runner import Running
+from .module import TrainModule, has
+from .optimizer_step import SteppingOptimizer, needs_closure, sort_out
+from .random_state import RandomState
+from .resumable_loader import check_loader, one_loader, several_loaders
+
+__all__ = ["Stages"]
+
+
+class Stages(Running):
+    """The part of a `Trainer` that surrounds a run: what has to be there, and how it ends."""
+
+    state: str
+    interrupted: bool
+    should_stop: bool
+    limit_val_batches: int | float | None
+    num_sanity_val_steps: int
+    checkpoint_callback: ModelCheckpoint | None
+    _val_loaders: list[Any]
+
+    # Beginning and ending -----------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _running(self, model: Any, datamodule: Any, stage: str) -> Iterator[Any]:
+        """Attach a module, and let it go again however the block ends.
+
+        An interrupt ends it early and quietly; errors are told to the callbacks and raised.
+        """
+        source = self._begin(model, datamodule, stage)
+        status = "success"
+        try:
+            with self.watching_for_nan():
+                yield source
+            self.state = "finished"
+        except KeyboardInterrupt as stop:
+            status = self.state = "interrupted"
+            self.interrupted = self.should_stop = True
+            if not self.loop.pending:
+                model.zero_grad()  # those of a batch that was not finished
+            warn(
+                f"{stage}: interrupted at epoch {self.loop.epoch}, batch {self.loop.batches}; "
+                "trainer.save_checkpoint(path) keeps what there is"
+            )
+            self.call("on_exception", stop)
+        except BaseException as error:
+            status = self.state = "failed"
+            self.call("on_exception", error)
+            raise
+        finally:
+            for logger in self.loggers:
+                logger.finalize(status)
+            self.call("teardown", stage)
+            if datamodule is not None and hasattr(datamodule, "teardown"):
+                datamodule.teardown(stage)
+
+    def _begin(self, model: Any, datamodule: Any, stage: str) -> Any:
+        """Attach a module and set everything up; return who has the loaders."""
+        if not isinstance(model, TrainModule):
+            raise TrainError(
+                stage, f"model must be a TrainModule, not {type(model).__name__}",
+                hint="class Model(edutorch.train.TrainModule) with a training_step; or "
+                "edutorch.train.fit(model, loss_fn, loader) for a plain nn.Module",
+            )  # fmt: skip
+        if self._module is not None and self._module is not model:
+            self.loop = FitLoop(self)  # type: ignore[arg-type]  # another module begins anew
+        self._module, model._trainer = model, self  # type: ignore[assignment]
+        self.state, self.interrupted, self.should_stop = stage, False, False
+        self.arguments.clear()
+        self.precision.module(model)
+        model.to(self.device_type)
+        if datamodule is not None:
+            if hasattr(datamodule, "prepare_data"):
+                datamodule.prepare_data()
+            if hasattr(datamodule, "setup"):
+                datamodule.setup(stage)
+        self.call("setup", stage)
+        return model if datamodule is None else datamodule
+
+    def _train_loader(self, source: Any, given: Any, datamodule: Any) -> Any:
+        if given is not None and hasattr(given, "train_dataloader") and datamodule is None:
+            raise TrainError("fit", "give a DataModule by name", hint="fit(model, datamodule=data)")
+        make = getattr(source, "train_dataloader", None)
+        loader = one_loader(make() if given is None and callable(make) else given)
+        if loader is None:
+            raise TrainError(
+                "fit", "there is nothing to train on",
+                hint="fit(model, loader), or write train_dataloader(self) in the module",
+            )  # fmt: skip
+        check_loader(loader, "train_dataloaders")
+        return loader
+
+    def _loaders(self, source: Any, word: str, given: Any) -> list[Any]:
+        make = getattr(source, f"{word}_dataloader", None)
+        return several_loaders(make() if given is None and callable(make) else given)
+
+    def _check_steps(self, model: TrainModule) -> None:
+        """Raise TrainError early if a method that will be needed is not there."""
+        for name in ("training_step", "configure_optimizers"):
+            if not has(model, name):
+                getattr(model, name)(*(() if name.startswith("conf") else (None, 0)))
+        if self._val_loaders and not has(model, "validation_step"):
+            model.validation_step(None, 0)
+        if not model.automatic_optimization:
+            for name, plain in (("gradient_clip_val", None), ("accumulate_grad_batches", 1)):
+                if getattr(self, name) != plain:
+                    raise TrainError(
+                        "fit", f"{name} is for automatic optimization", {name: getattr(self, name)},
+                        "with automatic_optimization = False do it in training_step: "
+                        "self.clip_gradients(...), or step only in each n-th batch",
+                    )  # fmt: skip
+
+    def _make_optimizers(self, model: TrainModule) -> None:
+        self.optimizers, self.lr_scheduler_configs = sort_out(model.configure_optimizers())
+        self.asking = {id(each) for each in self.optimizers if needs_closure(each)}
+        self.stepping_optimizers = [
+            SteppingOptimizer(each, self)  # type: ignore[arg-type]
+            for each in self.optimizers
+        ]
+        if len(self.optimizers) > 1 and model.automatic_optimization:
+            raise TrainError(
+                "fit", f"{len(self.optimizers)} optimizers: which one is to step when?",
+                hint="set self.automatic_optimization = False, and call manual_backward and "
+                "step each of self.optimizers() in training_step",
+            )  # fmt: skip
+
+    # Looking at other data ----------------------------------------------------------------
+
+    def can_validate(self) -> bool:
+        """Say whether there is anything to validate with."""
+        return bool(self._val_loaders) and self.limit_val_batches != 0
+
+    def validate_inside_fit(self, limit: int | float | None = None) -> None:
+        """Validate, and go on training with what is logged kept apart."""
+        limit = limit or self.limit_val_batches
+        evaluate(self, "validation", self._val_loaders, limit)  # type: ignore[arg-type]
+
+    def _sanity_check(self) -> None:
+        """Validate a few batches, as if nothing had happened: errors show before training."""
+        if not self.num_sanity_val_steps or not self.can_validate():
+            return
+        moment = RandomState.now(self.train_loader, self.device_type)
+        self.sanity_checking = True
+        try:
+            self.call("on_sanity_check_start")
+            few = None if self.num_sanity_val_steps == -1 else self.num_sanity_val_steps
+            if few and isinstance(self.limit_val_batches, int):
+                few = min(few, self.limit_val_batches)
+            self.validate_inside_fit(few)
+            self.call("on_sanity_check_end")
+        finally:
+            self.sanity_checking = False
+            moment.restore(self.train_loader, self.device_type)
+
+    def _evaluate(
+        self, stage: str, model: Any, given: Any, ckpt_path: Any, datamodule: Any, verbose: bool
+    ) -> tuple[list[dict[str, float]], list[Any]]:
+        """Validate, test or predict outside of `fit`."""
+        step = {"validate": "validation", "test": "test", "predict": "predict"}[stage]
+        short = {"validate": "val"}.get(stage, stage)
+        found: list[dict[str, float]] = []
+        outputs: list[Any] = []
+        model = self.module if model is None else model
+        with self._running(model, datamodule, stage) as source:
+            if ckpt_path is not None:
+                model.load_state_dict(checkpoints.read(self._file_of(ckpt_path))["state_dict"])
+            loaders = self._loaders(source, short, given)
+            if not loaders:
+                raise TrainError(
+                    stage, "there are no batches", hint=f"{stage}(model, loader), or write "
+                    f"{short}_dataloader(self) in the module",
+                )  # fmt: skip
+            if step != "predict" and not has(model, f"{step}_step"):
+                getattr(model, f"{step}_step")(None, 0)
+            limit = getattr(self, f"limit_{short}_batches")
+            found, outputs = evaluate(self, step, loaders, limit)  # type: ignore[arg-type]
+        if verbose:
+            for results in found:
+                self.print("  ".join(f"{name}={value:.4g}" for name, value in results.items()))
+        return found, outputs
+
+    def _file_of(self, ckpt_path: Any) -> Any:
+        """Return the file that "best" or "last" means."""
+        if ckpt_path not in ("best", "last"):
+            return ckpt_path
+        kept = self.checkpoint_callback
+        path = kept and (kept.best_model_path if ckpt_path == "best" else kept.last_model_path)
+        if not path:
+            raise TrainError(
+                "Trainer", f"ckpt_path={ckpt_path!r}, but no such checkpoint has been saved",
+                hint="ModelCheckpoint(monitor=…) keeps the best, save_last=True the last",
+            )  # fmt: skip
+        return path

@@ -1,0 +1,210 @@
+"""How a batch travels from a worker to the process that asked for it.
+
+A batch is pickled, but the numbers of its tensors and arrays stay outside of the pickle. Few
+numbers go through the pipe behind it. Many are written into memory that both processes see: a
+file without a name, whose descriptor goes through the pipe. As it never has a name, nothing
+can be left behind in /dev/shm, whoever is killed when, and a /dev/shm that is small or missing
+does not matter. Where there is no such memory (other systems than Linux, none left) the
+numbers go through the pipe, which is slower; on Linux a warning says so.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import socket
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...backends.aliased_array import plain
+from ...core.pickling import rebuild, rebuild_part
+from ...core.tensor import Tensor
+from ..deferred_interrupts import uninterrupted
+
+OUTSIDE = 4096
+"""Arrays of more bytes stay outside of the pickle."""
+
+MANY = 64 * 1024
+"""Batches of more bytes go through shared memory."""
+
+ALIGNED = 64
+"""Each array starts at a multiple of so many bytes: a line of the processor's cache."""
+
+MAPPED_AT_ONCE = 64
+"""So many batches may lie in shared memory. Each keeps a file descriptor, of which a process
+has about a thousand; a batch beyond these is copied into memory of its own."""
+
+HAS_MEMORY_FILES = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
+
+_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+class Packer(pickle.Pickler):
+    """Pickles a batch; of a tensor that shows a part of some memory only that part."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Say how to pickle an object; `NotImplemented`: as usual."""
+        if not isinstance(obj, Tensor):
+            return whole_bytes(obj) if type(obj) is np.ndarray else NotImplemented
+        reduced = obj.__reduce_ex__(5)
+        if reduced[0] is not rebuild_part:
+            return reduced
+        kind, _, _, _, wanted = reduced[1]
+        array = np.asarray(plain(obj._array), order="C")
+        return rebuild, (kind, array, wanted, "cpu"), *reduced[2:]
+
+
+def whole_bytes(array: np.ndarray) -> Any:
+    """Pickle an array of a type that Python's buffers do not know, such as bfloat16, as bytes."""
+    if array.dtype.kind != "V" or array.dtype.fields or not array.size:
+        return NotImplemented
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return from_bytes, (raw, array.dtype, array.shape)
+
+
+def from_bytes(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Make an array of its bytes again."""
+    return raw.view(dtype).reshape(shape)
+
+
+class Parcel:
+    """A batch that has arrived and is not unpacked yet."""
+
+    __slots__ = ("body", "buffers")
+
+    def __init__(self, body: bytes, buffers: Sequence[Any]) -> None:
+        self.body, self.buffers = body, buffers
+
+    def unpack(self) -> Any:
+        """Make the batch again. Its arrays lie where the bytes are: nothing is copied."""
+        return pickle.loads(self.body, buffers=self.buffers)
+
+
+def pack(value: Any) -> tuple[bytes, list[memoryview]]:
+    """Pickle `value`; its larger arrays are returned as they lie in memory."""
+    buffers: list[memoryview] = []
+
+    def stays_inside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes > OUTSIDE:
+            buffers.append(raw)
+        return raw.nbytes <= OUTSIDE
+
+    file = io.BytesIO()
+    Packer(file, 5, buffer_callback=stays_inside).dump(value)
+    return file.getvalue(), buffers
+
+
+# Sending -----------------------------------------------------------------------------------------
+
+
+def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
+    """Send what `pack` returned, under a short `head`."""
+    sizes = [each.nbytes for each in buffers]
+    places, total = laid_out(sizes)
+    file, complaint = None, ""
+    if total > MANY and HAS_MEMORY_FILES:
+        try:
+            file = memory_file(buffers, places, total)
+        except OSError as error:
+            complaint = f"{total:,} bytes ({error.strerror})"
+    try:
+        pipe.send((head, body, sizes, file is not None, complaint))
+        if file is None:
+            for each in buffers:
+                pipe.send_bytes(each)
+        else:
+            with as_socket(pipe) as connection:
+                socket.send_fds(connection, [b"m"], [file])
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Return where arrays of such sizes begin, and how many bytes they need together."""
+    places, end = [], 0
+    for size in sizes:
+        places.append(end)
+        end += -(-size // ALIGNED) * ALIGNED
+    return places, end
+
+
+def memory_file(buffers: list[memoryview], places: list[int], total: int) -> int:
+    """Write arrays into memory that another process can see; returns its file descriptor.
+
+    `write` reports that memory is full. Writing through a mapping would kill the process.
+    """
+    file = os.memfd_create("edutorch batch", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(file, total)
+        for buffer, place in zip(buffers, places, strict=True):
+            done = 0
+            while done < buffer.nbytes:  # Linux writes 2 GB at most at once
+                done += os.pwrite(file, buffer[done:], place + done)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+@contextmanager
+def as_socket(pipe: Any) -> Iterator[socket.socket]:
+    """Use a pipe as the socket that it is: it can carry file descriptors."""
+    connection = socket.socket(fileno=pipe.fileno())
+    try:
+        yield connection
+    finally:
+        connection.detach()
+
+
+# Receiving ---------------------------------------------------------------------------------------
+
+
+def receive(pipe: Any) -> tuple[Any, Parcel, str]:
+    """Return the head, the parcel, and why shared memory was not used ("" if it was).
+
+    Raises: EOFError, OSError: the worker is gone.
+    """
+    head, body, sizes, in_memory, complaint = pipe.recv()
+    if in_memory:
+        return head, Parcel(body, mapped(pipe, sizes)), complaint
+    buffers = [bytearray(size) for size in sizes]
+    for each in buffers:
+        pipe.recv_bytes_into(each)
+    return head, Parcel(body, buffers), complaint
+
+
+def mapped(pipe: Any, sizes: list[int]) -> list[memoryview]:
+    """Take a file descriptor out of the pipe and return the arrays that lie in its memory."""
+    pipe.poll(None)  # to wait can be interrupted; between taking it and closing it nothing can
+    with uninterrupted():
+        with as_socket(pipe) as connection:
+            _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not files:
+            raise EOFError
+        places, total = laid_out(sizes)
+        try:
+            if len(_mapped) < MAPPED_AT_ONCE:
+                memory: Any = mmap.mmap(files[0], total, access=mmap.ACCESS_COPY)
+                _mapped.add(memory)
+            else:
+                memory = bytearray(total)
+                filled(memory, files[0])
+        finally:
+            os.close(files[0])
+    view = memoryview(memory)
+    return [view[place : place + size] for place, size in zip(places, sizes, strict=True)]
+
+
+def filled(memory: bytearray, file: int) -> None:
+    """Copy the bytes of a file into memory."""
+    view, done = memoryview(memory), 0
+    while done < len(memory):
+        done += os.preadv(file, [view[done:]], done)

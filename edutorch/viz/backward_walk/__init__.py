@@ -1,0 +1,1 @@
+"""Backward, one node at a time."""

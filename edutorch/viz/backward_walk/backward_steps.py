@@ -1,0 +1,328 @@
+"""One stop of a walk through backward, as plain data, and as a few lines to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from ...core.autograd.engine import Parts
+from ..graph.model import gradient_label
+from ..graph.rules import Rule, value_of
+from ..tensors.summaries import Stats, bar_text, number, number_size, summarize
+
+LINE_WIDTH = 96
+"""Characters in a line of text: an output of JupyterLab at 1,280 pixels holds 100."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A gradient, or what has been added up so far.
+
+    Attributes:
+        text: all numbers if they are few, else a summary.
+        latex: the numbers for a formula, "" if there are too many.
+        bars: a histogram in a line of text, where there are many.
+        stats: the summary as numbers.
+        shape: of the array.
+    """
+
+    text: str
+    latex: str
+    bars: str
+    stats: Stats
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any) -> Amount:
+        """Describe an array. It is not kept."""
+        if array.__class__ is Parts:
+            array = next(iter(array.by_output.values()))
+        shape = tuple(array.shape)
+        value = value_of(array)
+        stats = summarize(array, bars=value is None)
+        if value is not None:
+            return cls(value.plain, value.latex, "", stats, shape)
+        size = "×".join(map(str, shape))
+        text = (
+            f"{size}, mean {number(stats.mean)}, norm {number_size(stats.norm)}, "
+            f"from {number(stats.min)} to {number(stats.max)}"
+        )
+        return cls(text, "", bar_text(stats.bars), stats, shape)
+
+    def __str__(self) -> str:
+        return f"{self.text}  {self.bars}".rstrip()
+
+
+Path = tuple[str, Amount]
+"""What came along one way: from where, and how much."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A gradient that leaves a node.
+
+    Attributes:
+        input: the op's argument to which it goes.
+        to: what that was: a variable, a parameter, another op.
+        into: whether it goes into a `.grad`.
+        rule: how it was computed.
+        gradient: the result, in the shape of the input.
+        note: what happened to it besides, such as the sum over what broadcasting had copied.
+        paths: all that has arrived there so far, this one last.
+        total: their sum.
+        edge, target: the arrow and the box in the picture, by their number in the graph.
+    """
+
+    input: str
+    to: str
+    into: bool
+    rule: Rule
+    gradient: Amount
+    note: str
+    paths: tuple[Path, ...]
+    total: Amount | None
+    edge: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Station:
+    """One step of backward: a node that has run, or a leaf whose `.grad` was written.
+
+    Attributes:
+        number: counted from 1.
+        kind: "node" or "leaf".
+        name: the variable that holds it (then `op` is what computed it), the op, the parameter.
+        line: of the user's code that computed it.
+        incoming: the gradient that arrived.
+        paths: of what it is the sum.
+        flows: of a node: the gradients that left it.
+        before, after: of a leaf: `.grad` until now (None: nothing), and from now on.
+        note: what else is to be known.
+        node: the box in the picture, by its number in the graph.
+        waiting: the boxes at which a gradient waits.
+        upcoming: the one that comes next, None at the end.
+    """
+
+    number: int
+    kind: Literal["node", "leaf"]
+    name: str
+    op: str
+    module: str
+    line: str
+    incoming: Amount
+    paths: tuple[Path, ...]
+    flows: tuple[Flow, ...] = ()
+    before: Amount | None = None
+    after: Amount | None = None
+    note: str = ""
+    node: int = 0
+    waiting: tuple[int, ...] = ()
+    upcoming: int | None = None
+
+    @property
+    def gradient(self) -> Amount:
+        """The same as `incoming`."""
+        return self.incoming
+
+    def __str__(self) -> str:
+        where = f"   {self.line}" if self.line else ""
+        return "\n".join([f"{self.number}  {self.title}{where}", *self.lines()])
+
+    @property
+    def title(self) -> str:
+        """The name, and the op if that is another: `y = mul`."""
+        return f"{self.name} = {self.op}" if self.op else self.name
+
+    def lines(self) -> list[str]:
+        """Say what happened, line by line."""
+        if self.kind == "leaf":
+            return self._leaf_lines()
+        came = sum_text(self.paths, self.incoming)
+        where = came_from(self.paths)
+        lines = [f"   g = {came}   ({where})"]
+        if self.incoming.bars:
+            lines.append(f"       {self.incoming.bars}")
+        for flow in self.flows:
+            lines += lines_of(f"   → {flow.to}: {flow_text(flow)}", flow.gradient.bars)
+            if flow.note:
+                lines.append(f"       {flow.note}")
+            if flow.rule.source:
+                lines.append("       " + flow.rule.source.replace("\n", "\n       "))
+            if len(flow.paths) > 1 and flow.total is not None:
+                name = f"{flow.to} has" if flow.into else f"at {flow.to} wait"
+                lines.append(f"       {name} {sum_text(flow.paths, flow.total)} so far")
+        return [*lines, f"   {self.note}"] if self.note else lines
+
+    def _leaf_lines(self) -> list[str]:
+        where = came_from(self.paths)
+        arrived = f"   arrived: {sum_text(self.paths, self.incoming)}   ({where})"
+        bars = (self.after or self.incoming).bars
+        return [arrived, *lines_of(f"   {gradient_label(self.name)} = {self.added()[1]}", bars)]
+
+    def added(self) -> tuple[str, str]:
+        """Return what becomes of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
+        after = self.after or self.incoming
+        if self.before is None:
+            return after.latex, str(after)
+        if not after.latex:
+            return "", f"what was there, plus what arrived: {after}"
+        return (
+            f"{self.before.latex} + {self.incoming.latex} = {after.latex}",
+            f"{self.before.text} + {in_sum(self.incoming)} = {after.text}",
+        )
+
+
+def lines_of(line: str, bars: str) -> list[str]:
+    """Give the histogram at the end of a line its own, where it would be broken in two."""
+    if not bars or len(line) <= LINE_WIDTH:
+        return [line]
+    return [line.removesuffix(bars).rstrip(), f"       {bars}"]
+
+
+def came_from(paths: Sequence[Path]) -> str:
+    return "from " + ", ".join(source for source, _ in paths)
+
+
+def flow_text(flow: Flow) -> str:
+    """Write how one gradient came about: the rule, with numbers as far as they are few."""
+    if flow.rule.numbers_text and not flow.note:
+        return flow.rule.numbers_text
+    start = flow.rule.numbers_text or flow.rule.text
+    return f"{start} ⇒ {flow.gradient}" if start else str(flow.gradient)
+
+
+def in_sum(amount: Amount) -> str:
+    return f"({amount.text})" if amount.text.startswith("-") else amount.text
+
+
+def sum_text(paths: Sequence[Path], total: Amount) -> str:
+    """Write a sum: "2 + 3 = 5", or how many ways it came."""
+    if len(paths) < 2:
+        return total.text
+    if not total.latex:
+        return f"{total.text} (sum of {len(paths)} ways)"
+    terms = [paths[0][1].text, *(in_sum(amount) for _, amount in paths[1:])]
+    return f"{' + '.join(terms)} = {total.text}"
+
+
+def sum_latex(paths: Sequence[Path], total: Amount) -> str:
+    """Write the same as LaTeX; "" if there are too many numbers."""
+    if not total.latex or not all(amount.latex for _, amount in paths):
+        return ""
+    if len(paths) < 2:
+        return total.latex
+    terms = [amount.latex for _, amount in paths]
+    terms[1:] = [f"({term})" if term.startswith("-") else term for term in terms[1:]]
+    return f"{' + '.join(terms)} = {total.latex}"
+
+
+# As a table ----------------------------------------------------------------------------------
+
+TABLE_NAME = 18
+TABLE_ROOM = (LINE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
+TABLE_TITLES = ("step", "node", "incoming gradient", "outgoing gradients")
+
+
+def table_of(stations: Sequence[Station]) -> str:
+    """Return stations as a table. Cells that are too wide go on in the next line."""
+    rows = [[[title] for title in TABLE_TITLES], *map(cells_of, stations)]
+    widths = [max(len(line) for cell in column for line in cell)
+              for column in zip(*rows, strict=True)]  # fmt: skip
+    lines = []
+    for row in rows:
+        for cells in zip_longest(*row, fillvalue=""):
+            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def cells_of(station: Station) -> list[list[str]]:
+    """Return the lines of the four cells of a station."""
+    name, after = station.name, station.after
+    sent = [line for flow in station.flows for line in wrapped(f"{flow.to}: ", flow.gradient.text)]
+    if after is not None:
+        addition = station.added()[1]
+        fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
+        text = addition if fits else after.text
+        name, sent = gradient_label(name), wrapped("= ", text)
+    incoming = wrapped("", station.incoming.text)
+    return [[str(station.number)], [ending(name, TABLE_NAME)], incoming, sent]
+
+
+def ending(name: str, room: int) -> str:
+    """Cut a name at its beginning: the end of a path tells more."""
+    return name if len(name) <= room else f"…{name[1 - room :]}"
+
+
+def wrapped(start: str, text: str) -> list[str]:
+    """Return `start + text` in lines of at most `TABLE_ROOM` characters.
+
+    A matrix gets a line for each row, so that its columns can be read; anything else is
+    broken at its commas. Where a long name leaves no room, the text begins in the next line.
+    """
+    if len(start) + len(text) <= TABLE_ROOM:
+        return [start + text]
+    is_matrix = text.startswith("[") and "; " in text and ", " in text
+    separator = "; " if "; " in text else ", "
+    pieces = text.split(separator)
+    pieces[:-1] = [piece + separator.rstrip() for piece in pieces[:-1]]
+    widest = max(map(len, pieces)) if text.startswith("[") else len(pieces[0])
+    if len(start) + widest < TABLE_ROOM:
+        lines = [start + pieces[0]]
+    else:
+        lines = [ending(start.rstrip(), TABLE_ROOM), f"  {pieces[0]}"]
+    left = lines[-1].index("[") + 1 if text.startswith("[") else 2
+    for piece in pieces[1:]:
+        if is_matrix or len(lines[-1]) + 1 + len(piece) > TABLE_ROOM:
+            lines.append(" " * left + piece)
+        else:
+            lines[-1] += f" {piece}"
+    return lines
+
+
+# For the page --------------------------------------------------------------------------------
+
+
+def told(station: Station) -> dict[str, Any]:
+    """Return what the page writes of a station (`WalkStation` in the protocol)."""
+    return {
+        "number": station.number,
+        "kind": station.kind,
+        "name": station.title,
+        "line": station.line,
+        "incoming": amount_told(station.incoming, station.paths),
+        "from": came_from(station.paths),
+        "flows": [
+            {
+                "to": flow.to,
+                "into": flow.into,
+                "latex": flow.rule.numbers or flow.rule.latex,
+                "source": flow.rule.source,
+                "gradient": amount_told(flow.gradient),
+                "whole": bool(flow.rule.numbers) and not flow.note,
+                "note": flow.note,
+                "total": None
+                if flow.total is None or len(flow.paths) < 2
+                else amount_told(flow.total, flow.paths),
+            }
+            for flow in station.flows
+        ],
+        "added": None
+        if station.after is None
+        else {**amount_told(station.after), "latex": station.added()[0]},
+        "before": station.before is not None,
+        "note": station.note,
+        "spoken": f"{station.title}. " + ". ".join(line.strip() for line in station.lines()),
+    }
+
+
+def amount_told(amount: Amount, paths: Sequence[Path] = ()) -> dict[str, str]:
+    """Return an amount, or the sum that it is, as the page gets it."""
+    return {
+        "text": sum_text(paths, amount),
+        "latex": sum_latex(paths, amount) if paths else amount.latex,
+        "bars": amount.bars,
+    }

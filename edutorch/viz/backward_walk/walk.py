@@ -1,0 +1,355 @@
+"""`walk(loss)`: step through backward, one node at a time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from ...core.autograd.backward import start_gradients
+from ...core.autograd.engine import run_backward
+from ...core.autograd.graph import Node, edge_of, reachable
+from ...core.tensor import Tensor
+from ...errors import EdutorchError
+from ...nn import Module
+from ..draw import GivenNames
+from ..graph.graph_reader import gathered, leaf_key, root_key
+from ..graph.model import TIED, GraphNode, Snapshot, arrange, enclosing, inside
+from ..graph.names import variables
+from ..live.view import in_notebook
+from ..render.static import Drawing
+from ..tensors.summaries import summarize
+from .backward_steps import Amount, Station, table_of
+from .page_view import WalkView
+from .stepping import Chart, Reporter, Stepper, key_of
+
+
+class WalkError(EdutorchError, ValueError):
+    """A walk was asked for something that it cannot do."""
+
+
+def walk(
+    loss: Tensor,
+    gradient: Tensor | None = None,
+    model: Module | None = None,
+    retain_graph: bool = False,
+    open: str | Iterable[str] = (),
+) -> Walk:
+    """Run `loss.backward()` one node at a time, and see what each does.
+
+    In a notebook, the walk is a picture with buttons; elsewhere, `print(walk.next())`.
+
+    It is the real backward: the engine waits before each node, on a thread of its own, and at
+    the end each leaf's `.grad` is written. Until then nothing has changed: a walk that is
+    dropped half-way leaves the graph whole and every `.grad` as it was. (Once the first `.grad`
+    is written, the others follow.) Another walk or `loss.backward(retain_graph=True)` may run
+    meanwhile; a `loss.backward()` that frees the graph makes the next step fail, and says so.
+
+    Args:
+        loss: where backward begins.
+        gradient: as for `loss.backward`: needed unless `loss` is one number.
+        model: parameters are called as in this model; otherwise as in the caller's.
+        retain_graph: keep the graph, so that it can be walked again.
+        open: groups to show open: paths of modules, as "layers.0".
+
+    Raises: WalkError: `loss` is no tensor. GradientError, ShapeError: as for `loss.backward`.
+
+    >>> a, b = tensor(2.0, requires_grad=True), tensor(3.0, requires_grad=True)
+    >>> for station in edutorch.viz.backward_walk.walk(a * b):
+    ...     print(station)
+    1  mul
+       g = 1   (from the start)
+       → a: g·b = 1·3 = 3
+       → b: g·a = 1·2 = 2
+    2  a
+       arrived: 3   (from mul)
+       a.grad = 3
+    3  b
+       arrived: 2   (from mul)
+       b.grad = 2
+    """
+    if not isinstance(loss, Tensor):
+        raise WalkError(
+            "viz.walk", f"expected a tensor, got {type(loss).__name__}",
+            hint="compute something first: loss = f(x); viz.walk(loss)",
+        )  # fmt: skip
+    groups = (open,) if isinstance(open, str) else tuple(open)
+    return Walk(loss, gradient, model, retain_graph, groups, sys._getframe(1))
+
+
+class Walk:
+    """What `walk` returns: a backward pass that stands still between its steps.
+
+    `for station in walk` takes one step after the other. `station` is where it stands (None
+    before the first step), `stations` all that have been, `table()` the same as a table.
+    """
+
+    def __init__(
+        self,
+        loss: Tensor,
+        gradient: Tensor | None,
+        model: Module | None,
+        retain_graph: bool,
+        groups: tuple[str, ...],
+        frame: FrameType,
+    ) -> None:
+        (self._gradient,) = start_gradients("viz.walk", [loss], gradient)
+        self._loss, self.retain_graph = loss, retain_graph
+        names = GivenNames(model, {}, frame)
+        vertices = gathered(loss, names)
+        for _, value in variables(frame):
+            vertex = vertices.get(root_key(value)) if isinstance(value, Tensor) else None
+            if vertex is not None and vertex.value is None:
+                vertex.value = summarize(value._array)
+        names.frame = None
+        self.whole = arrange(vertices, [root_key(loss)], names.classes)
+        self.chart = Chart.of(vertices, self.whole)
+        self._lock = threading.RLock()
+        self._view = WalkView(self, groups)
+        self.position = 0
+        self.finished = False  # by `finish`: nobody wants to press buttons any more
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start the engine; it stops before its first node."""
+        loss, gradient, retain = self._loss, self._gradient, self.retain_graph
+        steps = reachable([edge_of(loss)])
+        leaves = [step for step in steps if isinstance(step, Tensor)]
+        held = {leaf_key(leaf): Amount.of(leaf._grad._array)
+                for leaf in leaves if leaf._grad is not None}  # fmt: skip
+        self._expected = len(steps)
+
+        def work() -> None:
+            run_backward([loss], [gradient], True, False)
+            for step in () if retain else reachable([edge_of(loss)]):
+                if isinstance(step, Node) and step.holds:
+                    step.saved = None
+
+        self._stepper = Stepper()
+        reporter = Reporter(self._stepper, self.chart, edge_of(loss), held)
+        self._finalizer = weakref.finalize(self, self._stepper.let_go)
+        self._finalizer.atexit = False  # the thread is a daemon: it ends with the program
+        self._stepper.start(work, reporter)
+        self.position = 0
+
+    # Where it stands ------------------------------------------------------------------------
+
+    @property
+    def stations(self) -> list[Station]:
+        """All that the engine has done so far."""
+        return list(self._stepper.stations)
+
+    @property
+    def station(self) -> Station | None:
+        """The one that is shown; None before the first."""
+        return self._stepper.stations[self.position - 1] if self.position else None
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine has done all there is."""
+        done = self._stepper.stations
+        return self._stepper.over or bool(done and done[-1].upcoming is None)
+
+    @property
+    def upcoming(self) -> str | None:
+        """What comes next, by its name; None at the end."""
+        if self.position == len(self._stepper.stations) and self.over:
+            return None
+        if self.position < len(self._stepper.stations):
+            return self._stepper.stations[self.position].name
+        station = self.station
+        at = self.root if station is None else station.upcoming
+        return None if at is None else self.chart.names[at]
+
+    @property
+    def root(self) -> int:
+        """The box of `loss`, by its number in the graph."""
+        return self.chart.numbers[key_of(edge_of(self._loss))]
+
+    def __len__(self) -> int:
+        """How many stations there are, or will be if a gradient reaches every node."""
+        return len(self._stepper.stations) if self.over else self._expected
+
+    # Going ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Station]:
+        """Take one step after the other, from here to the end."""
+        while (station := self._forward()) is not None:
+            self._view.show()
+            yield station
+
+    def next(self) -> Station:
+        """Take one step: the engine runs one node, or writes one leaf's `.grad`.
+
+        At the end, it stays at the last one. What backward raises is raised here.
+        """
+        self._forward()
+        self._view.show()
+        station = self.station
+        assert station is not None
+        return station
+
+    def back(self) -> Station | None:
+        """Look at the step before. The engine stays where it is: what is added stays added."""
+        with self._lock:
+            self.position = max(0, self.position - 1)
+        self._view.show()
+        return self.station
+
+    def run_to(self, target: Any) -> Station:
+        """Run until the gradient has reached a node.
+
+        Args:
+            target: a tensor, its `grad_fn`, or text: a name in the picture (a variable, an op,
+                a parameter as "layers.0.weight"), a box's id ("n3"), or the path of a module.
+
+        Raises: WalkError: there is no such thing in the graph, or no gradient reaches it.
+        """
+        wanted = self._find(target)
+        with self._lock:
+            while (station := self._forward()) is not None:
+                if station.node in wanted:
+                    break
+            else:
+                recorded = [each for each in self._stepper.stations if each.node in wanted]
+                if not recorded:
+                    raise WalkError("Walk.run_to", f"no gradient reaches {describe(target)}")
+                station = recorded[0]
+                self.position = station.number
+        self._view.show()
+        return station
+
+    def finish(self) -> Station:
+        """Run to the end. In a notebook, the picture then stays in the place of the buttons."""
+        self.run_to_end()
+        self.finished = True
+        self._view.leave_picture()
+        station = self.station
+        assert station is not None
+        return station
+
+    def run_to_end(self) -> None:
+        """Run to the end; the buttons stay, for looking back."""
+        while self._forward() is not None:
+            pass
+        self._view.show()
+
+    def restart(self) -> None:
+        """Begin again. After the end, this is a second backward: it adds to each `.grad`.
+
+        Raises: WalkError: the walk is over, and the graph was not retained.
+        """
+        with self._lock:
+            if self.over and not self.retain_graph:
+                raise WalkError(
+                    "Walk.restart", "the graph was freed at the end of the walk",
+                    hint="viz.walk(loss, retain_graph=True) keeps it; back() still looks back",
+                )  # fmt: skip
+            self._finalizer()
+            self.finished = False
+            self._begin()
+        self._view.show()
+
+    def _forward(self) -> Station | None:
+        """Go one station on, without telling the page; None at the end."""
+        if threading.current_thread() is self._stepper.thread:
+            raise WalkError("Walk.next", "a hook cannot move the walk that it is called from")
+        with self._lock:
+            if self.position == len(self._stepper.stations):
+                self._stepper.advance(self.position + 1)
+                if self.position == len(self._stepper.stations):
+                    return None
+            self.position += 1
+            return self.station
+
+    def _find(self, target: Any) -> set[int]:
+        """Return the boxes that are meant, by number in the whole graph."""
+        nodes = self.whole.graph.nodes
+        if isinstance(target, list):  # of numbers: what is inside of a box on the screen
+            found = set(target)
+        elif isinstance(target, Node | Tensor):
+            key = root_key(target) if isinstance(target, Tensor) else key_of(target)
+            number = self.chart.numbers.get(key)
+            found = set() if number is None else {number}
+        else:
+            text = str(target)
+            called = [
+                {number for number, node in enumerate(nodes) if text in names(node)}
+                for names in (
+                    lambda node: (node.id,),
+                    lambda node: (node.variable, *paths_of(node)),
+                    lambda node: (self.chart.names[int(node.id[1:])],),
+                    lambda node: (node.label, *node.label.split(TIED)),
+                    lambda node: enclosing(node.module),
+                )
+            ]
+            found = next((each for each in called if each and text), set())
+        found = {number for number in found if nodes[number].differentiable}
+        if not found:
+            names = ", ".join(dict.fromkeys(self.chart.names))
+            raise WalkError(
+                "Walk.run_to", f"the gradient does not go to {describe(target)}",
+                {"names": names[:300]}, "give a tensor, or one of these names",
+            )  # fmt: skip
+        return found
+
+    # Showing it -----------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The graph, with the gradients that have flowed up to where the walk stands."""
+        grads, flows = list(self.whole.grads), [None] * len(self.whole.flows)
+        start = Amount.of(self._gradient._array)
+        if self.whole.graph.nodes[self.root].kind != "leaf":
+            grads[self.root] = start.stats
+        for station in self._stepper.stations[: self.position]:
+            reached = station.after if station.kind == "leaf" else station.incoming
+            grads[station.node] = None if reached is None else reached.stats
+            for flow in station.flows:
+                if flow.edge >= 0:
+                    flows[flow.edge] = flow.gradient.stats  # type: ignore[call-overload]
+                if not flow.into and flow.total is not None:
+                    grads[flow.target] = flow.total.stats
+        return replace(self.whole, grads=tuple(grads), flows=tuple(flows))
+
+    def drawing(self) -> Drawing:
+        """Return the picture as it is now, without buttons."""
+        return Drawing(self.snapshot, self._view.stage.layouts.rankdir, self._view.stage.choice)
+
+    def table(self) -> str:
+        """Return all stations so far as a table, at most 96 characters wide."""
+        return table_of(self._stepper.stations)
+
+    def __repr__(self) -> str:
+        station, upcoming = self.station, self.upcoming
+        first = f"walk through backward, {self.position} of {len(self)} steps"
+        last = "that was all" if upcoming is None else f"next: {upcoming}"
+        return "\n".join(filter(None, (first, str(station) if station else "", last)))
+
+    def _ipython_display_(self) -> None:
+        if in_notebook():
+            self._view.display(self)
+        else:
+            print(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        # For what shows widgets but is no Jupyter, as marimo.
+        if self.finished:
+            return self._view.bundle()
+        return self._view.open_page(self)._repr_mimebundle_(**options)
+
+
+def paths_of(node: GraphNode) -> list[str]:
+    """Return the module's path with the name: of a tied parameter, with each of its names."""
+    path = inside(node.module, node.label)
+    return [path, *path.split(TIED)]
+
+
+def describe(target: Any) -> str:
+    if isinstance(target, Tensor):
+        return f"this tensor of shape {tuple(target.shape)}"
+    return repr(target)

@@ -1,0 +1,1 @@
+"""What is wrong with a network or a loop, in plain sentences."""

@@ -1,0 +1,289 @@
+"""Finds parameters that get no gradient, and where the chain to them is cut.
+
+The graph does not know what was taken out of it: a detached tensor looks like any data. But its
+memory is that of a result, and an op that records nothing though its operands do is seen. Only
+what leaves the framework (`.item()`, `.tolist()`, a copy of NumPy's) is out of sight.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...backends.aliased_array import Shared
+from ...core.source_location import Place, users_place
+from ...core.tensor import LEAF, Tensor
+from ...events import (
+    GradientAccumulated,
+    ModuleEntered,
+    OpApplied,
+    TensorAliased,
+    WorkEnded,
+    WorkStarted,
+)
+from ...modes import current
+from ..graph.graph_reader import line_text
+from ..graph.names import Names
+from .messages import Finding, finding, listed
+from .registration import unregistered
+
+MOST_CUTS = 20
+"""In one step no more cuts than this are followed back to the parameters behind them."""
+
+MOST_WALKED = 3000
+"""…and no more ops behind each."""
+
+LOOKS = 3
+"""A parameter is called unused after so many steps without a gradient."""
+
+
+@dataclass
+class Cut:
+    """A place where the chain ends: how, and whose gradients it stops."""
+
+    how: str
+    advice: str
+    line: str
+    leaves: set[int] = field(default_factory=set)
+
+
+class Chain:
+    """Hears the ops of a step and who got a gradient."""
+
+    hears = (
+        OpApplied, GradientAccumulated, ModuleEntered, TensorAliased, WorkStarted, WorkEnded,
+    )  # fmt: skip
+    works = ("backward", "node")
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._missed: dict[int, int] = {}  # parameter -> steps without a gradient
+        self._ever: set[int] = set()
+        self._ran: set[int] = set()  # modules
+        self._known: dict[Any, Cut] = {}  # cuts by place: each is walked once
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin a new step."""
+        self.got: set[int] = set()  # leaves that have a gradient
+        self._double: set[int] = set()  # ops recorded while backward ran, by order
+        self._second = False  # backward has run through one of them: they were wanted
+        self.backward_ran = False
+        self.cuts: list[Cut] = []
+        self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> number of the node
+        self._behind: dict[int, tuple[list[int], list[int]]] = {}  # nodes and leaves, by node
+        self._detached: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where detach() was
+        self._recording = self._walks = 0
+        self._twice = ""  # the line that ran backward with create_graph
+
+    def take(self, event: Any) -> None:
+        """Hear an event."""
+        kind = type(event)
+        if kind is OpApplied:
+            self._applied(event)
+        elif kind is GradientAccumulated:
+            self.received(event.tensor)
+        elif kind is ModuleEntered:
+            self._ran.add(id(event.module))
+        elif kind is TensorAliased:
+            if event.detached:
+                self._detached[id(event.alias)] = weakref.ref(event.alias), users_place()
+        elif kind is WorkStarted and event.kind == "node":
+            self._second |= event.subject._order in self._double
+        elif kind is WorkStarted and event.kind == "backward":
+            self.backward_ran = True
+            if event.subject.recording:
+                self._recording += 1
+                self._twice = line_text(users_place())
+        elif kind is WorkEnded and event.kind == "backward" and self._recording:
+            self._recording -= 1
+
+    def received(self, leaf: Tensor) -> None:
+        """Note that a leaf got a gradient."""
+        self.got.add(id(leaf))
+
+    # Cuts -------------------------------------------------------------------------------
+
+    def _applied(self, event: OpApplied) -> None:
+        outputs = event.output if isinstance(event.output, tuple) else (event.output,)
+        if event.node is not None:
+            if self._recording and current().grad:
+                self._double.add(event.node._order)
+            edges = [edge for edge in event.node.edges if edge is not None]
+            self._behind[event.node._order] = (
+                [edge._order for edge in edges if edge._order],
+                [id(edge) for edge in edges if not edge._order],
+            )
+            for output in outputs:
+                self._note(output._array, event.node._order)
+            if len(self.cuts) < MOST_CUTS:
+                for each in event.inputs:
+                    if isinstance(each, Tensor) and each._node is None:
+                        self._maybe_detached(each, event)
+            return
+        if len(self.cuts) >= MOST_CUTS:
+            return
+        given = next((each for each in event.inputs if isinstance(each, Tensor)
+                      and each._node is not None), None)  # fmt: skip
+        if given is None:
+            return
+        if not current().grad:
+            self._cut(given, "no_grad() around {op}", "Compute it outside of no_grad().", event)
+        elif outputs[0]._array.dtype not in dtypes.DIFFERENTIABLE:
+            what = (
+                "a conversion to integers" if event.op.name == "as_type" else event.op.public_name
+            )
+            self._cut(
+                given, f"{what}, which has no slope",
+                "Stay with floating numbers: softmax in place of argmax, sigmoid in place of a "
+                "threshold.", event,
+            )  # fmt: skip
+
+    def _note(self, array: Any, node: int) -> None:
+        """Remember whose result an array is, without keeping it."""
+        try:
+            self._arrays[id(array)] = weakref.ref(array), node
+        except TypeError:
+            pass  # a library whose arrays cannot be referred to weakly
+
+    def _maybe_detached(self, tensor: Tensor, event: OpApplied) -> None:
+        """See whether what looks like data has the memory of a recorded result."""
+        node = self._maker_of(tensor._array)
+        if node:
+            how = "detach(), .data or numpy() in front of {op}"
+            advice = "Leave detach() out, and compute with tensors instead of NumPy arrays."
+            known = self._detached.get(id(tensor))
+            place = known[1] if known is not None and known[0]() is tensor else users_place()
+            self._cut_at(node, how, advice, event, place)
+
+    def _maker_of(self, array: Any) -> int:
+        """Return the number of the node whose result an array shows, 0 if there is none."""
+        outside, steps = isinstance(array, Shared), 0
+        while array is not None and steps < 8:
+            known = self._arrays.get(id(array))
+            if known is not None and known[0]() is array:
+                return known[1]
+            if outside and isinstance(array, np.ndarray):  # NumPy has had it: compare places
+                for reference, node in self._arrays.values():
+                    made = reference()
+                    if isinstance(made, np.ndarray) and made.ctypes.data == array.ctypes.data:
+                        return node
+            array, steps = getattr(array, "base", None), steps + 1
+        return 0
+
+    def _cut(self, given: Tensor, how: str, advice: str, event: OpApplied) -> None:
+        leaf = given._node is LEAF
+        node = 0 if leaf else given._node._order
+        cut = self._cut_at(node, how, advice, event, users_place())
+        if leaf:
+            cut.leaves.add(id(given))
+
+    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied, place: Place) -> Cut:
+        """Note a cut behind a node at a place of the user's code, and which leaves it stops."""
+        known = self._known.get(place)
+        if known is None:
+            how = how.format(op=event.op.public_name)
+            known = self._known[place] = Cut(how, advice, line_text(place))
+            if len(self._known) > 1000:
+                self._known.clear()
+        if node and self._walks < MOST_CUTS:
+            self._walks += 1
+            known.leaves |= self._leaves_behind(node)
+        if known not in self.cuts:
+            self.cuts.append(known)
+        return known
+
+    def _leaves_behind(self, node: int) -> set[int]:
+        """Return the ids of the leaves that something was computed from in this step."""
+        seen, stack, leaves = set(), [node], set()
+        while stack and len(seen) < MOST_WALKED:
+            node = stack.pop()
+            if node in seen or node not in self._behind:
+                continue
+            seen.add(node)
+            nodes, found = self._behind[node]
+            stack.extend(nodes)
+            leaves.update(found)
+        return leaves
+
+    # Parameters -------------------------------------------------------------------------
+
+    def findings(
+        self, optimized: set[int], held: set[int], line: str = "", looks: int = LOOKS
+    ) -> list[Finding]:
+        """Return what is wrong after a step in which backward has run.
+
+        A model of which nothing is trained is not meant to be: a teacher, a target network.
+
+        Args:
+            optimized: the ids of the parameters of the optimizers that ended the step. Those of
+                another one may be waiting for their turn.
+            held: of those of all optimizers.
+            line: of the user's code that ran backward.
+            looks: after so many steps without a gradient a parameter is called unused.
+        """
+        if not self.backward_ran and not self.got:
+            return []
+        found, lonely = [], []
+        for model in self.names.models:
+            parameters = list(model.named_parameters())
+            self._ever |= self.got.intersection(id(each) for _, each in parameters)
+            trained = any(id(each) in self._ever for _, each in parameters)
+            for path, parameter in parameters:
+                key = id(parameter)
+                if not (key in optimized if optimized else trained):
+                    continue
+                if key in self.got or not parameter.requires_grad or parameter._grad is not None:
+                    self._missed.pop(key, None)
+                    continue
+                self._missed[key] = self._missed.get(key, 0) + 1
+                if key not in self._ever and self._missed[key] >= looks:
+                    lonely.append((path, parameter, model))
+        found += self._explain(lonely, line)
+        found += unregistered(self.names, self.got, held, line)
+        if self._double and not self._second:
+            found.append(finding("double-backward", count=len(self._double), subject="double",
+                                 line=self._twice or line))  # fmt: skip
+        return found
+
+    def unreached(self, behind: set[int], given: bool) -> list[Finding]:
+        """Return what is wrong where only the graph itself is known: `behind` are its leaves.
+
+        Args:
+            given: somebody named the models; else those of which nothing is behind are left out.
+        """
+        lonely = []
+        for model in self.names.models:
+            parameters = list(model.named_parameters())
+            if given or any(id(each) in behind for _, each in parameters):
+                lonely += [(path, each, model) for path, each in parameters
+                           if each.requires_grad and id(each) not in behind]  # fmt: skip
+        found = list(self._explain(lonely, ""))
+        return found + unregistered(self.names, behind, set(), "")
+
+    def _explain(self, lonely: list[tuple[str, Tensor, Any]], line: str) -> Iterable[Finding]:
+        """Say for each parameter why it gets no gradient; those with the same reason together."""
+        groups: dict[tuple[str, str], tuple[list[str], Cut | None]] = {}
+        for path, parameter, model in lonely:
+            cut = next((each for each in self.cuts if id(parameter) in each.leaves), None)
+            owner = path.rpartition(".")[0]
+            module = model.get_submodule(owner) if owner else model
+            never = id(module) not in self._ran
+            reason = (
+                ("cut", cut.line) if cut else ("never-called", owner) if never else ("unused", "")
+            )
+            path = self.names.path_of_leaf(parameter)
+            groups.setdefault(reason, ([], cut))[0].append(path)
+        for (kind, key), (paths, cut) in groups.items():
+            names, subject = listed(paths), f"{kind} {key}"
+            if cut is not None:
+                yield finding("cut", names=names, how=cut.how, advice=cut.advice, line=cut.line,
+                              subject=subject)  # fmt: skip
+            else:
+                module = f"`{key}`" if key else "the model's forward()"
+                yield finding(kind, names=names, module=module, line=line, subject=subject)

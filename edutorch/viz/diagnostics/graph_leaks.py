@@ -1,0 +1,476 @@
+"""Finds graphs that nobody needs any more, and who keeps them.
+
+While a loop runs, only the number of old graphs is watched. Who keeps one is a question to the
+garbage collector, which looks at every object there is: it is asked when a person asks.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import re
+import sys
+import time
+import weakref
+from collections import deque
+from types import CellType, FrameType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from ...core.autograd.graph import Node, clock
+from ...core.tensor import LEAF, Tensor
+from ...events import OpApplied
+from ...profiler.table import bytes_text
+from ..graph.graph_reader import line_of, saved_bytes
+from ..graph.names import Names, variables
+from .messages import Finding, finding
+
+OLD_GRAPHS = 8
+"""So many losses of earlier steps may be alive without anybody being told."""
+
+GROWTH = 2
+"""So many times in a row the graph must have become longer."""
+
+MOST_WALKED = 20_000
+MOST_ASKED = 200
+MOST_SECONDS = 3.0
+"""The search for holders ends after this time: in a large process each question takes 0.1 s."""
+
+OUTPUT = re.compile(r"^Out\[\d+\]")
+DEPTH = 7
+"""How many containers deep a holder may be."""
+
+
+class Growth:
+    """Watches, over the steps, how many old graphs are alive."""
+
+    hears = (OpApplied,)
+    works = ()
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._roots: deque[weakref.ref[Node]] = deque(maxlen=64)  # of the losses, step by step
+        self._last: weakref.ref[Node] | None = None  # the last scalar of this step
+        self._newest = 0  # when the step before ended
+        self._crossing: weakref.ref[Node] | None = None
+        self._crossed: weakref.ref[Node] | None = None
+        self._sizes: list[int] = []
+        self._line = ""  # that made the loss of the last step that was heard
+
+    def take(self, event: Any) -> None:
+        """Hear an event."""
+        if type(event) is not OpApplied or event.node is None:
+            return
+        node = event.node
+        output = event.output[0] if isinstance(event.output, tuple) else event.output
+        if output._array.size == 1:
+            self._last = weakref.ref(node)
+        if self._newest and self._crossing is None:
+            for edge in node.edges:
+                if isinstance(edge, Node) and edge._order <= self._newest:
+                    self._crossing, self._crossed = weakref.ref(node), weakref.ref(edge)
+                    return
+
+    def root(self, node: Any) -> None:
+        """Hear of a node on which backward is about to run, in a step that is glanced at."""
+        if isinstance(node, Node):
+            self._last = weakref.ref(node)
+
+    def step_ended(self, full: bool) -> list[Finding]:
+        """Return what keeps old graphs, after a step that was looked at or glanced at.
+
+        Args:
+            full: its ops were heard.
+        """
+        before, self._newest = self._newest, clock()
+        if not before:
+            self.unseen()
+            return []
+        found = self._grown() if full else []
+        if self._last is not None:
+            self._roots.append(self._last)
+        alive = [each for each in map(resolved, list(self._roots)[:-1]) if each is not None]
+        name, listed = fullest_list(self.names.frame, before)
+        if max(len(alive), len(listed)) >= OLD_GRAPHS and not found and not self._grows:
+            found.append(kept(max(alive, listed, key=len), name, self._line))
+        self._crossing = self._crossed = self._last = None
+        return found
+
+    @property
+    def _grows(self) -> bool:
+        """Whether the graph has just become longer than the time before."""
+        return len(self._sizes) > 1 and self._sizes[-1] > self._sizes[-2]
+
+    def unseen(self) -> None:
+        """Hear of the end of a step of which nothing is known."""
+        self._newest = clock()
+        self._crossing = self._crossed = self._last = None
+
+    def _grown(self) -> list[Finding]:
+        """See whether the graph reaches into an earlier step, and further than the last time."""
+        last = resolved(self._last)
+        if last is not None:
+            self._line = line_of(last)
+        crossing, crossed = resolved(self._crossing), resolved(self._crossed)
+        if crossing is None or crossed is None:
+            self._sizes = []
+            return []
+        self._sizes = [*self._sizes[-GROWTH:], graph_size(crossed)[0]]
+        pairs = itertools.pairwise(self._sizes)
+        if len(self._sizes) <= GROWTH or not all(a < b for a, b in pairs):
+            return []
+        return [finding("history", line=line_of(crossing), order=crossing._order,
+                        op=crossing.op.public_name, count=f"{self._sizes[-1]:,}",
+                        subject="history")]  # fmt: skip
+
+
+def kept(alive: list[Node], name: str, line: str) -> Finding:
+    """Say how much is kept, and, if it is easily seen, in which variable; `line` made the last."""
+    size = size_text([graph_size(each) for each in alive])
+    advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
+    return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept",
+                   holder=f"`{name}`" if name else "something", advice=advice,
+                   line=line)  # fmt: skip
+
+
+def size_text(sizes: list[tuple[int, int]], more: int = 0) -> str:
+    """Write how large graphs are together: "56 ops", and the bytes they keep, if there are any."""
+    ops, kept = sum(each for each, _ in sizes), sum(each for _, each in sizes) + more
+    text = f"{ops:,} op{'s' * (ops != 1)}"
+    return f"{text} and {bytes_text(kept)}" if kept else text
+
+
+def resolved(reference: weakref.ref[Node] | None) -> Node | None:
+    return None if reference is None else reference()
+
+
+def graph_size(node: Any) -> tuple[int, int]:
+    """Return how many ops are behind a node, itself included, and the bytes they keep."""
+    seen, stack, size = set(), [node], 0
+    while stack and len(seen) < MOST_WALKED:
+        node = stack.pop()
+        if node is None or not node._order or node in seen:
+            continue
+        seen.add(node)
+        size += sum(bytes for _, bytes in saved_bytes(node))
+        stack.extend(node.edges)
+    return len(seen), size
+
+
+def fullest_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]:
+    """Return the variable that holds most graphs of earlier steps, in a list or so.
+
+    Args:
+        before: when the last step ended; what is younger belongs to this one.
+    """
+    best: tuple[str, list[Node]] = "", []
+    for name, value in variables(frame):
+        if isinstance(value, list | tuple | dict | deque) and len(value) >= OLD_GRAPHS:
+            items = list(value.values() if isinstance(value, dict) else value)[-64:]
+            nodes = [each._node for each in items if isinstance(each, Tensor)
+                     and isinstance(each._node, Node) and each._node._order < before]  # fmt: skip
+            if len(nodes) > len(best[1]):
+                best = name, nodes
+    return best
+
+
+NOT_THE_USERS = {
+    "edutorch", "IPython", "ipykernel", "traitlets", "asyncio", "tornado", "runpy", "threading",
+    "pytest", "_pytest", "pluggy", "nbclient", "concurrent",
+}  # fmt: skip
+"""Modules whose functions run around the user's code."""
+
+
+# Who keeps a tensor ---------------------------------------------------------------------------
+
+
+ADVICE = {
+    "list": "Keep numbers: losses.append(loss.item()), or loss.detach().",
+    "variable": "Delete it when it is not needed any more: del {name}; or keep {name}.detach().",
+    "attribute": "Keep {name}.detach() there, or set it to None after the step.",
+    "Out": "IPython keeps what a cell shows: show three numbers, then %reset -f out releases it; "
+    "a semicolon behind the last line shows nothing.",
+    "_": "IPython keeps what the last three cells have shown; after %reset -f out, "
+    "get_ipython().user_ns_hidden.pop({name!r}) releases it.",
+    "traceback": "IPython keeps the variables of the last error: "
+    "sys.last_value = sys.last_traceback = None releases them.",
+    "closure": "A function keeps it: delete the function, or let it keep {name}.detach().",
+    "unknown": "import gc; gc.collect() frees what only holds itself.",
+}
+
+
+def living_graphs() -> list[Tensor]:
+    """Return all tensors that have a graph and are nobody's part: asks the garbage collector."""
+    found = []
+    for each in gc.get_objects():
+        if issubclass(type(each), Tensor):  # `isinstance` would ask each object
+            node = each._node
+            if node is not None and node is not LEAF:
+                found.append(each)
+    return found
+
+
+class Referrers:
+    """Who holds what, from the garbage collector.
+
+    For each question it goes through all objects there are, and that takes a while: so many are
+    asked at once, and each only once.
+
+    Attributes:
+        skip: ids of objects by which only the search itself holds something.
+        end: when the search is to end, on the clock of `time.monotonic`.
+    """
+
+    def __init__(self, skip: set[int]) -> None:
+        self._known: dict[int, list[Any]] = {}
+        self._owners: dict[int, Any] = {}
+        self.skip = skip | {id(self._known), id(self._owners)}
+        self.end = time.monotonic() + MOST_SECONDS
+
+    def is_late(self) -> bool:
+        """Whether the time of the search is over."""
+        return time.monotonic() > self.end
+
+    def ask(self, things: list[Any], ours: set[int]) -> None:
+        """Find out who holds these.
+
+        Args:
+            ours: ids of more objects of the search, which hold them just now.
+        """
+        unknown = [each for each in things if id(each) not in self._known]
+        if not unknown:
+            return
+        for each in unknown:
+            self._known[id(each)] = row = []
+            self.skip.add(id(row))
+        found = gc.get_referrers(*unknown)
+        not_theirs = self.skip | ours | {id(things), id(unknown)}
+        wanted = {id(each) for each in unknown}
+        for holder in found:
+            if id(holder) not in not_theirs and not isinstance(holder, FrameType):
+                for number in wanted.intersection(map(id, gc.get_referents(holder))):
+                    self._known[number].append(holder)
+
+    def of(self, thing: Any) -> list[Any]:
+        """Return who holds one of the things that was asked for."""
+        return self._known[id(thing)]
+
+    def owner(self, namespace: dict[Any, Any]) -> Any:
+        """Return the object, or the class, whose attributes a dict holds."""
+        if id(namespace) not in self._owners:
+            self._owners[id(namespace)] = owner_of(namespace)
+        return self._owners[id(namespace)]
+
+
+def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
+    """Return who keeps an object: (path, kind), as ("losses[3]", "list")."""
+    local = stack_variables()
+    found: dict[str, str] = {}
+    seen = {id(tensor)} | referrers.skip
+    level: list[tuple[Any, str]] = [(tensor, "")]
+    for _ in range(DEPTH):
+        upper: list[tuple[Any, str]] = []
+        ours = {id(level), id(upper), id(local), id(found), id(seen), id(sys._getframe())}
+        for pair in level:
+            ours.add(id(pair))
+        referrers.ask([thing for thing, _ in level], ours)
+        for thing, path in level:
+            for name, kind in local.get(id(thing), ()):
+                found.setdefault(f"{name}{path}", kind if not path else "list")
+            for holder in referrers.of(thing):
+                if id(holder) in seen or id(holder) in ours:
+                    continue
+                if type(holder).__name__.endswith("iterator"):
+                    continue
+                seen.add(id(holder))
+                climb(holder, thing, path, Climb(found, upper, referrers))
+        if not upper or referrers.is_late():
+            break
+        level = upper
+    kinds = set(found.values())
+    vague = {"unknown"} & kinds if len(kinds) > 1 else set()
+    vague |= {"_"} if "Out" in kinds else set()
+    return [(path, kind) for path, kind in found.items() if kind not in vague]
+
+
+class Climb(NamedTuple):
+    """What a step up from a level adds to.
+
+    Attributes:
+        found: the holders that have a name, and the kind of each.
+        upper: what holds the level, each with the path down from it.
+        referrers: whom to ask.
+    """
+
+    found: dict[str, str]
+    upper: list[tuple[Any, str]]
+    referrers: Referrers
+
+
+def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
+    """Go one step up from `thing`: note a name, or go on with what holds the holder."""
+    if isinstance(holder, dict):
+        key = next((key for key, value in list(holder.items()) if value is thing), None)
+        if key is not None:
+            climb_dict(holder, key, path, step)
+    elif isinstance(holder, list | tuple | deque):
+        index = next((at for at, each in enumerate(holder) if each is thing), None)
+        if index is not None:
+            step.upper.append((holder, f"[{index}]{path}"))
+    elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
+        step.upper.append((holder, path))
+    elif callable(holder) and hasattr(holder, "__closure__"):
+        if str(holder.__module__).partition(".")[0] in NOT_THE_USERS:
+            return
+        step.found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
+    elif not isinstance(holder, ModuleType):
+        name = attribute_of(holder, thing)
+        if name:
+            note_attribute(holder, f".{name}{path}", step)
+        elif not isinstance(holder, type):
+            step.found.setdefault(f"a {type(holder).__name__}", "unknown")
+            step.upper.append((holder, path))
+
+
+def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None:
+    """Go one step up from what a dict holds under `key`: it may hold variables, or attributes."""
+    if is_of_ipython(key):
+        note_output(str(key), path, step.found)
+    elif is_namespace(holder):
+        name = str(key)
+        kind = "variable" if not path else "attribute" if path[0] == "." else "list"
+        if name.strip("_").isdigit():
+            name, kind = f"Out[{name.strip('_')}]", "Out"
+        if name in ("last_value", "last_traceback", "last_exc"):
+            name, kind = f"sys.{name}", "traceback"
+        step.found.setdefault(name + path, kind)
+    else:
+        owner = (
+            step.referrers.owner(holder) if isinstance(key, str) and key.isidentifier() else None
+        )
+        if owner is not None:
+            note_attribute(owner, f".{key}{path}", step)
+        else:
+            step.upper.append((holder, f"[{key!r}]{path}"))
+
+
+def note_attribute(owner: Any, path: str, step: Climb) -> None:
+    """Note that an object holds something: a class has a name, IPython's own are its `Out`."""
+    if str(type(owner).__module__).partition(".")[0] in ("IPython", "ipykernel"):
+        name = re.split(r"[.[]", path[1:])[0]
+        note_output(name if is_of_ipython(name) else "Out", "", step.found)
+    elif isinstance(owner, type):
+        step.found.setdefault(f"{owner.__qualname__}{path}", "attribute")
+    else:
+        step.upper.append((owner, path))
+
+
+def note_output(name: str, path: str, found: dict[str, str]) -> None:
+    """Note that IPython keeps something that a cell has shown; the last three as `_`, `__`, `___`.
+
+    Those it keeps when all others were released.
+    """
+    is_last = not name.strip("_")
+    found.setdefault(f"{name if is_last else 'Out'}{path}", "_" if is_last else "Out")
+
+
+def is_of_ipython(key: Any) -> bool:
+    """Say whether IPython keeps under this name what a cell has shown: `Out`, `_`, `__`, `___`.
+
+    It has them as variables, as attributes of its displayhook, and among what it hides.
+    """
+    return key in ("output_hist", "Out", "_oh") or (isinstance(key, str) and not key.strip("_"))
+
+
+def is_namespace(holder: dict[Any, Any]) -> bool:
+    """Say whether a dict holds the variables of a module, or of a notebook."""
+    return ("__name__" in holder and "__builtins__" in holder) or any(
+        getattr(module, "__dict__", None) is holder for module in list(sys.modules.values())
+    )
+
+
+def owner_of(namespace: dict[Any, Any]) -> Any:
+    """Return the object, or the class, whose attributes a dict holds."""
+    for each in gc.get_referrers(namespace):
+        if isinstance(each, type):
+            if any(held is namespace for held in gc.get_referents(each)):
+                return each
+        elif getattr(each, "__dict__", None) is namespace:
+            return each
+    return None
+
+
+def attribute_of(holder: Any, thing: Any) -> str:
+    """Return the attribute of `holder` that is `thing`: also one of `__slots__`, or a variable of
+    a generator that waits."""
+    places = [getattr(holder, "__dict__", {})]
+    for each in type(holder).__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        places.append({name: getattr(holder, name, None) for name in names})
+    frame = getattr(holder, "gi_frame", None)
+    places.append(frame.f_locals if isinstance(frame, FrameType) else {})
+    for namespace in places:
+        for name, value in namespace.items():
+            if value is thing:
+                return str(name)
+    return ""
+
+
+def stack_variables() -> dict[int, list[tuple[str, str]]]:
+    """Return the local variables of all functions that run, and of those of the last error."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        note_locals(frame, "", "variable", found)
+        frame = frame.f_back
+    trace = getattr(getattr(sys, "last_value", None), "__traceback__", None)
+    while trace is not None:
+        note_locals(trace.tb_frame, " (of the last error)", "traceback", found)
+        trace = trace.tb_next
+    return found
+
+
+def note_locals(
+    frame: FrameType, after: str, kind: str, found: dict[int, list[tuple[str, str]]]
+) -> None:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in NOT_THE_USERS:
+        return
+    if frame.f_locals is frame.f_globals:
+        return
+    for name, value in frame.f_locals.items():
+        where = f" in {frame.f_code.co_name}()"
+        found.setdefault(id(value), []).append((f"{name}{after or where}", kind))
+
+
+def kept_graphs() -> list[Finding]:
+    """Return a finding for each holder of graphs that are alive now, the largest first."""
+    gc.collect()
+    tensors = living_graphs()
+    groups: dict[tuple[str, str], dict[int, Tensor]] = {}
+    shown: set[str] = set()  # the cells that have shown them
+    asked = tensors[: -MOST_ASKED - 1 : -1]  # the newest first
+    referrers = Referrers({id(tensors), id(asked)})
+    referrers.ask(asked, set())
+    for tensor in asked:
+        for path, kind in holders(tensor, referrers) or [("something", "unknown")]:
+            name = re.split(r"[.[]" if kind in ("Out", "_") else r"\[", path)[0]
+            name = name if kind in ("list", "Out", "_") else path
+            shown.update(OUTPUT.findall(path) if kind == "Out" else ())
+            groups.setdefault((name, kind), {})[id(tensor)] = tensor
+        if referrers.is_late():
+            break
+    found = []
+    for (name, kind), tensors_kept in groups.items():
+        kept = list(tensors_kept.values())
+        sizes = [graph_size(each._node) for each in kept[:50]]
+        size = size_text(sizes, sum(each.nbytes for each in kept))
+        advice = ADVICE[kind].format(name=name)
+        holder = next(iter(shown)) if kind == "Out" and len(shown) == 1 else name
+        found.append((
+            sum(ops for ops, _ in sizes),
+            finding("kept-graphs", count=len(kept), size=size,
+                    graphs="graphs" if len(kept) > 1 else "graph", holder=f"`{holder}`",
+                    advice=advice, subject=f"kept {name}"),
+        ))  # fmt: skip
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0])]

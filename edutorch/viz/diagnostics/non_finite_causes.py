@@ -1,0 +1,284 @@
+"""Why an op, or the rule of its derivative, makes a NaN or an infinity out of good numbers.
+
+For each op that can: what to count in its operands, and what to do about it. Only called once
+something bad has been found, so it may look twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ... import backends
+
+Cause = tuple[str, str]
+"""What happened, and what to do about it."""
+
+NAMES = ("input", "other")
+
+
+ON_PURPOSE = {
+    "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
+    "index_fill", "copy",
+}  # fmt: skip
+"""Ops that put in the numbers that they are told to."""
+
+PUT_THERE: Cause = (
+    "it was told to put it there, and the loss depends on it",
+    "softmax makes 0 of -Inf, but a sum, a mean or a norm does not",
+)
+
+
+def plain(array: Any) -> Any:
+    """Return the array itself: inside of `vmap` all examples, of a NumPy scalar an array."""
+    array = getattr(array, "all_examples", array)
+    return np.asarray(array) if isinstance(array, np.generic) else array
+
+
+def bad_count(array: Any) -> int:
+    """Count the numbers that are NaN or infinite, without copying an array to the host."""
+    usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
+    if usual and math.isfinite(np.vdot(array, array)):  # the quickest for the many small ones
+        return 0
+    array = plain(array)
+    if not backends.is_array(array):
+        return int(isinstance(array, float) and not math.isfinite(array))
+    if array.dtype.kind in "biu" or not array.size:
+        return 0
+    xp = backends.of(array).xp
+    with np.errstate(all="ignore"):
+        # One pass over the memory; a sum that is finite is made of finite numbers.
+        large = array.dtype.kind == "f" and array.dtype.itemsize >= 4
+        if large and math.isfinite(array.sum().item()):
+            return 0
+        return int(array.size - xp.isfinite(array).sum().item())
+
+
+def has_nan(array: Any) -> bool:
+    """Say whether there is a NaN (and not only infinities)."""
+    array = plain(array)
+    return bool((array != array).any().item())
+
+
+def count(test: Any) -> int:
+    return int(test.sum().item()) if hasattr(test, "sum") else int(bool(test))
+
+
+def places(number: int) -> str:
+    """Write how often: "at 1 place", "at 3 places"."""
+    return f"at {number:,} place{'s' * (number != 1)}"
+
+
+def described(name: str, array: Any) -> str:
+    """Describe an operand in a row: shape, range, and how many bad numbers are in it."""
+    if not hasattr(array, "shape"):
+        return f"{name} = {array:g}" if isinstance(array, int | float) else f"{name} = {array}"
+    array = plain(array)
+    shape = "×".join(map(str, array.shape)) or "scalar"
+    if not array.size:
+        return f"{name} ({shape}) is empty"
+    if array.dtype.kind in "bc":
+        return f"{name} ({shape} {array.dtype})"
+    xp, bad = backends.of(array).xp, bad_count(array)
+    if bad:
+        good = xp.isfinite(array)
+        if bad == array.size:
+            return f"{name} ({shape}): all {bad:,} are NaN or Inf"
+        array = array[good]
+    low, high = float(array.min().item()), float(array.max().item())
+    text = f"{name} ({shape}): from {low:.4g} to {high:.4g}"
+    return f"{text}, and {bad:,} NaN or Inf" if bad else text
+
+
+# Forward --------------------------------------------------------------------------------------
+
+
+def below(limit: float, what: str, advice: str, at: str = "") -> Callable[..., Cause | None]:
+    """Make the cause of functions that end at `limit`."""
+
+    def found(values: Mapping[str, Any], y: Any) -> Cause | None:
+        x = values["input"]
+        edge, under = count(x == limit), count(x < limit)
+        if edge and at:
+            return f"{what} of {at} {places(edge)}", advice
+        if under:
+            return f"{what} of a number below {limit:g} {places(under)}", advice
+        return None
+
+    return found
+
+
+def beyond_one(what: str) -> Callable[..., Cause | None]:
+    def found(values: Mapping[str, Any], y: Any) -> Cause | None:
+        outside = count(abs(values["input"]) > 1)
+        advice = "clamp it, x.clamp(-1 + 1e-6, 1 - 1e-6)"
+        return (
+            (f"{what} of a number outside of -1 … 1 {places(outside)}", advice) if outside else None
+        )
+
+    return found
+
+
+def division(values: Mapping[str, Any], y: Any) -> Cause | None:
+    x, z = values["input"], values["other"]
+    advice = (
+        "add a small number to the divisor, x / (z + 1e-8), or leave out what has nothing in it"
+    )
+    both, only = count((x == 0) & (z == 0)), count((x != 0) & (z == 0))
+    if both or only:
+        parts = [f"0/0 {places(both)}"] * bool(both)
+        parts += [f"a number divided by 0 {places(only)}"] * bool(only)
+        return " and ".join(parts), advice
+    return combined(values, y)
+
+
+def exponential(values: Mapping[str, Any], y: Any) -> Cause | None:
+    x = values.get("input")
+    if y.dtype.kind != "f" or (x is not None and not hasattr(x, "max")):
+        return None
+    edge = math.log(float(np.finfo(y.dtype).max)) if y.dtype.itemsize > 1 else 0
+    given = f"more than {edge:.1f}, where"
+    if x is not None:
+        given = f"{float(x.max().item()):.4g}, and above {edge:.1f}"
+    return (
+        f"exp of {given} the result leaves the range of {y.dtype}",
+        "subtract the largest number first, or use softmax, logsumexp or softplus, which do",
+    )
+
+
+def power(values: Mapping[str, Any], y: Any) -> Cause | None:
+    x, z = values.get("input", 1), values.get("exponent", values.get("other", 1))
+    zero = count((x == 0) & (z < 0))
+    if zero:
+        return f"0 to a negative power {places(zero)}", "add a small number to the base"
+    negative = count((x < 0) & (z != (z // 1)))
+    if negative:
+        return (
+            f"a negative number to a power that is no integer {places(negative)}",
+            "take the root of the size, x.abs() ** p",
+        )
+    return combined(values, y)
+
+
+def row_of_infinities(values: Mapping[str, Any], y: Any) -> Cause | None:
+    x = values["input"]
+    if count(x == -math.inf):
+        return (
+            "softmax of a row in which all is -Inf: everything is masked there",
+            "leave at least one place of each row unmasked",
+        )
+    return None
+
+
+def too_few(values: Mapping[str, Any], y: Any) -> Cause | None:
+    size = getattr(values["input"], "size", 1) // max(1, y.size)
+    if size <= 1:
+        return (
+            f"the spread of {size} number{'s' * (size != 1)} is not defined",
+            "use more than one number, or correction=0",
+        )
+    return None
+
+
+def average(values: Mapping[str, Any], y: Any) -> Cause | None:
+    if not getattr(values["input"], "size", 1):
+        return "the mean of no numbers", "leave empty batches out"
+    return combined(values, y)
+
+
+def combined(values: Mapping[str, Any], y: Any) -> Cause | None:
+    """Find Inf - Inf, 0 · Inf, and what has grown beyond the range of its type."""
+    arrays = [each for each in values.values() if hasattr(each, "dtype")]
+    if sum(bad_count(each) for each in arrays):
+        what = "Inf - Inf, 0 · Inf or Inf / Inf"
+        return f"{what} is NaN, and infinities came in", "look where they were made"
+    floats = [each for each in arrays if each.dtype.kind == "f" and each.size]
+    if not floats:
+        return None
+    largest = max(float(abs(each).max().item()) for each in floats)
+    return (
+        f"the result leaves the range of {y.dtype} (largest operand {largest:.3g})",
+        "keep numbers small: normalise the data, a smaller learning rate, clip_grad_norm_",
+    )
+
+
+ABOVE_ZERO = "clamp it, x.clamp(min=1e-8), or use log_softmax in place of log(softmax(x))"
+FORWARD: dict[str, Callable[..., Cause | None]] = {
+    "log": below(0, "log", ABOVE_ZERO, "0"), "log2": below(0, "log2", ABOVE_ZERO, "0"),
+    "log10": below(0, "log10", ABOVE_ZERO, "0"), "log1p": below(-1, "log1p", ABOVE_ZERO, "-1"),
+    "sqrt": below(0, "sqrt", "clamp it, x.clamp(min=0)"),
+    "rsqrt": below(0, "rsqrt", "add a small number, rsqrt(x + 1e-8)", "0"),
+    "reciprocal": below(0, "1/x", "add a small number to x", "0"),
+    "acosh": below(1, "acosh", "clamp it, x.clamp(min=1)"),
+    "acos": beyond_one("acos"), "asin": beyond_one("asin"), "atanh": beyond_one("atanh"),
+    "div": division, "exp": exponential, "expm1": exponential, "exp2": exponential,
+    "sinh": exponential, "cosh": exponential, "pow": power,
+    "softmax": row_of_infinities, "log_softmax": row_of_infinities,
+    "std": too_few, "var": too_few, "mean": average,
+}  # fmt: skip
+
+
+def cause_of(name: str, values: Mapping[str, Any], y: Any) -> Cause:
+    """Say why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
+    values = {each: plain(value) for each, value in values.items()}
+    found = None
+    if name in FORWARD:
+        try:
+            found = FORWARD[name](values, y)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            found = None  # called in a way that the table does not know
+    if found is None and name in ON_PURPOSE:
+        return PUT_THERE
+    return found or combined(values, y) or ("its operands were good", "look at its operands")
+
+
+# Backward -------------------------------------------------------------------------------------
+
+STEEP: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] = {
+    "sqrt": ("the slope of sqrt at 0 is infinite", lambda v: v["y"] == 0,
+             "Add a small number below the root: (x + 1e-8).sqrt()."),
+    "log": ("the slope of log at 0 is infinite", lambda v: v["input"] == 0,
+            "Clamp before the logarithm: x.clamp(min=1e-8).log()."),
+    "div": ("the slope of x / z at z = 0 is infinite", lambda v: v["other"] == 0,
+            "Add a small number to the divisor: x / (z + 1e-8)."),
+    "reciprocal": ("the slope of 1/x at 0 is infinite", lambda v: v["y"] * 0 != 0,
+                   "Add a small number: 1 / (x + 1e-8)."),
+    "rsqrt": ("the slope of 1/√x at 0 is infinite", lambda v: v["y"] * 0 != 0,
+              "Add a small number: (x + 1e-8).rsqrt()."),
+    "pow": ("the slope of a power below 1 at 0 is infinite", lambda v: v["input"] == 0,
+            "Add a small number to the base: (x + 1e-8) ** p."),
+    "acos": ("the slope of acos at ±1 is infinite", lambda v: abs(v["input"]) == 1,
+             "Clamp it: x.clamp(-1 + 1e-6, 1 - 1e-6)."),
+    "asin": ("the slope of asin at ±1 is infinite", lambda v: abs(v["input"]) == 1,
+             "Clamp it: x.clamp(-1 + 1e-6, 1 - 1e-6)."),
+    "std": ("the slope of std where all numbers are equal is 0/0", lambda v: v["y"] == 0,
+            "Use the variance, or add a small number below the root."),
+    "vector_norm": ("the slope of the norm of 0 is not defined", lambda v: v["y"] == 0,
+                    "Add a small number below the root: (x * x).sum().add(1e-8).sqrt()."),
+    "exp": ("exp of a large number is infinite, and so is its slope", lambda v: v["y"] * 0 != 0,
+            "Subtract the largest number first, or use softmax, logsumexp or softplus."),
+}  # fmt: skip
+
+
+def cause_in_backward(name: str, values: Mapping[str, Any], g: Any) -> Cause:
+    """Say why the rule of op `name` made a bad gradient out of the good `g`."""
+    g, steep = plain(g), STEEP.get(name)
+    if steep is not None:
+        try:
+            at = steep[1](values)
+            number = count(at)
+        except (KeyError, TypeError, ValueError):
+            # What the rule has kept is known no more.
+            return f"{steep[0]}, or the gradient leaves the range of its type", steep[2]
+        if number:
+            words = f"{steep[0]} ({places(number)})"
+            if getattr(at, "shape", None) == g.shape and count((g == 0) & at):
+                words += ", and 0 · Inf is NaN: torch.where() and masks do not protect a gradient"
+            return words, steep[2]
+    return (
+        "it leaves the range of its type; " + described("the gradient that came in", g),
+        "Keep numbers small: a smaller learning rate, clip_grad_norm_, a GradScaler for float16.",
+    )

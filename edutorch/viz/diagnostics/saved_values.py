@@ -1,0 +1,203 @@
+"""Reads from a graph what its ops have kept for backward: where a NaN began, what is stale.
+
+Nobody has listened while it was computed. But most ops keep an operand or their result, so the
+first bad one is mostly to be seen, as long as backward has not run: then the graph is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...autograd import grad
+from ...core.autograd.graph import Node, reachable
+from ...core.tensor import LEAF, Tensor
+from ...errors import EdutorchError
+from ...modes import changed
+from ...ops import ones_like
+from ..graph.graph_reader import input_names, line_of
+from ..graph.model import gradient_label
+from ..graph.names import Names, variables
+from .messages import Finding, finding, listed
+from .non_finite import Births, saved_values
+from .non_finite_causes import (
+    FORWARD,
+    ON_PURPOSE,
+    PUT_THERE,
+    STEEP,
+    Cause,
+    bad_count,
+    cause_of,
+    described,
+    has_nan,
+)
+
+LineOf = Callable[[Node], str]
+
+
+class Kept:
+    """The arrays that the ops behind a loss have kept: of their operands and results.
+
+    Args:
+        loss: the tensor on which backward would run.
+        lines: returns the line of an op, where nobody noted it.
+    """
+
+    def __init__(self, loss: Tensor, names: Names, lines: LineOf = line_of) -> None:
+        self.names, self.lines = names, lines
+        self.steps = reachable([loss._node])
+        self._results: dict[Any, Any] = {loss._node: loss._array}
+        self._saved: dict[Any, dict[str, Any]] = {}
+        for node in self.steps:
+            if isinstance(node, Tensor):
+                self._results[node] = node._array
+                continue
+            saved = self._saved[node] = saved_values(node)
+            if "y" in saved and not node.gathers:
+                self._results[node] = saved["y"]
+            for name, edge in zip(input_names(node), node.edges, strict=False):
+                array = saved.get(name)
+                if edge is not None and getattr(array, "shape", None) == tuple(edge.shape):
+                    self._results.setdefault(edge, array)
+
+    def operands(self, node: Any) -> dict[str, Any]:
+        """Return the operands of an op by name, as far as they are known."""
+        found = {name: value for name, value in self._saved[node].items() if name in node.op.inputs}
+        for name, edge in zip(input_names(node), node.edges, strict=False):
+            if edge is not None and edge in self._results:
+                found.setdefault(name, self._results[edge])
+        return found
+
+    def first_bad(self) -> Finding | None:
+        """Return where the first bad number came from; None if it is not to be seen."""
+        masks: dict[Any, Any] = {}  # ops that wrote infinities where they were told to, and which
+        for node in self.steps:
+            y = self._results.get(node)
+            if isinstance(node, Tensor):
+                if bad_count(node._array):
+                    return Births(self.names)._came_in(node).finding
+                continue
+            data = self._bad_data(node)
+            if data is not None:
+                return data
+            operands = self.operands(node)
+            nan = y is not None and has_nan(y)
+            masked = {name for name, edge in zip(input_names(node), node.edges, strict=False)
+                      if edge in masks}  # fmt: skip
+            if any(bad_count(value) for name, value in operands.items() if name not in masked):
+                continue
+            if y is not None and bad_count(y):
+                if not nan and (masked or node.op.name in ON_PURPOSE):
+                    masks[node] = y
+                    continue
+                why = cause_of(node.op.name, operands, y) if operands else None
+                why = why or self._foreseen(node, operands, y)
+                return why and self._made(node, operands, y, why)  # else nobody knows
+            cause = self._foreseen(node, operands, None) if y is None else None
+            if cause is not None:
+                return self._made(node, operands, y, cause)
+        for node, y in masks.items():  # and it has reached the loss
+            return self._made(node, self.operands(node), y, PUT_THERE)
+        return None
+
+    def _foreseen(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
+        """Say why an op has made bad numbers, where not all that it has to do with is known."""
+        why = FORWARD.get(node.op.name)
+        try:
+            return None if why is None else why(operands, y)
+        except (KeyError, AttributeError, TypeError, ValueError):
+            return None  # not all of what it would have to look at was kept
+
+    def _bad_data(self, node: Any) -> Finding | None:
+        """See whether an operand that wants no gradient has a NaN in it."""
+        for name, edge in zip(input_names(node), node.edges, strict=False):
+            array = self._saved[node].get(name)
+            if edge is None and hasattr(array, "dtype") and bad_count(array) and has_nan(array):
+                called = next((f"`{each}`" for each, value in variables(self.names.frame)
+                               if getattr(value, "_array", None) is array), "The data")  # fmt: skip
+                return finding("nan-data", name=called, count=f"{bad_count(array):,}",
+                               line=self.lines(node), subject=f"nan-data {called}")  # fmt: skip
+        return None
+
+    def _made(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
+        what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
+        rows = tuple(described(name, value) for name, value in operands.items())
+        return finding(
+            "nan", what=what, op=node.op.public_name, cause=why[0], advice=why[1],
+            line=self.lines(node), order=node._order, details=rows, subject=f"nan {node.op.name}",
+        )  # fmt: skip
+
+
+def bad_numbers(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Finding]:
+    """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
+    if not bad_count(loss._array):
+        return []
+    if loss._node is LEAF:
+        return [Births(names)._came_in(loss).finding]
+    made = Kept(loss, names, lines).first_bad()
+    if made is not None:
+        return [made]
+    size = float(abs(loss._array).max())  # of the array: an op on the tensor would be recorded
+    return [finding("nan-loss", loss=size, line=lines(loss._node))]
+
+
+def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
+    """Find leaves with a bad `.grad`, and the rule that made it."""
+    steps = reachable([loss._node])
+    leaves = [each for each in steps if isinstance(each, Tensor) and each._grad is not None
+              and bad_count(each._grad._array)]  # fmt: skip
+    if not leaves:
+        return []
+    made = None if bad_count(loss._array) else went_back(loss, leaves, steps, names)
+    if made is not None:
+        return [made]
+    paths = [gradient_label(names.path_of_leaf(leaf)) for leaf in leaves]
+    cause, advice, line = suspicion(steps)
+    count = sum(bad_count(each._grad._array) for each in leaves if each._grad is not None)
+    return [finding("bad-grad", names=listed(paths), count=f"{count:,}", cause=cause,
+                    advice=advice, line=line, subject="bad-grad")]  # fmt: skip
+
+
+def went_back(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
+    """Run backward once more, where the graph still allows it, and watch the rules of its ops."""
+    if any(each.hooks if isinstance(each, Node) else each._hooks for each in steps):
+        return None  # these are the user's, and would hear of it
+    births = Births(names)
+    try:
+        with changed(listeners=(births.take,)):
+            grad([loss], leaves, [ones_like(loss)], retain_graph=True, allow_unused=True)
+    except EdutorchError:
+        return None  # the graph has been freed
+    return births.found.get("backward")
+
+
+def suspicion(steps: list[Any]) -> tuple[str, str, str]:
+    """Say which op could have made a bad gradient, what helps, and the op's line."""
+    steep = [each for each in steps if isinstance(each, Node) and each.op.name in STEEP]
+    if steep:
+        why, _, advice = STEEP[steep[-1].op.name]
+        return (
+            f"{steep[-1].op.public_name} is on the way to it, and {why}",
+            advice,
+            line_of(steep[-1]),
+        )
+    line = next((line_of(each) for each in reversed(steps) if isinstance(each, Node)), "")
+    return (
+        "backward has freed the graph, so the op is not to be seen",
+        "Run viz.check(function, x): it watches backward while it runs.", line,
+    )  # fmt: skip
+
+
+def stale(loss: Tensor) -> list[Finding]:
+    """Find a value that an op has kept for backward, and that was changed afterwards."""
+    for node in reachable([loss._node]):
+        if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):
+            continue
+        for name, saved in zip(node.op.saved, node.saved, strict=False):
+            writes = node.writes if name == "y" else getattr(saved, "_writes", None)
+            if writes is None or writes.time <= node._order:
+                continue
+            if writes.reached(getattr(saved, "_array", saved), node._order):
+                return [finding("stale", op=node.op.public_name, name=name, line=line_of(node),
+                                order=node._order, subject="stale")]  # fmt: skip
+    return []

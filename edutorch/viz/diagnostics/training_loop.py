@@ -1,0 +1,333 @@
+"""Finds the mistakes of training loops: what is forgotten, or goes wrong slowly, over many steps.
+
+Each is called trouble only after it has lasted for some steps. What is done on purpose (gradients
+added up over batches, two optimizers taking turns, a frozen layer) does not last that long, or
+looks different. A step that was only glanced at did the same as the last one that was looked at
+in full: it counts like one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ... import backends
+from ...core.source_location import Place, users_place
+from ...core.tensor import LEAF, Tensor
+from ...events import GradientAccumulated, OpApplied, Stepped, WorkStarted
+from ...optim import Optimizer
+from ..graph.graph_reader import line_of, line_text
+from ..graph.names import Names, variables
+from .gradient_clearing import Clearing
+from .messages import Finding, finding, listed
+from .non_finite_causes import plain
+
+ZERO_STEPS = 4
+SAME_LOSS, SEEN = 25, 4
+"""A loss that stays the same for so many steps, so many of them looked at, is trouble."""
+STEPS_WITHOUT, LOOKS_WITHOUT = 24, 3
+"""A parameter that gets gradients and has not changed for so many steps, so many of them looked at,
+is forgotten: a second optimizer may take its first step after some of the first one."""
+GROWING, GROWN = 6, 100.0
+"""The loss explodes if it has grown at each of so many steps, and so many times in all."""
+
+SECOND = {"log_softmax": ("softmax", "cross_entropy"), "logits_loss": (
+    "sigmoid", "binary_cross_entropy_with_logits")}  # fmt: skip
+MOVING = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "clone"}
+BEHAVES = ("Dropout", "BatchNorm", "InstanceNorm")
+"""Names of layers that act differently in a test begin (or go on) with these."""
+
+
+class Unchanged(NamedTuple):
+    """A parameter that gets gradients, its version, since which step, and how often it was seen."""
+
+    parameter: weakref.ref[Tensor]
+    version: int
+    step: int
+    looks: int
+
+
+class Habits:
+    """Hears a training loop, step by step."""
+
+    hears = (OpApplied, GradientAccumulated, Stepped, WorkStarted)
+    works = ("backward",)
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.now: dict[str, Finding] = {}  # found in this step, by subject
+        self._losses: list[float] = []
+        self._same = self._same_seen = 0
+        self._zeros: dict[int, int] = {}  # parameter -> steps with a gradient of 0
+        self._got: dict[int, bool] = {}  # in this step: parameter -> gradient is 0
+        self._without: dict[int, Unchanged] = {}  # parameters that no known optimizer holds
+        self._eval = 0
+        self._clearing = Clearing()
+        self._backward: Place | None = None  # where the user's code ran backward last
+        self._update: Place | None = None  # and the optimizer's step
+        self._zero: dict[int, weakref.ref[Tensor]] = {}  # leaves whose gradient was 0
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers, in this step
+
+    def forget(self) -> None:
+        """Begin a new step."""
+        self.now, self._got, self._zero = {}, {}, {}
+        self._stepped.clear()
+        self._clearing.forget()
+
+    @property
+    def line(self) -> str:
+        """The line of the user's code that ran backward last, as far as is known."""
+        return line_text(self._backward)
+
+    @property
+    def update_line(self) -> str:
+        """The line of the user's code that updated the parameters last."""
+        return line_text(self._update) or self.line
+
+    def take(self, event: Any) -> None:
+        """Hear an event."""
+        kind = type(event)
+        if kind is OpApplied:
+            self._softmax_twice(event)
+        elif kind is GradientAccumulated:
+            self._received(event)
+        elif kind is Stepped:
+            self.optimizers.add(event.optimizer)
+            self._stepped.add(event.optimizer)
+            self._update = users_place()
+        elif kind is WorkStarted:
+            self._backward = users_place()
+
+    def optimized(self) -> set[int]:
+        """Return the ids of all parameters that a known optimizer holds."""
+        for _, value in variables(self.names.frame):
+            if isinstance(value, Optimizer):
+                self.optimizers.add(value)
+        return held_by(self.optimizers)
+
+    def stepped(self) -> set[int]:
+        """Return the ids of the parameters of the optimizers that ended this step."""
+        return held_by(self._stepped)
+
+    # Ops --------------------------------------------------------------------------------
+
+    def _softmax_twice(self, event: OpApplied) -> None:
+        name = event.op.name
+        if name not in SECOND and name != "nll_loss":
+            return
+        made = maker(event.inputs[0])
+        if made is None:
+            return
+        line = line_of(event.node) if event.node is not None else ""
+        order = 0 if event.node is None else event.node._order
+        if name == "nll_loss" and made in ("softmax", "sigmoid"):
+            self._add("probabilities-to-nll", line=line, order=order, first=made, subject="nll")
+        elif name in SECOND and made == SECOND[name][0]:
+            first, second = SECOND[name]
+            self._add("double-softmax", line=line, order=order, first=first, second=second,
+                      subject=f"double {second}")  # fmt: skip
+
+    def _add(self, kind: str, **words: Any) -> None:
+        found = finding(kind, **words)
+        self.now.setdefault(found.subject, found)
+
+    # Gradients --------------------------------------------------------------------------
+
+    def _received(self, event: GradientAccumulated) -> None:
+        leaf, array = event.tensor, plain(getattr(event.gradient, "_array", event.gradient))
+        zero = not backends.of(array).xp.any(array).item()
+        self._got[id(leaf)] = self._got.get(id(leaf), True) and zero
+        if zero:
+            self._zero[id(leaf)] = weakref.ref(leaf)
+        self._clearing.received(leaf, array)
+
+    def _called(self, leaf: Tensor) -> str:
+        return self.names.path_of_leaf(leaf)
+
+    # Steps ------------------------------------------------------------------------------
+
+    def step_ended(self, loss: float | None, step: int) -> list[Finding]:
+        """Look back at the end of a step that was looked at."""
+        if loss is not None:
+            self._losses_came([loss], True)
+        self._habits(loss, step, full=True)
+        return list(self.now.values())
+
+    def again(self, loss: float | None, step: int) -> list[Finding]:
+        """Look back at a step that was only glanced at: it did what the last full look saw."""
+        now, self.now = self.now, {}
+        if loss is not None:
+            self._losses_came([loss], True)
+        for key, reference in self._zero.items():
+            leaf = reference()
+            grad = None if leaf is None else leaf._grad
+            if grad is not None and backends.of(grad._array).xp.any(plain(grad._array)).item():
+                self._got[key] = False
+        self._habits(loss, step, full=False)
+        found, self.now = list(self.now.values()), now
+        return found
+
+    def unseen(self, step: int) -> None:
+        """Hear of the end of a step that was not looked at."""
+        self._clearing.note(step)
+
+    def _habits(self, loss: float | None, step: int, full: bool) -> None:
+        if not self._got:
+            return
+        optimized = self.optimized()
+        self._gradients_of_zero(loss)
+        self._left_out(optimized, step)
+        self._eval_mode(optimized)
+        for witness in self._clearing.step_ended(step, list(self.optimizers), full):
+            leaf = witness.leaf()
+            if leaf is not None:
+                self._add("no-zero-grad", name=self._called(leaf), steps=witness.count + 1,
+                          line=self.line, subject="no-zero-grad")  # fmt: skip
+
+    def rested(self, losses: list[float]) -> list[Finding]:
+        """Look back at many steps that were not looked at."""
+        now, self.now = self.now, {}  # what belongs to the step that runs stays with that
+        if losses:
+            self._losses_came(losses, False)
+        found, self.now = list(self.now.values()), now
+        return found
+
+    def _losses_came(self, losses: list[float], sampled: bool) -> None:
+        known, last = self._losses, losses[-1]
+        alike = sum(1 for _ in itertools.takewhile(last.__eq__, reversed(losses)))
+        if last == 0:  # there is nothing left to learn
+            self._same = self._same_seen = 0
+        elif alike < len(losses) or known[-1:] != [last]:
+            self._same, self._same_seen = max(0, alike - 1), 0  # 0 alike: NaN
+        else:
+            self._same, self._same_seen = self._same + alike, self._same_seen + sampled
+        known += losses[-GROWING:]
+        del known[:-GROWING]
+        if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
+            self._add("loss-constant", loss=f"{last:.6g}", steps=self._same + 1,
+                      line=self.update_line, subject="constant")  # fmt: skip
+        if len(known) == GROWING and last > GROWN * abs(known[0]) and grows(known):
+            self._add("exploding", first=f"{known[0]:.3g}", last=f"{last:.3g}",
+                      steps=GROWING - 1, rate=self._rate(), line=self.update_line,
+                      subject="exploding")  # fmt: skip
+
+    def _rate(self) -> str:
+        rates = {group["lr"] for each in self.optimizers for group in each.param_groups
+                 if "lr" in group}  # fmt: skip
+        return f" ({float(rates.pop()):g})" if len(rates) == 1 else ""
+
+    def _gradients_of_zero(self, loss: float | None) -> None:
+        """Count for each parameter how often in a row its gradient was exactly 0.
+
+        A bias may have none by arithmetic, as the last one of a critic of which a difference is
+        taken. So there is trouble where the weights of a layer have none.
+        """
+        dead, steps, weights = [], 0, False
+        for model in self.names.models:
+            for parameter in model.parameters():
+                if id(parameter) not in self._got:
+                    continue
+                zero = self._got[id(parameter)] and loss != 0  # a loss of 0 has nothing to learn
+                count = self._zeros[id(parameter)] = (
+                    self._zeros.get(id(parameter), 0) + 1 if zero else 0
+                )
+                if count >= ZERO_STEPS:
+                    dead.append(self._called(parameter))
+                    steps = max(steps, count)
+                    weights |= parameter.ndim > 1
+        if weights:
+            self._add("zero-gradient", names=listed(dead), steps=steps, line=self.line,
+                      subject="zero-gradient")  # fmt: skip
+
+    def _left_out(self, optimized: set[int], step: int) -> None:
+        """Look for parameters with a gradient that no optimizer knows.
+
+        Of a whole model that nobody trains this is only said where it is in training mode: one in
+        eval mode is there to be differentiated through (a critic, a judge of images).
+        """
+        for model in self.names.models if self.optimizers else ():
+            parameters = list(model.parameters())
+            partly = any(id(each) in optimized for each in parameters)
+            for parameter in parameters:
+                key = id(parameter)
+                out = key in self._got and key not in optimized and (partly or model.training)
+                known = self._without.get(key)
+                if out and known is not None and known.version == parameter._version:
+                    self._without[key] = known._replace(looks=known.looks + 1)
+                elif out:
+                    self._without[key] = Unchanged(
+                        weakref.ref(parameter), parameter._version, step, 1
+                    )
+                elif key in self._got:
+                    self._without.pop(key, None)
+
+    def waiting(self, step: int) -> list[Finding]:
+        """Return what is trouble now that so many steps have ended, seen or not."""
+        late = [parameter for each in self._without.values()
+                if each.looks >= LOOKS_WITHOUT and step - each.step >= STEPS_WITHOUT
+                and (parameter := each.parameter()) is not None
+                and parameter._version == each.version]  # fmt: skip
+        if not late:
+            return []
+        known = self.optimized() | self._in_objects()
+        left = [self._called(each) for each in late if id(each) not in known]
+        return [finding("not-optimized", names=listed(left), line=self.update_line,
+                        subject="not-optimized")] if left else []  # fmt: skip
+
+    def _in_objects(self) -> set[int]:
+        """Return the parameters of optimizers that are attributes: of a trainer, of `self`."""
+        for _, value in list(variables(self.names.frame)):
+            for each in list(getattr(value, "__dict__", {}).values()):
+                if isinstance(each, Optimizer):
+                    self.optimizers.add(each)
+        return held_by(self.optimizers)
+
+    def _eval_mode(self, optimized: set[int]) -> None:
+        """Look for a whole model in eval mode whose parameters an optimizer changes."""
+        for model in self.names.models:
+            layers = [type(each).__name__ for each in model.modules()
+                      if any(word in type(each).__name__ for word in BEHAVES)
+                      and not is_frozen(each)]  # fmt: skip
+            trained = any(id(each) in self._got and id(each) in optimized
+                          for each in model.parameters())  # fmt: skip
+            if model.training or not layers or not trained:
+                continue
+            self._eval += 1
+            if self._eval >= 2:
+                self._add("eval-mode", model=type(model).__name__, subject="eval-mode",
+                          line=self.update_line,
+                          layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
+
+
+def is_frozen(module: Any) -> bool:
+    """Return True for a layer whose parameters are all frozen: eval mode is right for it."""
+    parameters = list(module.parameters())
+    return bool(parameters) and not any(each.requires_grad for each in parameters)
+
+
+def maker(tensor: Any) -> str | None:
+    """Return the name of the op that made a tensor; ops that only move numbers do not count."""
+    node = getattr(tensor, "_node", None)
+    for _ in range(4):
+        if node is None or node is LEAF or not hasattr(node, "op"):
+            return None
+        if node.op.name not in MOVING:
+            return node.op.public_name
+        node = node.edges[0]
+    return None
+
+
+def grows(losses: list[float]) -> bool:
+    """Say whether each loss is larger than the one before, all of them finite and above 0."""
+    pairs = itertools.pairwise(losses)
+    return all(math.isfinite(b) and 0 < a < b for a, b in pairs)
+
+
+def held_by(optimizers: Iterable[Any]) -> set[int]:
+    """Return the ids of all parameters that these optimizers hold."""
+    groups = (group for each in list(optimizers) for group in each.param_groups)
+    return {id(parameter) for group in groups for parameter in group["params"]}

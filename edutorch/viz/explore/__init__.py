@@ -1,0 +1,1 @@
+"""Pictures that are operated: clicked, changed, played with."""

@@ -1,0 +1,243 @@
+"""`touch`: change a number that goes into a function, and see values and gradients follow."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from ...autograd import enable_grad, grad
+from ...core.tensor import Tensor
+from ...events import listening
+from ...ops import ones_like, tensor
+from ..draw import GivenNames
+from ..graph.model import Snapshot
+from ..live.comm_queue import in_notebook
+from ..live.fallback_picture import Lasting
+from ..live.layout_queue import LIMIT
+from ..live.messages import patch_of
+from ..live.recorder import Recorder
+from .clickable import Explorer
+from .tensor_editor import Hand, TouchError, TouchPart
+
+
+class Touch(Explorer):
+    """What `touch` returns: a function, the tensors that go into it, and its graph.
+
+    In a notebook it shows itself. `result` is what the function returned, `gradient(name)` the
+    gradient of one of the tensors, `snapshot` the graph with all numbers as plain data.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        leaves: Mapping[str, Tensor],
+        names: GivenNames,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        rankdir: Literal["LR", "TB"] | None = None,
+    ) -> None:
+        self.function, self.leaves, self._names = function, dict(leaves), names
+        self._lock = threading.RLock()
+        parameters = dict(getattr(function, "named_parameters", dict)())
+        self.part = TouchPart(Hand({**leaves, **parameters}), ranges)
+        self.result: Any = None
+        super().__init__(self._compute(), rankdir)
+
+    # What a user calls ------------------------------------------------------------------
+
+    def set(self, name: str, value: Any, index: Any = ()) -> Touch:
+        """Change a tensor, or the number at `index` of it, and compute everything again.
+
+        Raises: TouchError: there is no such tensor or place. Whatever the function raises;
+            then the picture stays as it was, and `undo` takes the change back.
+        """
+        with self._lock:
+            self.part.hand.set(name, value, index)
+            self._again()
+        return self
+
+    def undo(self) -> bool:
+        """Take the last change back. False: there is nothing to take back."""
+        with self._lock:
+            found = self.part.hand.undo()
+            if found:
+                self._again()
+        return found
+
+    def redo(self) -> bool:
+        """Make a change that was taken back once more. False: there is none."""
+        with self._lock:
+            found = self.part.hand.redo()
+            if found:
+                self._again()
+        return found
+
+    def value(self, name: str) -> Any:
+        """Return what a tensor holds now: a number, or nested lists."""
+        return self.part.hand.array(name).tolist()
+
+    def gradient(self, name: str) -> Any:
+        """Return the gradient of a tensor at the last computation that went well, or None."""
+        self.part.hand.array(name)
+        found = self.part.hand.tensors[name].grad
+        return None if found is None else found.tolist()
+
+    # Inside -----------------------------------------------------------------------------
+
+    def _again(self) -> None:
+        """Compute, and show it; if the function fails, show why, over the old picture."""
+        self.part.error = ""
+        self.part.serial += 1
+        try:
+            self.snapshot = self._compute()
+        except Exception as error:
+            self.part.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self.show()
+
+    def _compute(self) -> Snapshot:
+        recorder = Recorder(self._names, detailed=True)
+        with enable_grad(), listening(recorder):
+            result = self.function(**self.leaves)
+            wanted = checked_result(result)
+            held = [each for each in self.part.hand.tensors.values() if each.requires_grad]
+            found = grad([wanted], held, [ones_like(wanted)], allow_unused=True)
+            for leaf, gradient in zip(held, found, strict=True):
+                leaf.grad = gradient
+                recorder.leaf_received(leaf, gradient)
+        recorder.finish_step()
+        assert recorder.snapshot is not None
+        self.result = result.detach()
+        self.part.result, self.part.note = result_text(self.result)
+        return recorder.snapshot
+
+    def command(self, content: dict[str, Any]) -> None:
+        """Take a message of the page."""
+        with self._lock:
+            if content.get("type") != "touch":
+                super().command(content)
+            elif self.part.act(content):
+                try:
+                    self._again()
+                except Exception:  # noqa: BLE001 (the user's function; the panel says it)
+                    pass
+            else:
+                self.show()
+
+    def show(self) -> None:
+        if self.stage.page is None:
+            return
+        self.stage.asked = True
+        while self.stage.asked:
+            self.stage.show(self.snapshot, patch_of(0, "still", {}, [self.part]), patience=LIMIT)
+
+    def _ipython_display_(self) -> None:
+        if in_notebook():
+            Lasting(self.stage.page or self.open_page(), self.bundle)
+        else:
+            print(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        # For what shows widgets but is no Jupyter, as marimo.
+        found: Any = self.open_page()._repr_mimebundle_(**options)
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        return {**self.bundle(), **data}, metadata
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={self.value(name)}" for name in self.leaves)
+        return f"<touch: {values} -> {self.part.result}>"
+
+
+def checked_result(result: Any) -> Tensor:
+    if not isinstance(result, Tensor) or result.grad_fn is None:
+        kind = f"got {type(result).__name__}"
+        if isinstance(result, Tensor):
+            kind = "it does not depend on the numbers that can be changed"
+        raise TouchError(
+            "viz.touch", f"the function has to return a tensor with a graph; {kind}",
+            hint="compute the result from the function's arguments, with ops of edutorch",
+        )  # fmt: skip
+    return result
+
+
+def result_text(result: Tensor) -> tuple[str, str]:
+    """Return a result as a line of text, and what is to be said about its gradients."""
+    if result.numel() == 1:
+        return f"{result.item():.6g}", ""
+    shape = "×".join(map(str, result.shape))
+    return f"a tensor of {shape}", "the gradients are those of its sum"
+
+
+def touch(
+    function: Callable[..., Any],
+    /,
+    *,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    rankdir: Literal["LR", "TB"] | None = None,
+    **leaves: Any,
+) -> Touch:
+    """Draw a function's graph, with a slider for each number that goes into it.
+
+    After each change the function is computed again, with gradients, and new values and
+    gradients run through the picture. Everything can be undone.
+
+    Args:
+        function: called with the leaves by name; returns a tensor. Of a module, the
+            parameters can be changed as well.
+        ranges: where the slider of a leaf begins and ends.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
+            graph, if need be in rows.
+        leaves: a number or a small tensor for each argument of the function.
+
+    Raises: TouchError: there is no leaf, or no graph in what the function returns.
+
+    >>> play = edutorch.viz.explore.touch(lambda a, b: a * b + b, a=2.0, b=-3.0)
+    >>> play.set("a", 4.0).result, play.gradient("b")
+    (tensor(-15.), 5.0)
+    >>> play.undo(), play.value("a")
+    (True, 2.0)
+    """
+    if not callable(function):
+        raise TouchError(
+            "viz.touch", f"expected a function, got {type(function).__name__}",
+            hint="viz.touch(lambda a, b: a * b, a=2.0, b=3.0)",
+        )  # fmt: skip
+    made = {name: leaf_of(name, value) for name, value in leaves.items()}
+    if not made and not hasattr(function, "named_parameters"):
+        raise TouchError(
+            "viz.touch", "there is nothing to be changed",
+            hint="name the arguments of the function: viz.touch(f, a=2.0, b=3.0)",
+        )  # fmt: skip
+    for name, bounds in (ranges or {}).items():
+        check_range(name, bounds, made)
+    model: Any = function if hasattr(function, "named_modules") else None
+    return Touch(function, made, GivenNames(model, made, sys._getframe(1)), ranges, rankdir)
+
+
+def leaf_of(name: str, value: Any) -> Tensor:
+    """Return a tensor of its own for one argument; a plain number gets a gradient."""
+    if isinstance(value, int | float):
+        return tensor(float(value), requires_grad=True)
+    try:
+        made = value.detach().clone() if isinstance(value, Tensor) else tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TouchError(
+            "viz.touch", f"cannot make a tensor of {name} = {value!r}: {error}",
+            hint="give a number, a list of numbers or a tensor",
+        ) from None  # fmt: skip
+    return made.requires_grad_() if made.is_floating_point() else made
+
+
+def check_range(name: str, bounds: Any, known: Iterable[str]) -> None:
+    try:
+        low, high = bounds
+        if name in known and float(low) < float(high):
+            return
+    except (TypeError, ValueError):
+        pass
+    raise TouchError(
+        "viz.touch", f"ranges: {name!r} = {bounds!r} is not a range of one of the leaves",
+        hint=f'use ranges={{"{next(iter(known), name)}": (-1.0, 1.0)}}',
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""A recorded graph as plain data: read, grouped, folded, searched."""

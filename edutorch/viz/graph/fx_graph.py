@@ -1,0 +1,80 @@
+"""Pictures of graphs of `edutorch.fx`: captured, traced, or inside of a compiled function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .model import Key, NodeKind, Snapshot, Vertex, arrange
+
+if TYPE_CHECKING:
+    from ...fx import Graph, Node
+
+__all__ = ["graph_of", "snapshot"]
+
+
+def graph_of(what: Any) -> Graph | None:
+    """Return the graph of a graph, a graph module, a capture or a compiled function, else None."""
+    home = type(what).__module__
+    if home.startswith("edutorch.compilation"):
+        compiled = vars(what).get("_compiled", what)  # a compiled module holds its function
+        entries = getattr(compiled, "entries", ())
+        return graph_of(entries[0].captured) if entries else None
+    if not home.startswith("edutorch.fx"):
+        return None
+    if hasattr(what, "find_nodes"):
+        return what
+    found = getattr(what, "original", None) or getattr(what, "graph", None)
+    return found if hasattr(found, "find_nodes") else None
+
+
+def snapshot(graph: Graph) -> Snapshot:
+    """Return a graph as boxes and arrows: its inputs, constants, functions and results.
+
+    >>> from edutorch import fx
+    >>> graph = fx.capture(lambda x: (x * 2).relu(), ones(3)).graph
+    >>> print(viz.draw(graph).table())
+    node     module  shape      value  gradient  from
+    n0 x             3 float32  —      —
+    n1 mul           3 float32  —      —         n0
+    n2 relu          3 float32  —      —         n1
+    """
+    vertices: dict[Key, Vertex] = {}
+    roots: list[Key] = []
+    for node in graph.nodes:
+        if node.op == "output":
+            roots = list(node.all_input_nodes)
+            continue
+        vertices[node] = vertex_of(node)
+    return arrange(vertices, roots)
+
+
+def vertex_of(node: Node) -> Vertex:
+    """Return the box of a node."""
+    sources = [(name_of(node, number), each) for number, each in enumerate(node.all_input_nodes)]
+    formulas = getattr(getattr(node.target, "op", None), "formulas", {})
+    return Vertex(
+        kind=kind_of(node),
+        label=str(node.target) if isinstance(node.target, str) else node.name,
+        module=str(node.meta.get("module") or ""),
+        shape=tuple(node.meta.get("shape", ())),
+        dtype="number" if node.meta.get("number") else str(node.meta.get("dtype", "")),
+        formulas=formulas,
+        device=str(node.meta.get("device", "cpu")),
+        line=str(node.meta.get("line") or ""),
+        sources=tuple(sources),
+    )
+
+
+def kind_of(node: Node) -> NodeKind:
+    """Return how a node is drawn: inputs as leaves, constants, functions as ops."""
+    if node.op == "placeholder":
+        return "leaf"
+    if node.op == "get_attr":
+        return "constant" if node.target in node.graph.constants else "parameter"
+    return "op"
+
+
+def name_of(node: Node, number: int) -> str:
+    """Return what the function calls its input."""
+    inputs = getattr(getattr(node.target, "op", None), "inputs", ())
+    return inputs[number] if number < len(inputs) else f"input{number}"

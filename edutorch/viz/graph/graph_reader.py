@@ -1,0 +1,305 @@
+"""Reads the graph that is already there behind a tensor, after the fact.
+
+Only what the graph itself remembers can be shown: the values of leaves and of
+the result, and the values that derivative rules saved for backward. Numbers
+that nobody saved (the 1 in `x + 1`) are gone. `live` sees everything.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy import ndarray
+
+from ... import dtypes
+from ...core.autograd.engine import unbroadcast
+from ...core.autograd.graph import Node, reachable
+from ...core.source_location import Place, read_line, users_place
+from ...core.tensor import LEAF, Tensor
+from ..tensors.summaries import Stats, summarize
+from .model import Key, Mark, Snapshot, Vertex, arrange
+from .names import Names, common_path, variables
+
+
+def trace(tensor: Tensor, names: Names) -> Snapshot:
+    """Return the graph behind `tensor`, with the values and gradients still known."""
+    return arrange(gathered(tensor, names), [root_key(tensor)], names.classes)
+
+
+def root_key(tensor: Tensor) -> Key:
+    """Return the key of a tensor: that of its node, or its own."""
+    if tensor._node is None or tensor._node is LEAF:
+        return leaf_key(tensor)
+    return tensor._node._order
+
+
+def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
+    """Return a vertex for each op and leaf behind `tensor`, and for numbers it was made with."""
+    vertices: dict[Key, Vertex] = {}
+    if tensor._node is None or tensor._node is LEAF:
+        add_leaf(vertices, tensor, names)
+        return vertices
+    for step in reachable([tensor._node]):
+        if isinstance(step, Tensor):
+            add_leaf(vertices, step, names)
+        else:
+            vertices[step._order] = op_vertex(step)
+            vertices[step._order].sources = sources_of(step)
+            add_saved(vertices, step, names)
+            vertices[step._order].device = str(tensor.device)
+    place_ops(vertices, names)
+    fill_gaps(vertices)
+    name_variables(vertices, names, node_order)
+    result = vertices[tensor._node._order]
+    result.value = summarize(tensor._array, bars=True)
+    result.grad = stats_of(tensor._grad)
+    return vertices
+
+
+def leaf_key(tensor: Tensor) -> Key:
+    return "leaf", id(tensor)
+
+
+def stats_of(tensor: Tensor | None) -> Stats | None:
+    return None if tensor is None else summarize(tensor._array, bars=True)
+
+
+def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
+    """Add a tensor that no recorded op made, unless it is there already."""
+    key = leaf_key(tensor)
+    if key not in vertices:
+        vertices[key] = leaf_vertex(tensor, names)
+        vertices[key].value = summarize(tensor._array, bars=True)
+        vertices[key].grad = stats_of(tensor._grad)
+    return key
+
+
+def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
+    """Describe a tensor that came from outside, without its numbers."""
+    kind, module, label = names.of(tensor)
+    frozen = kind == "parameter" and not tensor.requires_grad
+    hooks = tensor._hooks
+    has_hook = hooks is not None and any(hooks.gradient or hooks.accumulated or ())
+    marks: list[Mark] = ["frozen"] * frozen + ["hook"] * has_hook  # type: ignore[list-item]
+    return Vertex(
+        kind,
+        label,
+        module,
+        tuple(tensor._array.shape),
+        dtypes.of(tensor._array.dtype).name,
+        differentiable=tensor.requires_grad,
+        device=str(tensor.device),
+        marks=tuple(marks),
+        homes=names.homes_of(tensor),
+    )
+
+
+def input_names(node: Node) -> Sequence[str]:
+    """Return the name of each edge's input; a list of tensors counts its items."""
+    return argument_names(node.op, len(node.edges))
+
+
+def argument_names(op: Any, count: int) -> Sequence[str]:
+    """Return the names of an op's `count` tensor arguments; a list of tensors counts its items."""
+    if op.variadic:
+        return [f"{op.inputs[0]}[{index}]" for index in range(count)]
+    return op.inputs
+
+
+def sources_of(node: Node) -> tuple[tuple[str, Key], ...]:
+    """Return the inputs of a recorded op that are differentiable, and the key of each."""
+    return tuple(
+        (name, leaf_key(edge) if isinstance(edge, Tensor) else edge._order)
+        for name, edge in zip(input_names(node), node.edges, strict=True)
+        if edge is not None
+    )
+
+
+def op_vertex(node: Node) -> Vertex:
+    """Describe one recorded op, without its sources."""
+    return Vertex(
+        "op",
+        label_of(node.op, len(node.shape)),
+        shape=tuple(node.shape),
+        dtype=dtypes.of(node.dtype).name,
+        formulas=node.op.formulas,
+        line=line_of(node),
+        saved=saved_bytes(node),
+        grad_fn=node.name(),
+    )
+
+
+OWN_NAMES = frozenset(
+    "getitem setitem conv_weight nll_spread avg_spread tap_spread tap_pick winning_tap".split()
+)
+"""Ops that no public function names: `x[0]`, and derivatives that were recorded themselves."""
+
+
+def label_of(op: Any, ndim: int) -> str:
+    """Return the name by which users know an op: that of the function it is a part of.
+
+    Args:
+        ndim: of the result: a convolution of images is a `conv2d`.
+    """
+    if op.name in OWN_NAMES:
+        return op.name
+    title = op.label
+    if title in op.public and title.endswith(("1d", "2d", "3d")):
+        fitting = f"{title[:-2]}{ndim - 2}d"
+        return fitting if fitting in op.public else title
+    return title
+
+
+def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
+    """Describe an op that has just run, recorded or not, without its sources."""
+    device = "cpu" if output._array.__class__ is ndarray else str(output.device)
+    if node is not None:
+        vertex = op_vertex(node)
+        vertex.device = device
+        return vertex
+    return Vertex(
+        "op",
+        label_of(op, output._array.ndim),
+        shape=tuple(output._array.shape),
+        dtype=dtypes.of(output._array.dtype).name,
+        differentiable=False,
+        device=device,
+        line=line_text(users_place()),
+    )
+
+
+def line_of(node: Node) -> str:
+    """Return the line of the user's code that made a node: "lesson.py:12  y = w * x"."""
+    return line_text(node.notes.get("place"))
+
+
+def line_text(place: Place | None) -> str:
+    """Return the file, number and text of a line: "lesson.py:12  y = w * x"."""
+    if place is None:
+        return ""
+    code, instruction = place
+    known = _lines.get((id(code), instruction))
+    if known is None:
+        if len(_lines) > 10_000:
+            _lines.clear()
+        source = read_line(place)
+        text = f"{Path(source.file).name}:{source.line}  {source.text}".rstrip()
+        known = _lines[id(code), instruction] = text, code
+    return known[0]
+
+
+_lines: dict[tuple[int, int], tuple[str, Any]] = {}
+"""Texts by place; the code is kept so that no other gets its id."""
+
+
+def saved_bytes(node: Node) -> tuple[tuple[str, int], ...]:
+    """Return what a node keeps for backward, by name, with its bytes."""
+    if node.saved is None or node.op.variadic:
+        return ()
+    arrays = ((name, getattr(saved, "_array", saved)) for name, saved in
+              zip(node.op.saved, node.saved, strict=False))  # fmt: skip
+    return tuple((name, array.nbytes) for name, array in arrays if hasattr(array, "nbytes"))
+
+
+def name_variables(
+    vertices: Mapping[Any, Vertex], names: Names, key_of: Callable[[Tensor], Key | None]
+) -> None:
+    """Note which variables of the user's code hold the result of which op."""
+    for name, value in variables(names.frame):
+        if isinstance(value, Tensor):
+            vertex = vertices.get(key_of(value))
+            if vertex is not None and vertex.kind == "op" and not vertex.variable:
+                vertex.variable = name
+
+
+def node_order(tensor: Tensor) -> Key | None:
+    """Return the key of the op that made a tensor; None for a leaf."""
+    known = tensor._node is not None and tensor._node is not LEAF
+    return tensor._node._order if known else None
+
+
+def fill_gaps(vertices: dict[Key, Vertex]) -> None:
+    """Put ops between two ops of one module into that module, if nothing says otherwise.
+
+    An activation has no parameters that would tell where it ran.
+    """
+    ops = [vertex for _, vertex in sorted(
+        (key, vertex) for key, vertex in vertices.items() if isinstance(key, int)
+    )]  # fmt: skip
+    placed = [number for number, vertex in enumerate(ops) if vertex.module]
+    for before, after in itertools.pairwise(placed):
+        between = common_path([ops[before].module, ops[after].module])
+        for vertex in ops[before + 1 : after]:
+            vertex.module = between
+
+
+def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
+    """Take from `node` the values its rules saved: its result, its inputs, numbers."""
+    vertex, sources = vertices[node._order], dict(vertices[node._order].sources)
+    if node.op.variadic:
+        return
+    for name, value in getattr(node, "numbers", ()):
+        key = ("number", node._order, name)
+        vertices[key] = number_vertex(name, value)
+        sources[name] = key
+    for name, saved in zip(node.op.saved, node.saved or (), strict=node.saved is not None):
+        if name == "y":
+            vertex.value = summarize(saved, bars=True)
+        elif name not in node.op.inputs or ("number", node._order, name) in vertices:
+            continue
+        elif isinstance(saved, Tensor) and name in sources:
+            made = vertices[sources[name]]
+            made.value = made.value or summarize(saved._array, bars=True)
+        elif isinstance(saved, Tensor) and saved._node is None:
+            sources[name] = add_leaf(vertices, saved, names)
+        elif isinstance(saved, int | float):
+            key = ("number", node._order, name)
+            vertices[key] = number_vertex(name, saved)
+            sources[name] = key
+    in_order = sorted(sources.items(), key=lambda each: input_names(node).index(each[0]))
+    vertex.sources = tuple(in_order)
+
+
+def place_ops(vertices: dict[Key, Vertex], names: Names) -> None:
+    """Guess where each op ran: in the module to which all parameters belong that it used.
+
+    Where a tied parameter leaves several, it is the one whose class is called like the op, or the
+    only one in which no other op ran.
+    """
+    several: dict[Key, set[str]] = {}
+    for key, vertex in vertices.items():
+        sources = [vertices[source] for _, source in vertex.sources]
+        homes = [set(source.homes) for source in sources if source.kind == "parameter"]
+        modules = set.intersection(*homes) if homes else set()
+        if len(modules) > 1:
+            called = {path for path in modules if names.classes[path].lower() == vertex.label}
+            modules = called or modules
+        if len(modules) == 1:
+            (vertex.module,) = modules
+        elif modules:
+            several[key] = modules
+    taken = {vertex.module for vertex in vertices.values() if vertex.kind == "op"}
+    for key, modules in several.items():
+        left = modules - taken
+        vertices[key].module = left.pop() if len(left) == 1 else ""
+
+
+def number_vertex(name: str, value: float) -> Vertex:
+    """Describe a Python number that an op was given as its argument `name`."""
+    number = float(value)
+    stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}", few=(number,))
+    return Vertex("constant", name, differentiable=False, value=stats)
+
+
+def flow_of(gradient: Any, edge: Any) -> Any:
+    """Return the array that an input received, before broadcasting made it larger."""
+    array = gradient._array if isinstance(gradient, Tensor) else gradient
+    shape = edge.shape if edge._order else edge._array.shape
+    if edge._order and edge.gathers:
+        shape = array.shape
+    if array.shape == shape or array.shape == tuple(shape):
+        return array
+    return unbroadcast(array, tuple(shape))

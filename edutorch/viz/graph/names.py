@@ -1,0 +1,255 @@
+"""What things are called: parameters by their module, other tensors by their variable."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ...errors import EdutorchError
+from .model import TIED, NodeKind, inside
+
+if TYPE_CHECKING:
+    from ...nn import Module
+
+Variables = Iterable[tuple[str, Any]]
+
+LIBRARY = "edutorch."
+
+
+class NotAModelError(EdutorchError, TypeError):
+    """Something other than a module was to be watched."""
+
+
+class Names:
+    """Looks up names in `models`, and then among the variables of `frame`.
+
+    With several models, each path begins with the variable that holds its model.
+    """
+
+    def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
+        self._given: list[Module] = []  # kept alive: the ids below are theirs
+        self._met: dict[int, weakref.ref[Module]] = {}  # those that ran; they are forgotten
+        self._prefixes: list[str] = []  # of the models that are known
+        self.frame = frame
+        self.own: set[int] = set()  # the parameters of `models`, while other views watch as well
+        self.modules: dict[int, str] = {}
+        self.classes: dict[str, str] = {}
+        self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
+        self._homes: dict[int, tuple[str, ...]] = {}  # of a tied parameter: its modules
+        models = list(models)
+        for model in models:
+            self.learn(model, self._unused(self._called(model)) if len(models) > 1 else "")
+
+    def learn(self, model: Module, prefix: str | None = None) -> None:
+        """Take the names from `model`. From the second model on, paths begin with its name."""
+        if prefix is None:
+            prefix = self._unused(self._called(model)) if self._prefixes else ""
+        if not hasattr(model, "named_modules"):
+            raise NotAModelError(
+                "viz.live",
+                f"expected a module, got {type(model).__name__}",
+                hint="viz.live(model), or viz.live() to watch whatever runs in the block",
+            )
+        self._given.append(model)
+        self._take(model, prefix)
+
+    @property
+    def models(self) -> list[Module]:
+        """The models that are known and alive."""
+        met = (reference() for reference in self._met.values())
+        return [*self._given, *(model for model in met if model is not None)]
+
+    def forget_models(self) -> None:
+        """Forget the models that were found where names are looked up."""
+        self._given.clear()
+        self._prefixes.clear()
+
+    def path_of(self, module: Module) -> str:
+        """Return the path of a module that runs. One that nobody knows is a model of its own.
+
+        What is made of known parts, as the slice of a `Sequential`, is no new model: it is called
+        by the module that holds its parts. A new model is not kept alive.
+        """
+        path = self.modules.get(id(module))
+        if path is not None:
+            return path
+        parts = [self.modules.get(id(part)) for part in module.children()]
+        known = [part for part in parts if part is not None]
+        if known and len(known) == len(parts):
+            holder = common_path(known)
+            return holder if len(known) > 1 else holder.rpartition(".")[0]
+        prefix = self._unused(self._called(module)) if self._prefixes else ""
+        self._meet(module, prefix)
+        return prefix
+
+    def _meet(self, model: Module, prefix: str) -> None:
+        """Take the names from a model that runs, until it is gone: others get its ids then."""
+        modules, leaves = set(self.modules), set(self._leaves)
+        self._take(model, prefix)
+        modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
+        own, key = weakref.ref(self), id(model)
+
+        def forget(_: Any) -> None:
+            names = own()
+            if names is not None:
+                names._met.pop(key, None)
+                names._prefixes.remove(prefix)
+                for gone, table in (
+                    (modules, names.modules), (leaves, names._leaves), (leaves, names._homes),
+                ):  # fmt: skip
+                    for identity in gone:
+                        table.pop(identity, None)
+
+        self._met[key] = weakref.ref(model, forget)
+
+    def _take(self, model: Module, prefix: str) -> None:
+        """Take the names from a model. What has a name keeps it: it is shared with another."""
+        self._prefixes.append(prefix)
+        for path, module in model.named_modules():
+            path = ".".join(part for part in (prefix, path) if part)
+            self.modules.setdefault(id(module), path)
+            self.classes[path] = type(module).__name__
+        for tensor, paths in parameter_paths(model).values():
+            places = [_split(prefix, path) for path in paths]
+            if len(places) > 1 and id(tensor) not in self._leaves:
+                self._homes[id(tensor)] = tuple(dict.fromkeys(module for module, _ in places))
+            self._leaves.setdefault(id(tensor), ("parameter", *tied_name(places)))
+        for path, tensor in model.named_buffers():
+            self._leaves.setdefault(id(tensor), ("buffer", *_split(prefix, path)))
+
+    def _unused(self, name: str) -> str:
+        """Return a name for a model that no other has: "Linear", "Linear_2"."""
+        names = (name, *(f"{name}_{number}" for number in range(2, len(self._prefixes) + 3)))
+        return next(name for name in names if name not in self._prefixes)
+
+    def keep_to(self, models: Iterable[Module]) -> None:
+        """Let only what these models take part in be shown."""
+        self.own = {id(tensor) for model in models for tensor in model.parameters()}
+
+    def name(self, tensor: Any, name: str) -> None:
+        """Call a leaf by this name, whatever it is called elsewhere."""
+        kind, module, _ = self.of(tensor)
+        self._leaves[id(tensor)] = kind, module, name
+
+    def _called(self, model: Module) -> str:
+        found = (name for name, value in variables(self.frame) if value is model)
+        return next(found, type(model).__name__)
+
+    def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
+        """Return kind, module path and name of a leaf `tensor`."""
+        found = self._leaves.get(id(tensor))
+        if found is not None:
+            return found
+        from ...nn import Parameter
+
+        kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
+        fallback = "leaf" if tensor.requires_grad else "data"
+        return kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
+
+    def path_of_leaf(self, tensor: Any) -> str:
+        """Return the name of a leaf with its module's path."""
+        _, module, label = self.of(tensor)
+        return inside(module, label)
+
+    def homes_of(self, tensor: Any) -> tuple[str, ...]:
+        """Return the paths of the modules that a parameter belongs to: of a tied one, several."""
+        found = self._leaves.get(id(tensor))
+        if found is None or found[0] != "parameter":
+            return ()
+        return self._homes.get(id(tensor), (found[1],))
+
+    def variable_of(self, tensor: Any) -> str:
+        """Return the name of the variable that holds a tensor where names are looked up, or ""."""
+        return next((name for name, value in variables(self.frame) if value is tensor), "")
+
+    def _local_name(self, tensor: Any) -> str:
+        """Return the name of a tensor in the functions that run now, the innermost first.
+
+        Of the library, only the arguments of a layer's `forward` are names a reader knows.
+        """
+        layer_name = ""
+        frame = None if self.frame is None else sys._getframe(1)
+        while frame is not None and frame is not self.frame:
+            is_library = frame.f_globals.get("__name__", "").startswith(LIBRARY)
+            if not is_library or (frame.f_code.co_name == "forward" and not layer_name):
+                held = (name for name, value in frame.f_locals.items() if value is tensor)
+                name = next(filter(is_written, held), "")
+                if name and not is_library:
+                    return name
+                layer_name = layer_name or name
+            frame = frame.f_back
+        return layer_name
+
+
+def _split(prefix: str, path: str) -> tuple[str, str]:
+    """Return the module's path and the name in it: ("", "layers.0.weight") -> layers.0, weight."""
+    module, _, name = f"{prefix}.{path}".rpartition(".")
+    return module.strip("."), name
+
+
+def parameter_paths(model: Module) -> dict[int, tuple[Any, list[str]]]:
+    """Return each parameter of a model, by identity, with all of its paths.
+
+    Those of a module that is in two places are told once, as by `named_parameters`.
+    """
+    found: dict[int, tuple[Any, list[str]]] = {}
+    for path, module in model.named_modules():
+        for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
+            found.setdefault(id(tensor), (tensor, []))[1].append(f"{path}.{name}".strip("."))
+    return found
+
+
+def tied_name(places: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the module and the name of a parameter that is in several places, or in one.
+
+    >>> tied_name([("net.embed", "weight"), ("net.head", "weight")])
+    ('net', 'embed.weight = head.weight')
+    """
+    module = common_path([module for module, _ in places])
+    inside = len(module) + 1 if module else 0
+    return module, TIED.join(f"{path}.{name}"[inside:].strip(".") for path, name in places)
+
+
+def common_path(paths: Iterable[str]) -> str:
+    """Return the innermost module around all of these, or that they all are.
+
+    >>> common_path(["net.body.0", "net.body.1"]), common_path(["fc", "fc"])
+    ('net.body', 'fc')
+    """
+    steps = zip(*(path.split(".") for path in paths), strict=False)
+    shared = itertools.takewhile(lambda names: len(set(names)) == 1, steps)
+    return ".".join(names[0] for names in shared)
+
+
+def variables(frame: FrameType | None) -> Variables:
+    """Yield the variables a reader of the code in `frame` would know, innermost first."""
+    if frame is None:
+        return
+    scopes: tuple[Mapping[str, Any], ...] = (
+        (frame.f_locals,)
+        if frame.f_locals is frame.f_globals
+        else (frame.f_locals, frame.f_globals)
+    )
+    for scope in scopes:
+        for name, value in list(scope.items()):
+            if is_written(name):
+                yield name, value
+
+
+def is_written(name: str) -> bool:
+    """Return True for a name that somebody wrote: not "_", "__name__", or "@py_assert1"."""
+    return name.isidentifier() and not name.startswith("_") and not name.endswith("_")
+
+
+def models_among(found: Variables) -> list[Module]:
+    """Return the models among variables: modules with parameters that no other contains."""
+    from ...nn import Module
+
+    modules = {id(value): value for _, value in found if isinstance(value, Module)}
+    inner = {id(part) for each in modules.values() for part in each.modules() if part is not each}
+    outer = (module for key, module in modules.items() if key not in inner)
+    return [module for module in outer if any(True for _ in module.parameters())]

@@ -1,0 +1,274 @@
+r"""A node's derivative rule with this node's numbers in it: g·b = 1·3 = 3.
+
+Formulas are stated by the ops. By convention, their symbols mean
+
+    g, y            the gradient that comes in; the output
+    x or a          the first input, b the second, in matrix rules A and B
+    W, w, t, n      weight, target, exponent (or how many numbers a mean is taken of)
+    \alpha, \beta   the setting of that name
+
+and what `SPECIAL` says of some ops. Only numbers that the node has saved are put in, and only
+few of them: a scalar, a short row, a small matrix.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import backends
+from ...core.autograd.graph import Node
+from ...core.op import Op
+from ...core.tensor import Tensor
+from .latex import NotFillable, Value, filled, parse, symbols, to_latex, to_text
+
+LONGEST_ROW, MOST_ROWS, MOST_COLUMNS = 8, 4, 4
+"""So many numbers are written out: of a vector, and of a matrix."""
+
+LONGEST_SOURCE = 12  # lines
+
+SPECIAL: dict[str, dict[str, str]] = {
+    "addcdiv": {"a": "tensor1", "b": "tensor2", "v": "value"},
+    "addcmul": {"a": "tensor1", "b": "tensor2", "v": "value"},
+    "conv_weight": {"y": "response"},
+    "igamma": {"a": "input", "x": "other"},
+    "igammac": {"a": "input", "x": "other"},
+    "leaky": {"a": "negative_slope"},
+    "lerp": {"b": "end"},
+    "mv": {"v": "vec"},
+    "polar": {"z": "y", r"\varphi": "angle"},
+    "roll": {"s": "shifts"},
+    "scatter_reduce": {"s": "src"},
+    "vanishing": {"s": "slope"},
+    "zeta": {"q": "other", "s": "input"},
+}
+"""Where an op's formula means something else by a symbol: the input or setting."""
+
+FIRST, SECOND = {"x", "a", "z", "A"}, {"b", "B"}
+OWN = {"weight": {"W", "w"}, "target": {"t"}, "y": {"y", "X"}, "g": {"g"}}
+NEVER = {
+    "F", "L", "M", "P", "Q", "R", "S", "U", "V", "c", "j", "k", "l", r"\sigma",
+}  # fmt: skip
+"""Symbols of parts of a matrix, of indices, of spreads: their numbers are nowhere saved."""
+
+NEVER_OF = {
+    "ctc_losses": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_joined": {"w"},
+    "eigh_joined": {"w"}, "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_joined": {"s"},
+}  # fmt: skip
+"""The same, in the formulas of some ops."""
+
+COUNTED = {"mean", "mse_loss", "l1_loss"}
+MATRICES = {
+    "addmm", "bmm", "det", "inv", "linear", "matmul", "mm", "mv", "outer", "solve_matrices", "t",
+    "transpose",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a gradient comes out of a node, as LaTeX and as a line of text.
+
+    `numbers` is the same with this node's numbers, as far as they are few: a chain of equations.
+    `source` is the rule as Python, where no formula says it exactly.
+    """
+
+    latex: str = ""
+    text: str = ""
+    numbers: str = ""
+    numbers_text: str = ""
+    source: str = ""
+
+
+def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) -> Rule:
+    """Return the rule by which `result` went out along the edge number `position` of `node`.
+
+    Args:
+        g: the gradient that came in; like `result`, an array.
+        exact: False: somebody changed the gradients on their way, so no numbers are put in.
+    """
+    op: Any = node.op
+    name = "" if not op.inputs else op.inputs[0 if op.variadic else position]
+    rules = getattr(op, "rules", {})
+    if name not in rules:
+        function = getattr(node, "function", None)
+        return Rule(source=source_of(function.backward) if function is not None else "")
+    rule = rules[name]
+    source = source_of(rule.function) if not rule.latex or r"\text" in rule.latex else ""
+    if not rule.latex:
+        return Rule(source=source)
+    latex = rule.latex
+    if saved_by(node).get("alpha") == 1:  # a plain sum: not everybody knows of add's alpha
+        latex = latex.replace(r"\alpha\,", "")
+    numbers = chain(node, latex, g, result) if exact else ("", "")
+    return Rule(latex, to_text(parse(latex)), *numbers, source)
+
+
+def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
+    """Write "formula = formula with numbers = result", as LaTeX and as text; "" if too large."""
+    outcome = value_of(result)
+    if outcome is None:
+        return "", ""
+    tree = parse(latex)
+    steps = [(to_latex(tree), to_text(tree))]
+    try:
+        values = values_of(node, symbols(tree), g)
+        matrices = node.op.name in MATRICES
+        if matrices and any(not (each.scalar or each.matrix) for each in values.values()):
+            raise NotFillable("a vector: how it lies is not said")
+        inside = filled(tree, values, matrices)
+        steps.append((to_latex(inside), to_text(inside)))
+    except NotFillable:
+        pass
+    steps.append((outcome.latex, outcome.plain))
+    steps = [step for at, step in enumerate(steps) if at == 0 or step[1] != steps[at - 1][1]]
+    latexes, texts = zip(*steps, strict=True)
+    return " = ".join(latexes), " = ".join(texts)
+
+
+# What the symbols mean -----------------------------------------------------------------------
+
+
+def meaning(op: Op, symbol: str) -> str | None:
+    """Return the input or setting that a symbol stands for: "g", "y", "count", or its name."""
+    special = SPECIAL.get(op.name, {}).get(symbol)
+    if special is not None:
+        return special
+    names = (*op.inputs, *op.settings)
+    for name, meant in OWN.items():
+        if symbol in meant and (name in ("g", "y") or name in names):
+            return name
+    if symbol in FIRST:
+        return op.inputs[0]
+    if symbol in SECOND and len(op.inputs) > 1:
+        return op.inputs[1]
+    if symbol == "n":
+        return next((each for each in ("exponent", "n") if each in names), "count")
+    if symbol == "p":
+        return next((each for each in ("p", "ord") if each in names), None)
+    word = symbol.removeprefix("\\")
+    return word if word in names else None
+
+
+def values_of(node: Node, wanted: set[str], g: Any) -> dict[str, Value]:
+    """Return the numbers of those symbols of which they are known and few."""
+    op = node.op
+    known = {**saved_by(node), "g": g}
+    found = {}
+    for symbol in wanted:
+        name = meaning(op, symbol)
+        if name is None:
+            continue
+        thing = how_many(op, known) if name == "count" else known.get(name)
+        value = value_of(thing)
+        if value is not None:
+            found[symbol] = value
+    return found
+
+
+def saved_by(node: Node) -> dict[str, Any]:
+    """Return what a node has saved, by name, as arrays and numbers."""
+    op = node.op
+    if node.saved is None or op.variadic or not hasattr(op, "rules"):
+        return {}
+    return {
+        name: saved._array if isinstance(saved, Tensor) else saved
+        for name, saved in zip(op.saved, node.saved, strict=False)
+    }
+
+
+def how_many(op: Op, known: Mapping[str, Any]) -> int | None:
+    """Return how many numbers a mean was taken of."""
+    if op.name not in COUNTED:
+        return None
+    if "reduction" in op.settings:
+        return known["input"].size if known.get("reduction", "mean") == "mean" else 1
+    shape = known.get("input_shape")
+    return None if shape is None else math.prod(shape) // max(1, known["g"].size)
+
+
+# How numbers are written ---------------------------------------------------------------------
+
+
+def value_of(thing: Any) -> Value | None:
+    """Write a number or a few; None: there are too many, or it is something else."""
+    if isinstance(thing, np.generic):
+        thing = thing.item()
+    if isinstance(thing, bool | int | float | complex):
+        return Value(*written(thing, 4))
+    if not backends.is_array(thing) or hasattr(thing, "all_examples"):
+        return None
+    shape = thing.shape
+    if len(shape) > 2 or thing.size == 0:
+        return None
+    if len(shape) == 1 and shape[0] > LONGEST_ROW:
+        return None
+    if len(shape) == 2 and (shape[0] > MOST_ROWS or shape[1] > MOST_COLUMNS):
+        return None
+    array = np.asarray(backends.of(thing).to_numpy(thing))
+    if not shape:
+        return Value(*written(array.item(), 4))
+    if len(shape) == 1:
+        cells = [written(each, 3) for each in array.tolist()]
+        latex, plain = (", ".join(side) for side in zip(*cells, strict=True))
+        return Value(f"[{latex}]", f"[{plain}]", scalar=False)
+    rows = [[written(each, 3) for each in row] for row in array.tolist()]
+    latex = r" \\ ".join(" & ".join(cell[0] for cell in row) for row in rows)
+    plain = "; ".join(", ".join(cell[1] for cell in row) for row in rows)
+    return Value(rf"\begin{{pmatrix}}{latex}\end{{pmatrix}}", f"[{plain}]", False, matrix=True)
+
+
+def written(number: Any, digits: int) -> tuple[str, str]:
+    """Write one number as LaTeX and as text."""
+    if isinstance(number, bool | int):
+        return str(int(number)), str(int(number))
+    text = f"{number + 0.0:.{digits}g}"  # -0 + 0 is 0
+    if isinstance(number, complex):
+        return rf"({text.replace('j', 'i')})", f"({text})"
+    if "e" in text:
+        mantissa, power = text.split("e")
+        return rf"{mantissa} \cdot 10^{{{int(power)}}}", f"{mantissa}e{int(power)}"
+    return {"inf": r"\infty", "-inf": r"-\infty", "nan": r"\text{nan}"}.get(text, text), text
+
+
+# The rule as Python --------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=512)
+def source_of(function: Any) -> str:
+    """Return the source of a rule: a lambda alone, or a short function; "" where there is none."""
+    try:
+        if function.__name__ != "<lambda>":
+            lines = textwrap.dedent(inspect.getsource(function)).rstrip().splitlines()
+            shown = lines[:LONGEST_SOURCE] + ["    …"] * (len(lines) > LONGEST_SOURCE)
+            return "\n".join(shown)
+        code = function.__code__
+        text = "".join(linecache.getlines(code.co_filename))
+        for each in ast.walk(syntax(text)):
+            if isinstance(each, ast.Lambda) and each.lineno == code.co_firstlineno:
+                names = tuple(argument.arg for argument in each.args.args)
+                if names == code.co_varnames[: code.co_argcount]:
+                    return " ".join((ast.get_source_segment(text, each) or "").split())
+    except (OSError, TypeError, SyntaxError):  # typed at a prompt, or written in C
+        pass
+    return ""
+
+
+@functools.lru_cache(maxsize=8)
+def syntax(text: str) -> ast.AST:
+    """Parse a file. The last ones are kept: an op's rules stand in one file."""
+    return ast.parse(text)
+
+
+def is_known(op: Op, symbol: str) -> bool:
+    """Say whether a formula's symbol has a meaning here, or is listed as having no number."""
+    never = NEVER | NEVER_OF.get(op.name, set())
+    return symbol in never or meaning(op, symbol) is not None

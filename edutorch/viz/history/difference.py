@@ -1,0 +1,379 @@
+"""What changed between two steps: a table, the largest relative change first, and a picture.
+
+Of a tensor with at most four numbers, the change is ‖after − before‖ / max(‖before‖, ‖after‖). Of
+a larger one only a summary is kept: its change is that of the mean, the smallest, the largest
+number or the norm, whichever is largest, each in relation to the size of the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, Literal
+
+from ...errors import MissingExtraError
+from ..graph.fold import folded
+from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, inside
+from ..render.arrangement import better_direction, box_sizes
+from ..render.dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
+from ..render.graphviz import LayoutError, render
+from ..render.legend import Footer
+from ..render.page_fit import chosen_direction
+from ..render.raster import pdf_of, png_of
+from ..render.style import INK, NEUTRAL, PALE_INK
+from ..render.svg import as_text
+from ..tensors.summaries import UNKNOWN, Stats, number, number_size
+
+What = Literal["value", "gradient", "added", "removed"]
+
+SAME = 1e-6
+"""A smaller relative change is rounding noise in float32."""
+
+CAREFUL = 2000
+"""Two different graphs of more nodes are paired by counting, not by their longest common part."""
+
+GREW, SHRANK, STILL, ADDED, REMOVED = "#FFE3C2", "#D3E7FB", "#F6F7F8", "#DDF3E2", "#E9EAEC"
+STRONG_GREW, STRONG_SHRANK = "#FFBD75", "#9CCBF5"
+SHOWN_ROWS = 40
+CAPTION = "▲ orange: grew, ▼ blue: shrank (in size, in % of the larger); +, -: node added, removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the table. `relative` is infinite where something appeared or went bad.
+
+    `sign` is 1 for what grew in size, -1 for what shrank, 0 where that cannot be said.
+    """
+
+    what: What
+    name: str
+    before: str
+    after: str
+    relative: float
+    sign: int
+    label: str = ""
+    module: str = ""
+
+    @property
+    def percent(self) -> str:
+        """The relative change as text."""
+        if self.what in ("added", "removed"):
+            return self.what
+        if math.isinf(self.relative):
+            return "not finite"
+        arrow = {1: "▲ ", -1: "▼ "}.get(self.sign, "")
+        return f"{arrow}{percent_text(self.relative)}"
+
+
+def percent_text(relative: float) -> str:
+    """Write a part as percent: 0.004 -> 0.4 %.
+
+    >>> percent_text(0.35), percent_text(0.004), percent_text(1e-5)
+    ('35 %', '0.4 %', '<0.1 %')
+    """
+    percent = 100 * relative
+    if percent < 0.1:
+        return "<0.1 %"
+    return f"{percent:.1f} %" if percent < 1 else f"{percent:.0f} %"
+
+
+class Comparison:
+    """Two steps beside each other. A notebook shows the picture; `print` gives the table.
+
+    `.changes` holds all that changed, `.table()` the same as text, `.svg` the picture.
+    """
+
+    def __init__(
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        steps: tuple[int, int],
+        rankdir: str | None = None,
+    ) -> None:
+        self.before, self.after, self.steps = before, after, steps
+        self.rankdir = chosen_direction(rankdir)
+        self.changes = changes(before, after)
+        self._svg: str | None = None
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG text, laid out when it is first asked for."""
+        if self._svg is None:
+            from ..render.static import add_footer, polished
+
+            root = polished(render(self._dot()).decode(), merged(*self._folded())[0])
+            arrows = ("arrow",) if any(self.after.flows) else ()
+            before, after = self.steps
+            add_footer(root, Footer(arrows, f"step {before} → step {after}: {CAPTION}"))
+            self._svg = as_text(root)
+        return self._svg
+
+    def png(self) -> bytes:
+        """Return the picture as PNG; without Pillow it is Graphviz's own."""
+        try:
+            return png_of(self.svg)
+        except ImportError:
+            return render(self._dot(), "png")
+
+    def table(self, limit: int | None = None) -> str:
+        """Return what changed as text, the largest relative change first.
+
+        Args:
+            limit: write so many lines at most, and how many more there are.
+        """
+        before, after = (f"step {step}" for step in self.steps)
+        rows = [("change", "what", "node", before, after)]
+        rows += [
+            (each.percent, each.what, shown_path(each.name), each.before, each.after)
+            for each in self.changes[:limit]
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        if not self.changes:
+            lines.append("nothing changed")
+        left = len(self.changes) - len(rows) + 1
+        return "\n".join([*lines, f"… and {left} more"] if left else lines)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture to `path`, whole or not at all; its ending says .svg, .png or .pdf.
+
+        Raises: FormatError: the name has another ending.
+        """
+        from ..render.static import checked_format, write_whole
+
+        path = Path(path)
+        contents = {
+            ".svg": lambda: self.svg.encode(),
+            ".png": self.png,
+            ".pdf": lambda: pdf_of(self.svg),
+        }
+        write_whole(path, checked_format("save", path, contents)())
+        return path
+
+    def _folded(self) -> tuple[Snapshot, Snapshot]:
+        return folded(self.before), folded(self.after)
+
+    def _dot(self) -> str:
+        before, after = self._folded()
+        direction = self.rankdir
+        if direction is None:
+            sizes = box_sizes(difference_dot(before, after))
+            direction = better_direction(merged(before, after)[0], sizes)
+        return difference_dot(before, after, direction)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
+        try:
+            bundle["image/svg+xml"] = self.svg
+            bundle["image/png"] = self.png()
+        except (LayoutError, MissingExtraError) as error:
+            bundle["text/plain"] += f"\n\n{error}"
+        return bundle
+
+    def __repr__(self) -> str:
+        return self.table(SHOWN_ROWS)
+
+
+# The numbers --------------------------------------------------------------------------------
+
+
+def changes(before: Snapshot, after: Snapshot) -> list[Change]:
+    """List what changed, the largest relative change first; what appeared comes before all."""
+    found: list[Change] = []
+    pairs, removed = paired(before.graph, after.graph)
+    for place, node in enumerate(after.graph.nodes):
+        old = pairs.get(place)
+        if old is None:
+            found.append(of_structure("added", node, after.values[place]))
+            continue
+        for what, olds, news in (
+            ("value", before.values, after.values), ("gradient", before.grads, after.grads),
+        ):  # fmt: skip
+            change = of_numbers(what, node, olds[old], news[place])
+            if change is not None:
+                found.append(change)
+    found += [of_structure("removed", before.graph.nodes[place], before.values[place])
+              for place in removed]  # fmt: skip
+    return sorted(found, key=lambda each: -each.relative)
+
+
+def path_of(node: GraphNode) -> str:
+    return inside(node.module, node.variable or node.label)
+
+
+def shown_path(path: str) -> str:
+    """Make any path fit for a line of a table."""
+    text = "".join(each if each.isprintable() else "�" for each in path)
+    return text if len(text) <= 48 else f"…{text[-47:]}"
+
+
+def of_structure(what: What, node: GraphNode, value: Stats | None) -> Change:
+    text = short(value, "norm") if value else shape_text(node)
+    before, after = ("", text) if what == "added" else (text, "")
+    return Change(what, path_of(node), before, after, math.inf, 0, node.label, node.module)
+
+
+def of_numbers(
+    what: Any, node: GraphNode, before: Stats | None, after: Stats | None
+) -> Change | None:
+    """Return how a value or gradient changed; None if it did not, or is not known of both."""
+    if before is None or after is None or before.size == 0 or after.size == 0:
+        return None
+    relative, measure, difference = relative_change(before, after)
+    if not relative > SAME:
+        return None
+    sign = 0 if math.isinf(relative) else (difference > 0) - (difference < 0)
+    texts = short(before, measure), short(after, measure)
+    return Change(what, path_of(node), *texts, relative, sign, node.label, node.module)
+
+
+def relative_change(before: Stats, after: Stats) -> tuple[float, str, float]:
+    """Return the largest relative change, a measure that tells, and how much its size grew."""
+    if before.bad or after.bad:
+        return (0.0, "norm", 0.0) if before.bad and after.bad else (math.inf, "norm", 0.0)
+    if before.few and len(before.few) == len(after.few):
+        size = max(math.hypot(*before.few), math.hypot(*after.few))
+        apart = math.dist(before.few, after.few)
+        grown = math.hypot(*after.few) - math.hypot(*before.few)
+        return (apart / size if size else 0.0), "few", grown
+    peak = max(abs(each) for each in (before.min, before.max, after.min, after.max))
+    sizes = {"norm": max(before.norm, after.norm), "mean": peak, "min": peak, "max": peak}
+    found = [
+        (abs(getattr(after, name) - getattr(before, name)) / size if size else 0.0, name)
+        for name, size in sizes.items()
+    ]
+    relative, measure = max(found, key=lambda each: each[0])
+    if found[0][0] > relative / 2:
+        measure = "norm"  # which says most, unless something else says much more
+    return relative, measure, abs(getattr(after, measure)) - abs(getattr(before, measure))
+
+
+def short(stats: Stats | None, measure: str) -> str:
+    """Write what is to be compared: the numbers themselves, or one measure of them."""
+    if stats is None:
+        return UNKNOWN
+    if stats.text:
+        return stats.text
+    value = getattr(stats, "norm" if measure == "few" else measure)
+    return f"{measure} {number_size(value) if measure == 'norm' else number(value)}"
+
+
+# The same node in two graphs ----------------------------------------------------------------
+
+
+def paired(before: Graph, after: Graph) -> tuple[dict[int, int], list[int]]:
+    """Return for each node of `after` its place in `before`, and the places that are left over."""
+    if before.structure == after.structure:
+        return {place: place for place in range(len(after.nodes))}, []
+    old, new = ([identity(node) for node in graph.nodes] for graph in (before, after))
+    if max(len(old), len(new)) > CAREFUL:
+        pairs = by_count(old, new)
+    else:
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        pairs = {
+            block.b + place: block.a + place for block in blocks for place in range(block.size)
+        }
+    left = set(pairs.values())
+    return pairs, [place for place in range(len(old)) if place not in left]
+
+
+def identity(node: GraphNode) -> tuple[object, ...]:
+    kind = "op" if node.kind == "output" else node.kind
+    return kind, node.module, node.label, node.group
+
+
+def by_count(old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
+    """Pair the first of a kind with the first, the second with the second …"""
+    places: dict[Any, list[int]] = {}
+    for place, each in enumerate(old):
+        places.setdefault(each, []).append(place)
+    waiting = {each: iter(found) for each, found in places.items()}
+    found = {place: next(waiting.get(each, iter(())), None) for place, each in enumerate(new)}
+    return {place: partner for place, partner in found.items() if partner is not None}
+
+
+def merged(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], list[int]]:
+    """Return one graph with the nodes and edges of both, and `paired`."""
+    pairs, removed = paired(before.graph, after.graph)
+    gone = {place: f"r{place}" for place in removed}
+    nodes = [replace(before.graph.nodes[place], id=gone[place]) for place in removed]
+    ids = {before.graph.nodes[old].id: after.graph.nodes[new].id for new, old in pairs.items()}
+    ids |= {before.graph.nodes[place].id: id for place, id in gone.items()}
+    edges = [
+        GraphEdge(f"x{number}", ids[edge.source], ids[edge.target], edge.input, edge.kind)
+        for number, edge in enumerate(before.graph.edges)
+        if {ids[edge.source], ids[edge.target]} & set(gone.values())
+    ]
+    graph = Graph((*after.graph.nodes, *nodes), (*after.graph.edges, *edges))
+    return graph, pairs, removed
+
+
+# The picture --------------------------------------------------------------------------------
+
+
+def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> str:
+    """Return both steps in one picture, as DOT text."""
+    graph, pairs, _ = merged(before, after)
+    lines = [
+        "digraph edutorch {",
+        f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3]",
+        f'  node [fontname="Courier" fontsize=10 fontcolor="{INK}" margin="0.1,0.06" shape=box]',
+        f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 fontcolor="{PALE_INK}"]',
+    ]
+    for place, node in enumerate(graph.nodes):
+        if place >= len(after.graph.nodes):
+            lines.append(box(node, ["- removed"], REMOVED, "dashed"))
+        elif place not in pairs:
+            text = [f"+ added  {short(after.values[place], 'norm')}"]
+            lines.append(box(node, text, ADDED, "dashed"))
+        else:
+            lines.append(changed_box(node, before, after, pairs[place], place))
+    known = {edge.id: flow for edge, flow in zip(after.graph.edges, after.flows, strict=True)}
+    few = len(graph.edges) <= LABELLED_EDGES
+    computed = {edge.target for edge in graph.edges}
+    lines += [arrow(edge, known.get(edge.id), few, edge.source in computed) for edge in graph.edges]
+    return "\n".join([*lines, "}", ""])
+
+
+def changed_box(node: GraphNode, before: Snapshot, after: Snapshot, old: int, new: int) -> str:
+    found = [
+        of_numbers("value", node, before.values[old], after.values[new]),
+        of_numbers("gradient", node, before.grads[old], after.grads[new]),
+    ]
+    lines = []
+    for word, change in zip(("value", "grad"), found, strict=True):
+        if change is not None:
+            lines.append(f"{word} {change.before} → {change.after}  {change.percent}")
+    if not lines:
+        return box(node, ["the same"], STILL)
+    change = max((each for each in found if each), key=lambda each: each.relative)
+    strong = change.relative > 0.25
+    color = (STRONG_GREW if strong else GREW) if change.sign >= 0 else (
+        STRONG_SHRANK if strong else SHRANK)  # fmt: skip
+    return box(node, lines, color)
+
+
+def box(node: GraphNode, lines: list[str], color: str, more: str = "") -> str:
+    where = shown_path(node.module) if node.module else ""
+    head = [name_text(node), *([where] if where else []), shape_text(node)]
+    style = ",".join(each for each in ("rounded", "filled", more) if each)
+    return (f"  {node.id} [id={node.id} label={quoted([*head, *lines])} "
+            f'style="{style}" fillcolor="{color}" color="{NEUTRAL}"]')  # fmt: skip
+
+
+def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool, straight: bool) -> str:
+    if edge.id.startswith("x"):
+        return f'  {edge.source} -> {edge.target} [id={edge.id} style=dashed color="{NEUTRAL}"]'
+    label = f" label={quoted([f' {number_size(flow.norm)} '])}" if flow and labelled else ""
+    weight = " weight=8" if straight else ""  # the main path runs straight, not like a staircase
+    return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
+
+
+__all__ = ["Change", "Comparison", "changes", "difference_dot", "merged", "paired", "shown"]

@@ -1,0 +1,1 @@
+"""A training loop watched while it runs."""

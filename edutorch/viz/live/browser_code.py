@@ -1,0 +1,12 @@
+"""Where the code for the browser lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def folder() -> Path:
+    """Return where the browser code lies: in an installed package, or in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    installed = package / "_widgets"
+    return installed if installed.is_dir() else package.parent / "widgets"

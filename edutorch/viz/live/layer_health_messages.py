@@ -1,0 +1,116 @@
+"""Says in plain words what the gauges mean, and what helps."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .layer_health import Activation, Row
+
+FAR = 1e3
+"""First and last layers whose gradients differ by this factor."""
+
+HUGE = 1e3
+"""A gradient norm of this size."""
+
+HEALTHY = (1e-5, 0.15)
+"""Between these, the size of an update beside its weights is nothing to worry about."""
+
+FEW_LOOKS = 3
+"""What fewer looks say of a parameter may be chance, or its first steps."""
+
+MANY = 0.5
+"""A share of dead or saturated units that is worth a word."""
+
+GAUGE_WORDS: dict[str, str] = {
+    "lost": "The gradient of {names} is NaN or infinite: a smaller learning rate, or a look at "
+    "where it first appears, helps.",
+    "nowhere": "No gradient arrives anywhere: all are 0.",
+    "vanishing": "Gradients vanish on their way to the first layers: {first:.1e} at {front}, "
+    "{last:.1e} at {back}. ReLU, a better initialisation, normalisation or residual connections "
+    "help.",
+    "exploding": "Gradients explode: up to {largest:.1e} at {names}. A smaller learning rate, "
+    "clip_grad_norm_ or normalisation helps.",
+    "missing": "No gradient arrives at {names}.",
+    "fast": "Each step changes the weights by {share:.0%} (about 0.1% is usual), most of all "
+    "{names}: the learning rate is high.",
+    "slow": "Each step changes the weights by only {share:.0e} of their size (about 1e-03 is "
+    "usual), least of all {names}: either it has arrived, or the learning rate is low.",
+    "relu": "{share:.0%} of the units of {names} are 0 for every example: no gradient passes them. "
+    "A smaller learning rate or a leaky ReLU helps.",
+    "tanh": "{share:.0%} of the results of {names} are close to -1 or 1, where little gradient "
+    "passes. Smaller weights or normalisation help.",
+    "sigmoid": "{share:.0%} of the results of {names} are close to 0 or 1, where little gradient "
+    "passes. Smaller weights or normalisation help.",
+    "fine": "Gradients reach every layer, and the updates have a healthy size.",
+}
+"""All that the gauges may say."""
+
+FINE = GAUGE_WORDS["fine"]
+
+
+def words_of(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str]:
+    """Return sentences, the most urgent first; one that says that all is well if it is."""
+    return [*gradient_words(rows), *update_words(rows), *activation_words(activations)] or [FINE]
+
+
+def gradient_words(rows: Sequence[Row]) -> list[str]:
+    # Where the weights stay good, somebody has left the update out: a GradScaler does.
+    lost = [row.name for row in rows if not (math.isfinite(row.norm) or math.isfinite(row.ratio))]
+    if lost:
+        return [GAUGE_WORDS["lost"].format(names=listed(lost))]
+    reached = [row for row in rows if row.norm_median > 0]
+    none = [row.name for row in rows if row.norm_median == row.norm == 0 and row.looks >= FEW_LOOKS]
+    if not reached:
+        return [GAUGE_WORDS["nowhere"]] if none and len(none) == len(rows) else []
+    sizes = [row.norm_median for row in reached]
+    third = max(1, len(sizes) // 3)
+    first, last = statistics.median(sizes[:third]), statistics.median(sizes[-third:])
+    if len(sizes) >= 4 and first * FAR < last:
+        ends = {"front": reached[0].name, "back": reached[-1].name}
+        return [GAUGE_WORDS["vanishing"].format(first=first, last=last, **ends)]
+    if max(sizes) > HUGE or (len(sizes) >= 4 and first > last * FAR):
+        largest = max(reached, key=lambda row: row.norm_median)
+        size, name = largest.norm_median, largest.name
+        return [GAUGE_WORDS["exploding"].format(largest=size, names=name)]
+    weights = [row.name for row in rows if row.name in none and row.weights]
+    return [GAUGE_WORDS["missing"].format(names=listed(none))] if weights else []
+
+
+def update_words(rows: Sequence[Row]) -> list[str]:
+    known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0
+             and row.looks >= FEW_LOOKS]  # fmt: skip
+    if not known:
+        return []
+    known.sort(key=lambda row: row.ratio_median)
+    middle = statistics.median(row.ratio_median for row in known)
+    still = statistics.median(min(row.ratio, row.ratio_median) for row in known)
+    if still > HEALTHY[1]:  # and not only at first, when weights that began at 0 were small
+        return [GAUGE_WORDS["fast"].format(share=middle, names=known[-1].name)]
+    if 0 < middle < HEALTHY[0]:
+        return [GAUGE_WORDS["slow"].format(share=middle, names=known[0].name)]
+    return []
+
+
+def activation_words(activations: Sequence[Activation]) -> list[str]:
+    found = []
+    for kind in ("relu", "tanh", "sigmoid"):
+        bad = [each for each in activations if each.kind == kind and each.off > MANY]
+        if bad:
+            worst, names = max(bad, key=lambda each: each.off), [each.name for each in bad]
+            found.append(GAUGE_WORDS[kind].format(share=worst.off, names=listed(names)))
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name some of many: `a, b and 3 more`.
+
+    >>> listed(["a"]), listed(["a", "b", "c", "d"])
+    ('a', 'a, b and 2 more')
+    """
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{names[0]}, {names[1]} and {len(names) - 2} more"

@@ -1,0 +1,329 @@
+"""What a page shows of a graph, and what it was asked to show: open groups, a pending layout.
+
+Everything that shows graphs in a page does it here: a training loop (`view.py`), a drawing to
+be explored, a walk through backward. Each gives snapshots of whole graphs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ..graph.fold import Choice, Plan
+from ..graph.model import Graph, Snapshot
+from ..graph.search import search_data
+from ..render.arrangement import Arrangement
+from ..render.dot import dot_text
+from ..render.page_fit import FEWEST, chosen_direction, fitting_plan, folded_further, is_automatic
+from .layout_queue import PATIENCE, Layouts, blank_numbers
+from .messages import numbers_of, texts_of, thumbs_of
+
+KEPT_PLANS = 16
+FOLD_FURTHER = 4
+"""A graph whose layout takes too long is folded to a quarter of its boxes."""
+
+MOST_VIEWS = 4
+"""Of so many views of one widget is known what they have on screen."""
+
+SOON_THERE = 300
+"""The picture of more nodes takes longer than a loop would wait for it: it is not waited for."""
+
+
+def has_pictures(snapshot: Snapshot) -> bool:
+    """Say whether small pictures of its tensors were taken."""
+    return any(value is not None and value.bars for value in snapshot.values)
+
+
+class Page(Protocol):
+    """Whatever shows the pictures: the widget, or a test."""
+
+    def show(
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None,
+    ) -> None: ...
+
+
+class Stage:
+    """Folds snapshots, has them laid out and hands the page what changed.
+
+    Attributes:
+        page: where to, None where nothing is displayed.
+        choice: which groups are open.
+        shown: the structure of the picture that the page has.
+        asked: the page wants something else than it has: another group open, or a picture that
+            was not ready when it was to be sent.
+        sent_late: told when a picture was sent as soon as it was ready, on a thread of its own,
+            and how many seconds that took.
+    """
+
+    def __init__(
+        self,
+        rankdir: str | None = None,
+        choice: Choice | None = None,
+        sent_late: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self.page: Page | None = None
+        self.choice = choice or Choice()
+        self.layouts = Layouts(rankdir)
+        self.asked = False
+        self._plans: dict[tuple[str, Choice], Plan] = {}
+        self._last: tuple[Graph, Choice, Plan] | None = None  # mostly asked for again
+        self.shown = ""
+        self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
+        self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
+        self.sent_late = sent_late
+        self._search, self._search_due = "", False  # what a page looks for, and not answered yet
+        self._drawn: tuple[Snapshot, int] | None = None  # the last step with small pictures
+        self._thumbs_step = 0  # and that whose pictures the page has
+        self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
+        self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
+
+    def command(self, content: dict[str, Any]) -> bool:
+        """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
+        kind, group = content.get("type"), str(content.get("group", ""))
+        if kind == "open":
+            self.choice = self.choice.open(group)
+        elif kind == "close":
+            self.choice = self.choice.close(group)
+        elif kind == "open_all":
+            self.choice = self.choice.open_all()
+        elif kind == "close_all":
+            self.choice = self.choice.close_all()
+        elif kind == "tab":
+            tab = content.get("tab")
+            if type(tab) is not int or tab < 0:
+                tab = None
+            self.choice = self.choice.show_tab(tab)
+        elif kind == "find":
+            self._search, self._search_due = str(content.get("text", "")), True
+        elif kind == "seen":
+            return self._saw(content)
+        else:
+            return False
+        self.asked = True
+        return True
+
+    def _saw(self, content: dict[str, Any]) -> bool:
+        """Note which nodes of a picture a view has on screen, by their places in its list."""
+        nodes = content.get("nodes")
+        if isinstance(nodes, list) and all(type(each) is int for each in nodes):
+            view, structure = str(content.get("view", "")), str(content.get("structure", ""))
+            others = {key: seen for key, seen in self._windows.items() if key != view}
+            for oldest in list(others)[: 1 - MOST_VIEWS]:
+                del others[oldest]
+            self._windows = {**others, view: (structure, frozenset(nodes))}
+        return True
+
+    def window(self, plan: Plan) -> frozenset[int] | None:
+        """Return which nodes of a plan are on screen; None: nobody has said it."""
+        windows = self._windows  # another thread puts a new one in its place
+        if self._seen[0] is not windows or self._seen[1] is not plan:
+            views = windows.values()
+            seen = [nodes for structure, nodes in views if structure == plan.graph.structure]
+            every = range(len(plan.nodes))
+            found = frozenset().union(*seen).intersection(every) if seen else None
+            self._seen = windows, plan, found
+        return self._seen[2]
+
+    def plan(self, graph: Graph) -> Plan:
+        """Return what is to be seen of `graph`."""
+        choice = self.choice
+        known = self._last  # another thread puts new ones in its place
+        if known is not None and known[0] is graph and known[1] is choice:
+            return known[2]
+        with self._lock:
+            key = graph.structure, choice
+            found = self._plans.get(key)
+            if found is None:
+                if len(self._plans) == KEPT_PLANS:
+                    del self._plans[next(iter(self._plans))]
+                found = self._plans[key] = self._fitting(graph, choice)
+            self._last = graph, choice, found
+            return found
+
+    def _fitting(self, graph: Graph, choice: Choice) -> Plan:
+        def text_of(plan: Plan, arrangement: Arrangement) -> str:
+            return dot_text(blank_numbers(plan.graph), arrangement, reserve=True, words=False)
+
+        plan, fitting = fitting_plan(graph, self.layouts.rankdir, choice, text_of)
+        if fitting is not choice and self.choice is choice:
+            self.choice = fitting  # whose groups have the keys that the page will ask for
+            self._plans[graph.structure, fitting] = plan
+        return plan
+
+    def prepare(self, graph: Graph, patch: dict[str, Any]) -> float:
+        """Have the picture of a graph laid out and sent, before its numbers are there.
+
+        Returns: how many seconds it took until Graphviz had it, which works beside the loop.
+        """
+        visible, start = self.plan(graph).graph, time.perf_counter()
+        self.layouts.hand_over(visible)
+        with self._lock:
+            self._late = blank_numbers(graph), patch
+        self.layouts.then(self._arrived)
+        return time.perf_counter() - start
+
+    def show(
+        self,
+        snapshot: Snapshot | None,
+        patch: dict[str, Any],
+        curves: dict[str, Any] | None = None,
+        patience: float | None = PATIENCE,
+    ) -> float:
+        """Send a snapshot with everything else in `patch`; return how long a layout was waited for.
+
+        Args:
+            curves: all points of each curve; None: only their latest ones are new.
+            patience: seconds to wait for a new layout; with a later one the picture comes later.
+        """
+        waited = 0.0 if snapshot is None else self._wait(snapshot.graph, patience)
+        with self._lock:
+            self._show(snapshot, patch, curves)
+        return waited
+
+    def _wait(self, graph: Graph, patience: float | None) -> float:
+        """Have a picture laid out, wait for it, and return for how long: then it is not late.
+
+        Nobody else is held up by that: the thread that lays out may want to send something.
+        """
+        visible = self.plan(graph).graph
+        if self.page is None or visible.structure == self.shown:
+            return 0.0
+        with self._lock:
+            self._late = None
+        if patience == PATIENCE and len(visible.nodes) > SOON_THERE:
+            patience = 0.0
+        start = time.perf_counter()
+        self.layouts.svg(visible, patience)
+        return time.perf_counter() - start
+
+    def _show(
+        self,
+        snapshot: Snapshot | None,
+        patch: dict[str, Any],
+        curves: dict[str, Any] | None,
+    ) -> None:
+        if self.page is None:
+            return
+        self.asked = False
+        visible, picture, self._late = None, None, None
+        if snapshot is not None:
+            visible = self.plan(snapshot.graph).pick(snapshot)
+            if visible.graph.structure != self.shown:
+                picture = self._picture(visible.graph)
+                if picture is None:
+                    self.asked, visible = True, None  # it comes with a later message
+                    self._late = snapshot, patch
+        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
+        patch["tab"] = self.choice.tab
+        if visible is not None and snapshot is not None and (picture or self._search_due):
+            patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
+        running = patch["state"] == "running"
+        patch |= self._thumbs(snapshot if visible else None, patch, picture is not None)
+        numbers = numbers_of(visible, running=running)
+        self.page.show(picture, patch, numbers, curves)
+        if picture is not None:
+            self.shown = picture["structure"]
+        if self._late is not None:
+            self.layouts.then(self._arrived)
+
+    def _found(self, graph: Graph) -> dict[str, Any]:
+        """Return what a page that searches is told: anew with each picture, which has new boxes."""
+        self._search_due = False
+        if not self._search.strip():
+            return {}
+        return {"search": search_data(graph, self.plan(graph), self._search, self.choice)}
+
+    def _arrived(self) -> None:
+        """Send a picture that was not ready in time: the loop's next step may be far."""
+        with self._lock:
+            if self._late is None or not self.layouts.ready:
+                return
+            start = time.perf_counter()
+            snapshot, patch = self._late
+            self._show(snapshot, {**patch, "latest": {}}, None)
+            self.sent_late(time.perf_counter() - start)
+
+    def illustrate(self, snapshot: Snapshot, step: int) -> None:
+        """Keep the small pictures of a step, for messages and files about later ones."""
+        self._drawn = snapshot, step
+
+    def illustrated(self, snapshot: Snapshot) -> tuple[Snapshot, int | None]:
+        """Return a snapshot with small pictures, and the number of the step that they are of.
+
+        None: they are its own, or there are none.
+        """
+        if self._drawn is None or has_pictures(snapshot):
+            return snapshot, None
+        drawn, step = self._drawn
+        if drawn.graph.structure != snapshot.graph.structure:
+            return snapshot, None
+        values = tuple(
+            value._replace(bars=old.bars, thumbnail=old.thumbnail) if value and old else value
+            for value, old in zip(snapshot.values, drawn.values, strict=True)
+        )
+        return replace(snapshot, values=values), step
+
+    def _thumbs(
+        self, snapshot: Snapshot | None, patch: dict[str, Any], anew: bool
+    ) -> dict[str, Any]:
+        """Return small pictures for a message. A page is sent those of a running loop once.
+
+        Args:
+            snapshot: what is shown; None: a later step of the graph that the page has.
+            anew: the page has no picture yet.
+        """
+        looks_back = patch.get("parts", {}).get("history", {}).get("at") is not None
+        drawn, step = self._drawn or (None, 0)
+        if snapshot is not None and has_pictures(snapshot):
+            drawn, step = snapshot, patch["step"]
+        elif drawn is None or looks_back:
+            return {}
+        plan = self.plan(drawn.graph)
+        shown = self.plan(snapshot.graph).graph.structure if snapshot else self.shown
+        known = patch["state"] == "running" and step == self._thumbs_step and not anew
+        if known or plan.graph.structure != shown:
+            return {}
+        self._thumbs_step = step
+        return thumbs_of(plan.pick(drawn), step)
+
+    def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
+                     curves: dict[str, Any] | None = None) -> float:  # fmt: skip
+        """Send the numbers of a glance: the page has the picture, so nothing is waited for."""
+        with self._lock:
+            if self.page is not None:
+                thumbs = self._thumbs(None, patch, anew=False)
+                patch = {**patch, **texts, **thumbs, "layouts": self.layouts.asked}
+                self.page.show(None, patch, numbers, curves)
+        return 0.0
+
+    def _picture(self, graph: Graph) -> dict[str, Any] | None:
+        svg = self.layouts.svg(graph, patience=0)
+        if svg is None:
+            return None
+        smaller = self._smaller(graph)
+        if smaller is not None:
+            self.choice, self.asked = smaller, True
+            return None
+        return graph.to_picture(svg)
+
+    def _smaller(self, graph: Graph) -> Choice | None:
+        """Return what to show instead of a picture that took too long, or fits on no page.
+
+        None: this very picture. What somebody has opened is only closed if it takes too long.
+        """
+        choice, layouts = self.choice, self.layouts
+        automatic = is_automatic(choice)
+        if graph.structure in layouts.slow and choice.limit > FEWEST:
+            limit = choice.limit
+            if automatic:
+                limit = max(FEWEST, min(limit, len(graph.nodes)) // FOLD_FURTHER)
+            return Choice(limit=limit, tab=choice.tab)
+        is_large = graph.structure in layouts.large and chosen_direction(layouts.rankdir) is None
+        return folded_further(choice, len(graph.nodes)) if automatic and is_large else None

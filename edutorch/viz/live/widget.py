@@ -1,0 +1,121 @@
+"""The widget in the page: three synced traits, and commands that come back."""
+
+from __future__ import annotations
+
+import functools
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from ..render.graphviz import graphviz_for_pages, page_lays_out
+from .browser_code import folder
+from .comm_queue import in_notebook
+from .fallback_picture import Lasting
+from .iopub_sender import Post
+from .thread_affinity import Turns, sending_thread
+
+MODULES = (
+    "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
+    "curve", "controls", "details",
+    "minimap", "viewport", "toolbar", "connection",
+    "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
+)  # fmt: skip
+"""The browser code, in the order in which it is put together."""
+
+STYLES = ("live", "toolbar", "gauges", "history", "trouble", "touch", "walk")
+
+
+@functools.cache
+def script() -> str:
+    """Join the modules of `widgets/` into the one that anywidget takes.
+
+    Imports fall away, since all names are then in one scope; they are unique.
+    """
+    texts = [(folder() / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
+    text = re.sub(r"^import .*\n", "", "\n".join(texts), flags=re.MULTILINE)
+    return re.sub(r"^export (?!default)", "", text, flags=re.MULTILINE)
+
+
+def own_graphviz() -> str:
+    """Return the page's own Graphviz as a constant, for where Python has none; else nothing."""
+    if not page_lays_out():
+        return ""
+    text = graphviz_for_pages().read_text(encoding="utf-8")
+    body, _, names = text.rpartition("export{")
+    found = re.search(r"(\w+) as Graphviz\b", names)
+    assert found is not None, "widgets/vendor/graphviz.js is not the module it should be"
+    return f"const edutorchGraphviz = (() => {{{body}\nreturn {found[1]};}})();\n"
+
+
+@functools.cache
+def style() -> str:
+    """Return the widget's style sheet: that of the view, and those of its panels."""
+    return "\n".join((folder() / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
+
+
+class LiveWidget(anywidget.AnyWidget):
+    """Shows a `Picture` and, step after step, the numbers in it."""
+
+    picture = traitlets.Dict().tag(sync=True)
+    patch = traitlets.Dict().tag(sync=True)
+    numbers = traitlets.Bytes().tag(sync=True)
+    curves = traitlets.Dict().tag(sync=True)
+    key = traitlets.Unicode().tag(sync=True)  # by which the page's element is known: `data-view`
+
+    def __init__(
+        self,
+        on_command: Callable[[dict[str, Any]], None],
+        bundle_of: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """Make the widget.
+
+        Args:
+            on_command: takes the page's messages.
+            bundle_of: makes a picture of it for a page that has lost it (see `fallback_picture.py`).
+        """
+        self._bundle_of = bundle_of
+        self._esm, self._css = own_graphviz() + script(), style()
+        super().__init__(key=secrets.token_hex(6))
+        comm: Any = self.comm
+        if hasattr(comm, "_reply_subshell_for"):
+            # ipykernel 7.4 sends a page's message to the thread that last wrote on the
+            # same comm: here the loop's, which is busy. None leaves it to the page, which
+            # asks for a thread of its own (a subshell), as with every other ipykernel 7.
+            comm._reply_subshell_for = None
+        self._turns, self._post = Turns(sending_thread()), Post(comm)
+        self.on_msg(lambda widget, content, buffers: on_command(content))
+
+    def _ipython_display_(self) -> None:
+        if self._bundle_of is not None and in_notebook():
+            Lasting(self, self._bundle_of)
+        else:
+            raise NotImplementedError  # for IPython: as other widgets show themselves
+
+    def show(
+        self,
+        picture: dict[str, Any] | None,
+        patch: dict[str, Any],
+        numbers: bytes,
+        curves: dict[str, Any] | None = None,
+    ) -> None:
+        """Send one step, in one message; `picture` and `curves` only when they are to be new."""
+        state: dict[str, Any] = {"patch": patch}
+        if curves is not None:
+            state["curves"] = curves
+        if picture is not None:
+            state["picture"] = picture
+        # The message is the one that `self.patch = patch` and so on would send. But to find out
+        # what has changed, and where bytes are in it, took nearly as long as to write and send it.
+        values: Any = self._trait_values
+        values.update(state, numbers=numbers)
+        message = {"method": "update", "state": state, "buffer_paths": [["numbers"]]}
+        if patch["state"] == "running":
+            self._turns.near()
+        else:
+            self._turns.anywhere()
+        if picture is not None or not self._post(message, [numbers]):
+            self._send(message, buffers=[numbers])

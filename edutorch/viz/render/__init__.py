@@ -1,0 +1,1 @@
+"""From a graph as data to a picture: DOT, layout, SVG, PNG."""

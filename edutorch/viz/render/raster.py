@@ -1,0 +1,482 @@
+"""Our own SVG as PNG and PDF: what the SVG shows, they show.
+
+Only what these pictures hold is read: paths, polygons, rectangles, circles, text and PNG images,
+moved but not turned. Pillow paints the PNG, matplotlib writes the PDF; each is asked for only here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import io
+import itertools
+import math
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ...errors import missing_extra
+from .svg import SVG
+
+LONGEST_SIDE = 2000
+"""Pixels of a PNG's longer side, at most."""
+
+MOST_BYTES = 120_000
+"""A larger PNG is painted again, smaller."""
+
+USUAL_SCALE = 2.0
+"""Pixels for each point, where that is not too large."""
+
+SMOOTH = 2
+"""Painted so many times as large, then averaged: Pillow's lines have hard edges."""
+
+CURVE_PARTS = 12
+COLOURS, IMAGE_COLOURS = 224, 96
+"""So many colours has a PNG at most, so many of them are those of the small pictures."""
+
+Point = tuple[float, float]
+
+
+class Shape(NamedTuple):
+    """Lines from point to point, and how they are painted; "" for no colour."""
+
+    lines: list[list[Point]]
+    fill: str
+    stroke: str
+    width: float
+    dashes: tuple[float, ...]
+    opacity: float
+
+
+class Text(NamedTuple):
+    """A line of text; `anchor` is "start", "middle" or "end"."""
+
+    text: str
+    at: Point
+    anchor: str
+    size: float
+    bold: bool
+    fill: str
+
+
+class Image(NamedTuple):
+    """A PNG and where it lies: left, top, width, height."""
+
+    png: bytes
+    box: tuple[float, float, float, float]
+
+
+Figure = Shape | Text | Image
+
+
+# What an SVG holds ---------------------------------------------------------------------------
+
+
+def figures_of(root: Any) -> Iterator[Figure]:
+    """Yield all that is to be painted, in order, in the coordinates of the whole picture."""
+    yield from _figures(root, (0.0, 0.0), {})
+
+
+def _figures(parent: Any, shift: Point, inherited: dict[str, str]) -> Iterator[Figure]:
+    for child in parent:
+        tag = child.tag.removeprefix(f"{{{SVG}}}")
+        x, y = _translation(child.get("transform", ""))
+        there = shift[0] + x, shift[1] + y
+        looks = inherited | dict(child.attrib)
+        if tag == "g":
+            yield from _figures(child, there, _inheritable(looks))
+        elif tag == "text":
+            yield _text(child, there, looks)
+        elif tag == "image":
+            data = b64decode(child.get("href").partition(",")[2])
+            left, top, width, height = (float(child.get(name)) for name in
+                                        ("x", "y", "width", "height"))  # fmt: skip
+            yield Image(data, (left + there[0], top + there[1], width, height))
+        elif tag in ("path", "polygon", "polyline", "rect", "circle", "ellipse"):
+            yield _shape(_lines(tag, child), there, looks, closed=tag != "polyline")
+
+
+def _inheritable(looks: dict[str, str]) -> dict[str, str]:
+    return {
+        key: value for key, value in looks.items() if key.startswith(("fill", "stroke", "font"))
+    }
+
+
+def _translation(transform: str) -> Point:
+    found = re.search(r"translate\(([-\d.]+)[ ,]+([-\d.]+)\)", transform)
+    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+
+
+def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
+    at = float(looks.get("x", 0)) + shift[0], float(looks.get("y", 0)) + shift[1]
+    size = float(looks.get("font-size", "10").removesuffix("px"))
+    words, anchor = "".join(element.itertext()), looks.get("text-anchor", "start")
+    bold, fill = looks.get("font-weight") == "bold", _colour(looks.get("fill", "black"))
+    return Text(words, at, anchor, size, bold, fill)
+
+
+def _shape(lines: list[list[Point]], shift: Point, looks: dict[str, str], closed: bool) -> Shape:
+    dashes = re.findall(r"[\d.]+", looks.get("stroke-dasharray", ""))
+    moved = [[(x + shift[0], y + shift[1]) for x, y in line] for line in lines]
+    opacity = float(looks.get("fill-opacity", 1))
+    return Shape(
+        moved, _colour(looks.get("fill", "black" if closed else "none")),
+        _colour(looks.get("stroke", "none")), float(looks.get("stroke-width", 1)),
+        tuple(map(float, dashes)), opacity,
+    )  # fmt: skip
+
+
+def _colour(text: str) -> str:
+    return "" if text in ("none", "transparent") else text
+
+
+def _lines(tag: str, element: Any) -> list[list[Point]]:
+    number = functools.partial(_attribute, element)
+    if tag == "path":
+        return path_lines(element.get("d", ""))
+    if tag in ("polygon", "polyline"):
+        numbers = list(map(float, re.findall(r"-?[\d.]+", element.get("points", ""))))
+        return [list(zip(numbers[::2], numbers[1::2], strict=True))]
+    if tag == "rect":
+        return [rounded(number("x"), number("y"), number("width"), number("height"), number("rx"))]
+    rx = number("r") or number("rx")
+    ry = number("r") or number("ry")
+    turns = [2 * math.pi * part / 24 for part in range(25)]
+    return [[(number("cx") + rx * math.cos(turn), number("cy") + ry * math.sin(turn))
+             for turn in turns]]  # fmt: skip
+
+
+def _attribute(element: Any, name: str) -> float:
+    return float(element.get(name, 0))
+
+
+def rounded(x: float, y: float, width: float, height: float, radius: float) -> list[Point]:
+    """Return the outline of a rectangle."""
+    if not radius:
+        return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
+    centres = [(x + width - radius, y + radius), (x + width - radius, y + height - radius),
+               (x + radius, y + height - radius), (x + radius, y + radius)]  # fmt: skip
+    outline = [
+        (cx + radius * math.cos(turn), cy + radius * math.sin(turn))
+        for corner, (cx, cy) in enumerate(centres)
+        for turn in (math.pi / 2 * (corner - 1 + part / 6) for part in range(7))
+    ]
+    return [*outline, outline[0]]
+
+
+def path_lines(path: str) -> list[list[Point]]:
+    """Return the lines of an SVG path; curves become short straight ones.
+
+    >>> path_lines("M0 0h2v1Z")
+    [[(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 0.0)]]
+    """
+    lines: list[list[Point]] = []
+    for command, rest in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
+        numbers = list(map(float, re.findall(r"-?\d*\.?\d+", rest)))
+        if command in "Mm":
+            lines.append([])
+        _extend(lines[-1], command, numbers)
+    return lines
+
+
+def _extend(line: list[Point], command: str, numbers: Sequence[float]) -> None:
+    """Draw on with one command of a path."""
+    kind, relative = command.upper(), command.islower()
+    if kind == "Z":
+        line.append(line[0])
+        return
+    size = {"H": 1, "V": 1, "C": 6, "A": 7}.get(kind, 2)
+    for at in range(0, len(numbers), size):
+        some = numbers[at : at + size]
+        x, y = line[-1] if line else (0.0, 0.0)
+        base = (x, y) if relative else (0.0, 0.0)
+        if kind == "H":
+            line.append((some[0] + base[0], y))
+        elif kind == "V":
+            line.append((x, some[0] + base[1]))
+        elif kind == "A":
+            line.extend(_arc((x, y), some[0], (some[5] + base[0], some[6] + base[1]), some[4] > 0))
+        else:
+            points = [(a + base[0], b + base[1])
+                      for a, b in zip(some[::2], some[1::2], strict=True)]  # fmt: skip
+            line.extend(_bezier((x, y), *points) if kind == "C" else points)
+
+
+def _bezier(one: Point, two: Point, three: Point, four: Point) -> Iterator[Point]:
+    if _is_straight(one, two, four) and _is_straight(one, three, four):
+        yield four
+        return
+    for part in range(1, CURVE_PARTS + 1):
+        t = part / CURVE_PARTS
+        a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
+        yield (a * one[0] + b * two[0] + c * three[0] + d * four[0],
+               a * one[1] + b * two[1] + c * three[1] + d * four[1])  # fmt: skip
+
+
+def _is_straight(start: Point, middle: Point, end: Point) -> bool:
+    """Say whether a point lies on a line, as far as can be seen."""
+    across, down = end[0] - start[0], end[1] - start[1]
+    area = across * (middle[1] - start[1]) - down * (middle[0] - start[0])
+    return abs(area) < 0.05 * math.hypot(across, down)
+
+
+def _arc(start: Point, radius: float, end: Point, clockwise: bool) -> Iterator[Point]:
+    """Yield the points of half a circle, which is all that a mark needs."""
+    cx, cy = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    first = math.atan2(start[1] - cy, start[0] - cx)
+    for part in range(1, CURVE_PARTS + 1):
+        turn = first + (1 if clockwise else -1) * math.pi * part / CURVE_PARTS
+        yield cx + radius * math.cos(turn), cy + radius * math.sin(turn)
+
+
+# PNG -----------------------------------------------------------------------------------------
+
+
+def png_of(svg: str) -> bytes:
+    """Paint an SVG of ours as PNG: small enough for a notebook.
+
+    Raises: ImportError: Pillow is not installed.
+    """
+    root = ElementTree.fromstring(svg)
+    box = _view_box(root)
+    scale = min(USUAL_SCALE, LONGEST_SIDE / max(box[2:]))
+    figures = list(figures_of(root))
+    while True:
+        painted = paint_png(figures, box, scale)
+        if len(painted) <= MOST_BYTES:
+            return painted
+        scale *= min(0.9, math.sqrt(MOST_BYTES / len(painted)))
+
+
+def _view_box(root: Any) -> tuple[float, float, float, float]:
+    left, top, width, height = map(float, root.get("viewBox").split())
+    return left, top, width, height
+
+
+def paint_png(
+    figures: Sequence[Figure], box: tuple[float, float, float, float], scale: float
+) -> bytes:
+    """Paint with Pillow, at `scale` pixels for each point."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw
+
+    left, top, width, height = box
+    size = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
+    canvas = Pillow.new("RGB", (size[0] * SMOOTH, size[1] * SMOOTH), "white")
+    painter = Painter(canvas, ImageDraw.Draw(canvas), (left, top), scale * SMOOTH)
+    for figure in figures:
+        painter.paint(figure)
+    file = io.BytesIO()
+    with_palette(canvas.reduce(SMOOTH), colours_of(figures)).save(file, "png", optimize=True)
+    return file.getvalue()
+
+
+def colours_of(figures: Iterable[Figure]) -> list[tuple[int, int, int]]:
+    """Return the colours that figures have, white first: none of them may be lost."""
+    found = {"#ffffff": None}
+    for figure in figures:
+        if isinstance(figure, Shape):
+            fill = _over_white(figure.fill, figure.opacity) if figure.opacity < 1 else figure.fill
+            found |= dict.fromkeys((fill, figure.stroke))
+        elif isinstance(figure, Text):
+            found[figure.fill] = None
+    images = [figure for figure in figures if isinstance(figure, Image)]
+    each = max(8, IMAGE_COLOURS // max(1, len(images)))
+    inner = [colour for image in images for colour in main_colours(image, each)]
+    return [*(rgb_of(text) for text in found if text.startswith("#")), *inner[:IMAGE_COLOURS]]
+
+
+def main_colours(image: Image, count: int) -> list[tuple[int, int, int]]:
+    """Return the colours of a small picture, or so many that are like them."""
+    from PIL import Image as Pillow
+
+    picture = Pillow.open(io.BytesIO(image.png)).convert("RGB")
+    parts = picture.quantize(count, dither=Pillow.Dither.NONE).getpalette() or []
+    return [(red, green, blue) for red, green, blue in
+            zip(parts[::3], parts[1::3], parts[2::3], strict=True)]  # fmt: skip
+
+
+def rgb_of(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return red, green, blue
+
+
+def with_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
+    """Return an image of few colours: those given, and of all others the most frequent.
+
+    Each pixel gets the nearest one. Pillow's own way is not exact, not even for white.
+    """
+    from PIL import Image as Pillow
+
+    counts = sorted(image.getcolors(image.width * image.height), reverse=True)
+    there = np.array([colour for _, colour in counts], "i4")
+    chosen = list(dict.fromkeys([*colours, *map(tuple, there.tolist())]))[:COLOURS]
+    nearest = np.empty(1 << 24, "u1")
+    for some in np.array_split(there, -(-len(there) // 4096)):
+        apart = ((some[:, None] - np.array(chosen, "i4")) ** 2).sum(-1)
+        nearest[codes_of(some)] = apart.argmin(1)
+    found = Pillow.fromarray(nearest[codes_of(np.asarray(image))], "P")
+    found.putpalette([part for colour in chosen for part in colour])
+    return found
+
+
+def codes_of(pixels: Any) -> Any:
+    """Return each colour as one number."""
+    pixels = pixels.astype("i4")
+    return (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
+
+
+class Painter:
+    """Paints figures onto an image of Pillow."""
+
+    def __init__(self, canvas: Any, draw: Any, origin: Point, scale: float) -> None:
+        self.canvas, self.draw, self.origin, self.scale = canvas, draw, origin, scale
+
+    def paint(self, figure: Figure) -> None:
+        """Paint one figure over what is there."""
+        if isinstance(figure, Shape):
+            self._shape(figure)
+        elif isinstance(figure, Text):
+            self._text(figure)
+        else:
+            self._image(figure)
+
+    def _place(self, point: Point) -> Point:
+        return (point[0] - self.origin[0]) * self.scale, (point[1] - self.origin[1]) * self.scale
+
+    def _shape(self, shape: Shape) -> None:
+        for line in shape.lines:
+            points = [self._place(point) for point in line]
+            if shape.fill and len(points) > 2:
+                fill = shape.fill if shape.opacity == 1 else _over_white(shape.fill, shape.opacity)
+                self.draw.polygon(points, fill=fill)
+            if shape.stroke and len(points) > 1:
+                width = max(1, round(shape.width * self.scale))
+                for part in dashed(points, [each * self.scale for each in shape.dashes]):
+                    self.draw.line(part, fill=shape.stroke, width=width, joint="curve")
+
+    def _text(self, text: Text) -> None:
+        anchor = {"start": "ls", "middle": "ms", "end": "rs"}[text.anchor]
+        place = self._place(text.at)
+        font = load_font(text.bold, round(text.size * self.scale))
+        words = text.text if text.anchor != "middle" else text.text.strip()
+        self.draw.text(place, words, fill=text.fill, font=font, anchor=anchor)
+
+    def _image(self, image: Image) -> None:
+        from PIL import Image as Pillow
+
+        left, top, width, height = image.box
+        x, y = self._place((left, top))
+        size = max(1, round(width * self.scale)), max(1, round(height * self.scale))
+        picture = Pillow.open(io.BytesIO(image.png)).convert("RGB")
+        self.canvas.paste(picture.resize(size, Pillow.Resampling.NEAREST), (round(x), round(y)))
+
+
+def _over_white(colour: str, opacity: float) -> str:
+    return "#" + "".join(f"{round(255 + (part - 255) * opacity):02x}" for part in rgb_of(colour))
+
+
+def dashed(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Point]]:
+    """Yield the parts of a line that are to be seen."""
+    if not dashes:
+        yield list(points)
+        return
+    left, place, part = dashes[0], 0, [points[0]]
+    for start, end in itertools.pairwise(points):
+        at, length = 0.0, math.dist(start, end)
+        while length - at > left:
+            at += left
+            share = at / length
+            middle = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+            if place % 2 == 0:
+                yield [*part, middle]
+            part, place = [middle], place + 1
+            left = dashes[place % len(dashes)]
+        left -= length - at
+        part.append(end)
+    if place % 2 == 0 and len(part) > 1:
+        yield part
+
+
+@functools.lru_cache(64)
+def load_font(bold: bool, size: int) -> Any:
+    """Return the font of all pictures: matplotlib brings it along, else Pillow's own."""
+    from PIL import ImageFont
+
+    path = font_folder() / f"DejaVuSansMono{'-Bold' if bold else ''}.ttf"
+    return ImageFont.truetype(path, size) if path.exists() else ImageFont.load_default(size)
+
+
+@functools.cache
+def font_folder() -> Path:
+    found = importlib.util.find_spec("matplotlib")
+    return Path(found.origin if found and found.origin else ".").parent / "mpl-data/fonts/ttf"
+
+
+# PDF -----------------------------------------------------------------------------------------
+
+
+def pdf_of(svg: str) -> bytes:
+    """Write an SVG of ours as PDF: lines stay lines, and text can be searched.
+
+    Raises: MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_pdf import FigureCanvasPdf
+        from matplotlib.figure import Figure as Page
+    except ImportError as error:
+        raise missing_extra("lab", "viz", f"to write PDF, {error.name} is not installed") from error
+    root = ElementTree.fromstring(svg)
+    left, top, width, height = _view_box(root)
+    page = Page(figsize=(width / 72, height / 72))
+    axes = page.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(left, left + width), ylim=(top + height, top))
+    axes.axis("off")
+    axes.autoscale(False)  # an image would move the limits
+    for layer, figure in enumerate(figures_of(root)):
+        _add_to_page(axes, figure, layer)
+    file = io.BytesIO()
+    FigureCanvasPdf(page).print_pdf(file, metadata={"CreationDate": None})
+    return file.getvalue()
+
+
+def _add_to_page(axes: Any, figure: Figure, layer: int) -> None:
+    """Add one figure to matplotlib's axes, which have the SVG's coordinates."""
+    if isinstance(figure, Text):
+        across = {"start": "left", "middle": "center", "end": "right"}[figure.anchor]
+        axes.text(*figure.at, figure.text.replace("$", r"\$"), ha=across, va="baseline",
+                  fontsize=figure.size, color=figure.fill, zorder=layer, clip_on=False,
+                  family=["DejaVu Sans Mono", "DejaVu Sans"],
+                  weight="bold" if figure.bold else "normal")  # fmt: skip
+    elif isinstance(figure, Image):
+        import matplotlib.image
+
+        left, top, width, height = figure.box
+        pixels = matplotlib.image.imread(io.BytesIO(figure.png))
+        axes.imshow(pixels, extent=(left, left + width, top + height, top), zorder=layer,
+                    interpolation="none", aspect="auto")  # fmt: skip
+    else:
+        _add_shape(axes, figure, layer)
+
+
+def _add_shape(axes: Any, shape: Shape, layer: int) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Outline
+
+    lines = [line for line in shape.lines if line]
+    if not lines:
+        return
+    outline = Outline.make_compound_path(*(Outline(line) for line in lines))
+    style = (0, tuple(each / shape.width for each in shape.dashes)) if shape.dashes else "solid"
+    patch = PathPatch(
+        outline, facecolor=shape.fill or "none", edgecolor=shape.stroke or "none",
+        linewidth=shape.width if shape.stroke else 0, linestyle=style, zorder=layer, clip_on=False,
+    )  # fmt: skip
+    if shape.fill and shape.opacity != 1:
+        patch.set_facecolor((shape.fill, shape.opacity))
+    axes.add_patch(patch)

@@ -1,0 +1,410 @@
+"""The picture that stays in the saved notebook: SVG, PNG and a table of text.
+
+It needs no kernel and no widget, so it shows on GitHub, in nbconvert, in a mail,
+and a screen reader can read it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ...errors import EdutorchError, MissingExtraError
+from ...utils.atomic_files import named_in_errors
+from ..graph.fold import Choice, Plan, keys_named, plan_of
+from ..graph.model import Graph, GraphNode, Snapshot
+from ..live.messages import Curve
+from ..tensors.summaries import Stats, number, number_size
+from ..tensors.thumbnails import draw as draw_thumbnail
+from ..tensors.thumbnails import drawn_kind
+from .arrangement import Arrangement
+from .dot import (
+    BASELINE,
+    LINE_HEIGHT,
+    MARGIN_Y,
+    constant_text,
+    dot_text,
+    grad_text,
+    name_text,
+    shape_text,
+    shown,
+    value_text,
+)
+from .graphviz import LayoutError, render
+from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
+from .page_fit import (
+    candidates,
+    chosen_direction,
+    fit_page,
+    fitting_plan,
+    folded_further,
+    is_automatic,
+)
+from .raster import pdf_of, png_of
+from .style import PAGE, PALE_INK, legend_keys
+from .svg import MONO, SVG, element, named
+
+PAGE_WIDTH = 600.0  # in points
+CLEAR = 4.0  # around a small picture in its box
+LINE_LOOKS = ({"font-weight": "bold"}, {"fill": PALE_INK})
+
+MOST_BYTES = 150_000
+"""A saved notebook is not filled with a larger SVG: the graph is folded further."""
+
+SHOWN_ROWS = 200
+"""A notebook is not filled with a longer table."""
+
+
+class FormatError(EdutorchError, ValueError):
+    """A picture was to be saved under a name that does not say a known format."""
+
+
+class Drawing:
+    """A picture of a graph. A notebook shows it; `save` writes it to a file.
+
+    `.snapshot` holds what is to be seen as plain data, `.whole` the same before anything was
+    folded, `.dot` the text that Graphviz was given, `.svg` the picture.
+    """
+
+    def __init__(
+        self,
+        whole: Snapshot,
+        rankdir: str | None = None,
+        choice: Choice | None = None,
+        *,
+        curves: Mapping[str, Curve] | None = None,
+        caption: str = "",
+    ) -> None:
+        """Make the picture of a snapshot.
+
+        Args:
+            curves: drawn below the graph, one small chart for each name, as a live view has them.
+            caption: a line below the graph: which step it is, what may be missing in it.
+        """
+        self.whole, self.rankdir = whole, rankdir
+        self.curves, self.caption = dict(curves or {}), caption
+        self.choice = choice or Choice()
+        plan, self.choice = fitting_plan(whole.graph, rankdir, self.choice, self._boxes)
+        self._show(plan)
+
+    def _show(self, plan: Plan) -> None:
+        """Show this much of the whole graph."""
+        self.snapshot = snapshot = plan.pick(self.whole)
+        text_of = functools.partial(dot_text, snapshot)
+        self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0].arrangement)
+        self._svg: str | None = None
+        self._fits = True
+
+    def _boxes(self, visible: Plan, arrangement: Arrangement) -> str:
+        """Write what is to be seen of a graph as DOT text, to learn how large the boxes are."""
+        return dot_text(visible.pick(self.whole), arrangement)
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG text, laid out when it is first asked for."""
+        if self._svg is None:
+            self._svg = self._lay_out()
+            while not self._is_small_enough() and is_automatic(self.choice):
+                further = folded_further(self.choice, len(self.snapshot.graph.nodes))
+                if further is None:
+                    break
+                self.choice = further
+                self._show(plan_of(self.whole.graph, further))
+                self._svg = self._lay_out()
+        return self._svg
+
+    def _is_small_enough(self) -> bool:
+        """Whether the picture fits on a page, where no direction was asked for, and in a file."""
+        fits = self._fits or chosen_direction(self.rankdir) is not None
+        return fits and len(self._svg or "") <= MOST_BYTES
+
+    def _lay_out(self) -> str:
+        snapshot = self.snapshot
+        fitted = fit_page(
+            snapshot.graph,
+            self.rankdir,
+            functools.partial(dot_text, snapshot),
+            lambda text: render(text).decode(),
+        )
+        self._fits = fitted.fits
+        self.dot = dot_text(snapshot, fitted.arrangement)
+        root = polished(fitted.svg, snapshot.graph)
+        illustrate(root, snapshot)
+        graph = snapshot.graph
+        drawn = map(drawn_kind, graph.nodes, snapshot.values)
+        keys = legend_keys(graph.nodes, graph.edges, bool(snapshot.bad), "weights" in drawn)
+        add_footer(root, Footer(keys, self.caption, self.curves))
+        return ElementTree.tostring(root, encoding="unicode")
+
+    def open(self, *groups: str) -> Drawing:
+        """Return the drawing with more groups open: paths of modules, as "layers.0".
+
+        Raises: UnknownGroupError: there is no such group.
+        """
+        choice = self.choice
+        for group in groups:
+            for key in keys_named(self.whole.graph, group, self.choice):
+                choice = choice.open(key)
+        return self._with(choice)
+
+    def close(self, *groups: str) -> Drawing:
+        """Return the drawing with these groups closed: paths of modules, as "layers.0".
+
+        Raises: UnknownGroupError: there is no such group.
+        """
+        choice = self.choice
+        for group in groups:
+            for key in keys_named(self.whole.graph, group, self.choice):
+                choice = choice.close(key)
+        return self._with(choice)
+
+    def _with(self, choice: Choice) -> Drawing:
+        """Return the same picture with other groups open."""
+        return Drawing(self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption)
+
+    def explore(self) -> Any:
+        """Return the drawing as a widget: click on a group to open it, on its title to close it.
+
+        A widget needs a running kernel. So let the drawing itself be in the notebook, too.
+        """
+        from ..explore.clickable import Explorer
+
+        return Explorer(self.whole, self.rankdir, self.choice).open_page()
+
+    def png(self) -> bytes:
+        """Return the picture as PNG, at most 2,000 pixels wide or high.
+
+        Without Pillow it is Graphviz's own: histograms as text, no legend, no curves.
+        """
+        try:
+            return png_of(self.svg)
+        except ImportError:
+            text_of = functools.partial(dot_text, self.snapshot)
+            first = candidates(self.snapshot.graph, self.rankdir, text_of)[0].arrangement
+            return render(text_of(first, self.caption, drawn=False), "png")
+
+    def pdf(self) -> bytes:
+        """Return the picture as PDF, for which matplotlib must be there."""
+        return pdf_of(self.svg)
+
+    def table(self, limit: int | None = None) -> str:
+        """Return the same facts as a table of text, one line per box.
+
+        Args:
+            limit: write so many boxes at most, and how many more there are.
+        """
+        snapshot = self.snapshot
+        sources: dict[str, list[str]] = {}
+        for edge in snapshot.graph.edges:
+            sources.setdefault(edge.target, []).append(edge.source)
+        rows = [("node", "module", "shape", "value", "gradient", "from")]
+        numbers = zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True)
+        for node, value, grad in itertools.islice(numbers, limit):
+            rows.append(
+                (
+                    f"{node.id} {name_text(node)}",
+                    shown(node.module) if node.module else "",
+                    shape_text(node),
+                    table_value(node, value),
+                    grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
+                    " ".join(sources.get(node.id, [])),
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        left = len(snapshot.graph.nodes) - len(rows) + 1
+        return "\n".join([*lines, f"… and {left} more"] if left else lines)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture to `path`, whole or not at all; its ending says the format.
+
+        A page (.html) can be zoomed and walked through, and needs nothing else.
+
+        Raises: FormatError: the name does not end in .svg, .png, .pdf, .dot or .html.
+        """
+        path = Path(path)
+        contents = {
+            ".svg": lambda: self.svg.encode(),
+            ".png": self.png,
+            ".pdf": self.pdf,
+            ".dot": self.dot.encode,
+            ".html": self._page,
+        }
+        write_whole(path, checked_format("save", path, contents)())
+        return path
+
+    def _page(self) -> bytes:
+        from ..history.export import drawing_page
+
+        return drawing_page(self).encode()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Give a notebook each form it may know; without Graphviz only the table."""
+        bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
+        try:
+            bundle["image/svg+xml"] = self.svg
+            bundle["image/png"] = self.png()
+        except (LayoutError, MissingExtraError) as error:
+            if "image/svg+xml" not in bundle:
+                bundle["text/plain"] += f"\n\n{error}"
+        return bundle
+
+    def __repr__(self) -> str:
+        graph = self.snapshot.graph
+        return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
+
+
+def checked_format(
+    where: str, path: Path, contents: Mapping[str, Callable[[], bytes]]
+) -> Callable[[], bytes]:
+    """Return what writes the format that a name's ending says.
+
+    Raises: FormatError: it is none of `contents`.
+    """
+    write = contents.get(path.suffix.lower())
+    if write is None:
+        *most, last = contents
+        endings = f"{', '.join(most)} or {last}" if most else last
+        raise FormatError(
+            where,
+            f"cannot tell the format of {path.name!r}",
+            hint=f"use a name that ends in {endings}",
+        )
+    return write
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target and rename: nobody ever sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with named_in_errors(path), os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def table_value(node: GraphNode, value: Stats | None) -> str:
+    if node.kind == "constant":
+        return constant_text(value)
+    return value_text(value).removeprefix("value ").strip()
+
+
+# The SVG -------------------------------------------------------------------------------------
+
+
+def polish(svg: str, graph: Graph) -> str:
+    """Give Graphviz's SVG readable fonts and marks, and each box a title to read aloud."""
+    return ElementTree.tostring(polished(svg, graph), encoding="unicode")
+
+
+def polished(svg: str, graph: Graph) -> Any:
+    """Return the same as a tree.
+
+    Text stays text: an XML library reads and writes it, nothing is pasted.
+    """
+    root = ElementTree.fromstring(svg)
+    root.set("role", "img")
+    root.set("style", "max-width:100%;height:auto")  # no wider than the page
+    root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
+    groups = {group.get("id"): group for group in named(root, "g")}
+    for text in named(root, "text"):
+        text.set("font-family", MONO)
+    for node in graph.nodes:
+        group = groups[node.id]
+        _entitle(group, _description(node))
+        _, top, right, _ = box_of(group)
+        for place, text in enumerate(group.findall(f"{{{SVG}}}text")):
+            if node.kind != "constant":
+                text.set("y", f"{top + MARGIN_Y + LINE_HEIGHT * (place + 0.5) + BASELINE:.2f}")
+                text.attrib.update(LINE_LOOKS[place] if place < len(LINE_LOOKS) else {})
+        for place, mark in enumerate(node.marks, 1):
+            draw_mark(group, mark, right - 12 * place, top + 3)
+    names = {node.id: shown(node.label) for node in graph.nodes}
+    for edge in graph.edges:
+        title = f"{names[edge.source]} to {names[edge.target]}, as {shown(edge.input)}"
+        _entitle(groups[edge.id], title)
+    return root
+
+
+def box_of(group: Any) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of a node, within its border if that is double."""
+    shapes = (shape.get("points") or shape.get("d") for shape in group)
+    text = next(filter(None, shapes), "0 0")
+    numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", text)))
+    across, down = numbers[::2], numbers[1::2]
+    return min(across), min(down), max(across), max(down)
+
+
+def illustrate(root: Any, snapshot: Snapshot) -> None:
+    """Draw small pictures of the tensors into their boxes, and give all numbers as titles."""
+    groups = {group.get("id"): group for group in named(root, "g")}
+    for node, value, grad in zip(
+        snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
+    ):
+        group = groups[node.id]
+        _entitle(group, "\n".join((_description(node), *statistics(value, grad))))
+        lines = group.findall(f"{{{SVG}}}text")
+        left, _, right, bottom = box_of(group)
+        top = float(lines[-1].get("y", bottom)) + CLEAR if lines else bottom
+        place = (left + 2 * CLEAR, top, right - 2 * CLEAR, bottom - CLEAR)
+        if node.kind != "constant":
+            draw_thumbnail(group, node, value, place)
+
+
+def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
+    """Write what is known of a tensor and its gradient, beyond what stands in its box."""
+    found = []
+    if value is not None and value.size > 1 and not value.bad:
+        found.append(
+            f"mean {number(value.mean)}, std {number_size(value.std)}, "
+            f"from {number(value.min)} to {number(value.max)}, norm {number_size(value.norm)}"
+        )
+    if grad is not None and grad.size > 1 and not grad.bad:
+        found.append(f"gradient: norm {number_size(grad.norm)}, mean {number(grad.mean)}")
+    return found
+
+
+def add_footer(root: Any, footer: Footer) -> None:
+    """Put the picture on a white page, and below it what it says in words."""
+    _, _, width, height = (float(each) for each in root.get("viewBox", "0 0 100 100").split())
+    full = max(width, NARROWEST)
+    left = (width - full) / 2
+    holder = element(root, "g", transform=f"translate({left:.2f},0)")
+    end = draw_footer(holder, footer, full, height + 4) + EDGE
+    root.set("viewBox", f"{left:.2f} 0 {full:.2f} {end:.2f}")
+    page = element(root, "rect", x=f"{left:.2f}", y="0", width=f"{full:.2f}",
+                   height=f"{end:.2f}", rx="6", fill=PAGE)  # fmt: skip
+    root.remove(page)
+    root.insert(0, page)
+    root.set("width", f"{full:.2f}pt")
+    root.set("height", f"{end:.2f}pt")
+    if full > PAGE_WIDTH:
+        # As an image, which is how JupyterLab shows it, it would be cut off: without a
+        # size of its own it takes the width of the page.
+        del root.attrib["width"], root.attrib["height"]
+
+
+def _description(node: GraphNode) -> str:
+    where = f" in {shown(node.module)}" if node.module else ""
+    marks = "".join(f", {mark}" for mark in node.marks)
+    grey = "" if node.differentiable or node.kind == "constant" else ", no gradient"
+    return f"{node.kind} {shown(node.label)}{where}, {shape_text(node)}{marks}{grey}"
+
+
+def _entitle(group: ElementTree.Element, title: str) -> None:
+    heading = group.find(f"{{{SVG}}}title")
+    if heading is not None:
+        heading.text = title
