@@ -19,7 +19,6 @@ LIMIT = 300
 def watched(nodes: int, seconds: float) -> str:
     """Measure inside a kernel, with a page that says what it has on screen; return JSON."""
     from edutorch.viz.graph.fold import Choice
-
     from edutorch.viz.live import view as live
 
     from .live import ON_SCREEN, busy, deep, in_turns

@@ -104,10 +104,9 @@ def looks_next(view: Any) -> bool:
 def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) -> Any:
     """Return a view in which every box is open, or those of which it thinks so itself."""
     from edutorch.viz.graph.fold import Choice
+    from edutorch.viz.live import view as live
     from edutorch.viz.live.throttle import UNSEEN_SHARE
     from edutorch.viz.render.graphviz import render
-
-    from edutorch.viz.live import view as live
 
     render("digraph { a }")  # in a notebook it has started by the time that the widget is made
     view = live()
@@ -218,9 +217,8 @@ def postpone(view: Any, seconds: float) -> None:
 
 def large(nodes: int = 10_000) -> str:
     """Say how long a very large graph takes to open folded, and its slowest fold to open."""
-    from edutorch.viz.render.graphviz import render
-
     from edutorch.viz.live import view as live
+    from edutorch.viz.render.graphviz import render
 
     step = deep(nodes)
     render("digraph { a }")

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
-
 import edutorch as torch
 from edutorch import nn
 from edutorch.backends import blas
 from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.nn import functional as F
+from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
 from edutorch.ops.conversion import as_type
 from edutorch.ops.indexing import getitem
 from edutorch.ops.reduction import logsumexp

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from edutorch.viz.render.style import ALARM
 
 pytestmark = pytest.mark.notebooks

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from . import batching_shape as batching_shape  # it has rules to enter
 from . import of as backend_of
 from . import register_type
 from .batching_array import BatchedArray

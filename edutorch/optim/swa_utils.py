@@ -16,7 +16,8 @@ from typing import Any, Literal
 from ..core.tensor import Tensor
 from ..modes import no_grad
 from ..nn.modules import Module
-from ..nn.modules.norm import BatchNorm, InstanceNorm
+from ..nn.modules.batchnorm import _BatchNorm
+from ..nn.modules.instancenorm import _InstanceNorm
 from ..ops import tensor
 from .lr_scheduler.base import LRScheduler, per_group, warn_outside_step
 from .optimizer import Optimizer
@@ -226,7 +227,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def measures(module: Any) -> bool:
-    return isinstance(module, BatchNorm) and not isinstance(module, InstanceNorm)
+    return isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm)
 
 
 class SWALR(LRScheduler):

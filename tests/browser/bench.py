@@ -14,7 +14,6 @@ import time
 from typing import Any
 
 from edutorch.viz.live.widget import script, style
-
 from tests.browser.lab import ARTIFACTS
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'"

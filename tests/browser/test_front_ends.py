@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-import edutorch.viz.render.graphviz as door
 import pytest
-from edutorch.viz.render.graphviz import EngineInfo, engines
 
 import edutorch
+import edutorch.viz.render.graphviz as door
 from edutorch.viz.explore import touch
 from edutorch.viz.live import widget
+from edutorch.viz.render.graphviz import EngineInfo, engines
 from tests.browser.bench import POLICY, Bench
 from tests.browser.lab import ROOT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from edutorch.viz.explore.clickable import Explorer
 
 from edutorch.viz import Drawing
 from edutorch.viz.explore import touch
+from edutorch.viz.explore.clickable import Explorer
 from tests.browser.bench import Bench
 from tests.browser.lab import Lab, appear, run_all, write_notebook
 from tests.viz.golden import NASTY, nasty

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import edutorch
 from edutorch.viz.explore.clickable import Explorer
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.graph_reader import input_names
 from edutorch.viz.render.dot import FAINT
 from edutorch.viz.render.style import size_class
-
-import edutorch
 from edutorch.viz.tensors.summaries import TINY
 from tests.browser.bench import Bench
 from tests.viz.test_values import (

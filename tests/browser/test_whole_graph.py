@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.graph.fold import Choice
-from edutorch.viz.graph.model import Tab
 
 import edutorch
 from edutorch.viz import draw
+from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.graph.fold import Choice
+from edutorch.viz.graph.model import Tab
 from tests.browser.bench import Bench
 from tests.browser.lab import ARTIFACTS, ROOT, Lab, appear, run_all, scroll_to, write_notebook
 from tests.viz.networks import NETWORKS, ResNet

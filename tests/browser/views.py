@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.live.layout_queue import LIMIT
-
 import edutorch
 from edutorch import nn, optim
 from edutorch.nn import functional as F
 from edutorch.viz import draw
 from edutorch.viz.backward_walk import walk
 from edutorch.viz.explore import playground, touch
+from edutorch.viz.explore.clickable import Explorer
 from edutorch.viz.live import view
+from edutorch.viz.live.layout_queue import LIMIT
 
 STEPS = 40
 

@@ -11,7 +11,6 @@ import sys
 
 import numpy as np
 import pytest
-from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
 
 import edutorch
 from edutorch import fx
@@ -19,6 +18,7 @@ from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
+from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
 from tests.compiling.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(

@@ -6,10 +6,10 @@ import gc
 import weakref
 
 import pytest
-from edutorch.core.autograd.engine import unbroadcast
 
 import edutorch
 from edutorch import autograd, tensor
+from edutorch.core.autograd.engine import unbroadcast
 from edutorch.errors import GradientError
 from tests.devices import device  # noqa: F401
 

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from edutorch.core.autograd.written_regions import FEW, WrittenRegions
 
 import edutorch
 from edutorch import autograd, tensor, zeros
+from edutorch.core.autograd.written_regions import FEW, WrittenRegions
 from edutorch.errors import StaleValueError
 from tests.devices import device  # noqa: F401  (a fixture)
 

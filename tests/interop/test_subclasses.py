@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-
-import edutorch as torch
 from edutorch.overrides import (
     DisableTorchFunctionSubclass,
     get_overridable_functions,
@@ -21,6 +19,8 @@ from edutorch.overrides import (
     resolve_name,
     wrap_torch_function,
 )  # fmt: skip
+
+import edutorch as torch
 
 
 class Tagged(torch.Tensor):

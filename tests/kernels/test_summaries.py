@@ -5,10 +5,9 @@ import pytest
 
 pytest.importorskip("numba")
 
+from edutorch.kernels.cpu.tensor_stats import summary_of_rows
 from edutorch.viz.live.packed_values import numbers_of_rows, scaled_norm
 from edutorch.viz.live.packed_values import summary_of_rows as by_numpy
-
-from edutorch.kernels.cpu.tensor_stats import summary_of_rows
 from edutorch.viz.tensors.summaries import summarize
 
 

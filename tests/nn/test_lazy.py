@@ -10,7 +10,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.nn.modules.lazy import LazyModuleMixin
-from edutorch.nn.uninitialized import is_lazy
+from edutorch.nn.parameter import is_lazy
 from tests.nn.compare import compare_modules
 
 SHAPES = {1: (2, 4, 6), 2: (2, 4, 5, 6), 3: (2, 4, 3, 4, 5)}

@@ -3,11 +3,10 @@
 import math
 import time
 
-from edutorch.viz.live.layer_health import Gauges, rows_of
-from edutorch.viz.live.layer_health_messages import FINE, words_of
-
 import edutorch as torch
 from edutorch import nn, optim
+from edutorch.viz.live.layer_health import Gauges, rows_of
+from edutorch.viz.live.layer_health_messages import FINE, words_of
 from tests.viz.trouble_cases import SECONDS, STEPS
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from edutorch.viz.graph.fold import folded
 from edutorch.viz.graph.model import Snapshot, Vertex, arrange
 from edutorch.viz.live.layout_queue import Layouts
 from edutorch.viz.live.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
-
 from edutorch.viz.render import style
 from edutorch.viz.tensors.summaries import Stats, summarize, whole
 from edutorch.viz.tensors.thumbnails import palette

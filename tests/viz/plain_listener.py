@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from edutorch.core.autograd.graph import Node
 
+from edutorch.core.autograd.graph import Node
 from edutorch.core.op import REGISTRY
 from edutorch.core.tensor import Tensor, wrap
 from edutorch.events import (

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+
 from edutorch.viz.render.animated_svg import (
     HOLD,
     MARGIN,
@@ -27,7 +28,6 @@ from edutorch.viz.render.arrangement import (
     legibility,
 )
 from edutorch.viz.render.style import ALARM, FLOW_COLOURS, NEUTRAL
-
 from edutorch.viz.tensors.summaries import Stats
 from tests.viz.test_export import trained
 

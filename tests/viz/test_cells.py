@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from edutorch.viz.live.cell_output import ThreadCells, display_in_cell
 
 import edutorch
 from edutorch.viz import draw
 from edutorch.viz.live import cell_output, fallback_picture
+from edutorch.viz.live.cell_output import ThreadCells, display_in_cell
 
 
 class Events:

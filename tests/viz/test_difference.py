@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.history import difference
 from edutorch.viz.history.difference import (
     SAME,
     Change,
@@ -19,8 +21,6 @@ from edutorch.viz.history.difference import (
     short,
     shown_path,
 )
-
-from edutorch.viz.history import difference
 from edutorch.viz.tensors.summaries import Stats, summarize
 
 

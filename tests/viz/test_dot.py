@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+
 from edutorch.viz.graph.model import GraphEdge, GraphNode, Snapshot, Vertex, arrange
 from edutorch.viz.live.layout_queue import blank_numbers, slim
 from edutorch.viz.render.dot import dot_text, flow_style, flow_text, node_lines, shown
@@ -15,7 +16,6 @@ from edutorch.viz.render.legend import EDGE, NARROWEST, draw_legend
 from edutorch.viz.render.static import Drawing, polish
 from edutorch.viz.render.style import ALARM, CUT, PAINTS, RAMP, WORDS
 from edutorch.viz.render.svg import text_width
-
 from edutorch.viz.tensors.summaries import TINY, Stats, summarize, whole
 from tests.viz.golden import NASTY, example, nasty
 

@@ -1,11 +1,11 @@
 """`draw`: the picture of one tensor's graph, and the files it is saved to."""
 
 import pytest
-from edutorch.viz.render.static import FormatError
 
 import edutorch
 from edutorch.viz import draw
 from edutorch.viz.draw import NotDrawableError
+from edutorch.viz.render.static import FormatError
 
 
 def test_what_the_graph_still_knows(device):

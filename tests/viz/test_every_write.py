@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.model import Snapshot
 
 import edutorch as torch
 from edutorch import Tensor, viz
 from edutorch.core.op import REGISTRY
 from edutorch.nn import functional as F
+from edutorch.viz.graph.model import Snapshot
 from tests.op_calls import arguments
 from tests.op_cases import CASES
 from tests.viz.plain_listener import PlainListener, name_of_label, norm_of

@@ -8,17 +8,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+
+import edutorch
+from edutorch import nn
+from edutorch.viz import draw
 from edutorch.viz.history.export import ExportError, code, page
+from edutorch.viz.live import view as live
 from edutorch.viz.live.layout_queue import Layouts
 from edutorch.viz.live.messages import numbers_of
 from edutorch.viz.live.view import NothingRecordedError
 from edutorch.viz.render.animated_svg import Clock, animated_svg
 from edutorch.viz.render.static import FormatError
-
-import edutorch
-from edutorch import nn
-from edutorch.viz import draw
-from edutorch.viz.live import view as live
 from tests.viz.golden import NASTY
 from tests.viz.test_live import descend, start
 

@@ -7,6 +7,11 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+
+import edutorch
+from edutorch import nn, optim, viz
+from edutorch.profiler import profile, record_function
+from edutorch.profiler.tree import Frame
 from edutorch.viz.render.flame_graph import (
     LEGEND,
     LETTER,
@@ -18,11 +23,6 @@ from edutorch.viz.render.flame_graph import (
     placed,
 )
 from edutorch.viz.render.static import SVG
-
-import edutorch
-from edutorch import nn, optim, viz
-from edutorch.profiler import profile, record_function
-from edutorch.profiler.tree import Frame
 
 NASTY = '<script>alert("x")</script>&\x00"\'\n--></style>'
 

@@ -5,6 +5,11 @@ import time
 
 import numpy as np
 import pytest
+
+import edutorch
+from edutorch import nn, optim
+from edutorch.events import listening
+from edutorch.viz import draw
 from edutorch.viz.graph.fold import (
     MOST_NODES,
     SEVERAL,
@@ -18,14 +23,9 @@ from edutorch.viz.graph.fold import (
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.graph.names import Names
 from edutorch.viz.graph.repetition import runs
+from edutorch.viz.live import view as live
 from edutorch.viz.live.recorder import Recorder
 from edutorch.viz.render.graphviz import LayoutTimeout
-
-import edutorch
-from edutorch import nn, optim
-from edutorch.events import listening
-from edutorch.viz import draw
-from edutorch.viz.live import view as live
 from tests.viz.golden import floats_in
 
 

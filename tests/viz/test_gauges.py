@@ -6,6 +6,9 @@ import re
 
 import numpy as np
 import pytest
+
+import edutorch
+from edutorch import nn, optim
 from edutorch.viz.live.layer_health import (
     MOST_ROWS,
     SAMPLE,
@@ -17,9 +20,6 @@ from edutorch.viz.live.layer_health import (
 )
 from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS, words_of
 from edutorch.viz.live.view import live
-
-import edutorch
-from edutorch import nn, optim
 
 
 def gauges_of(view):

@@ -5,17 +5,17 @@ import time
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.fold import Choice
-from edutorch.viz.live.messages import numbers_of, texts_of
-from edutorch.viz.live.packed_values import Wire, numbers_of_rows, pack
-from edutorch.viz.live.sampling_policy import SETTLED
 
 import edutorch as torch
 from edutorch import nn
 from edutorch.modes import PLAIN, current
 from edutorch.nn import functional as F
+from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import sampling_policy as looks
 from edutorch.viz.live import view as live
+from edutorch.viz.live.messages import numbers_of, texts_of
+from edutorch.viz.live.packed_values import Wire, numbers_of_rows, pack
+from edutorch.viz.live.sampling_policy import SETTLED
 from edutorch.viz.tensors.summaries import summarize
 
 

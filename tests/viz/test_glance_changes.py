@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 import pytest
-from edutorch.viz.live.step_trace import Alike
 
 import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
 from edutorch.viz.live import view as live
+from edutorch.viz.live.step_trace import Alike
 from tests.viz.test_glance import Loop, Page, changed, mlp, settled
 
 

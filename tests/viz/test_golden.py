@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
+
 from edutorch.viz.live.messages import numbers_of
 from edutorch.viz.live.throttle import Gate
-
 from tests.viz.golden import FOLDER, everything, example, patch
 
 

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from edutorch.viz.live.subscription import SWITCH
 
 import edutorch
 from edutorch import nn
 from edutorch.viz.live import view
+from edutorch.viz.live.subscription import SWITCH
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.model import Graph, Snapshot, Vertex, arrange
-from edutorch.viz.history.difference import Comparison, changes, paired, relative_change
-from edutorch.viz.history.recording import History, StepError, evenly, pack, unpack
-from edutorch.viz.render.static import FormatError
 
 import edutorch
 from edutorch import nn, optim
+from edutorch.viz.graph.model import Graph, Snapshot, Vertex, arrange
+from edutorch.viz.history.difference import Comparison, changes, paired, relative_change
+from edutorch.viz.history.recording import History, StepError, evenly, pack, unpack
 from edutorch.viz.live import view as live
+from edutorch.viz.render.static import FormatError
 from edutorch.viz.tensors.summaries import summarize
 from tests.viz.golden import example
 from tests.viz.test_live import descend, start, watched

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
 
 import edutorch
 from edutorch import nn, viz
+from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
 from edutorch.viz.tensors.images import checked_layout
 
 pytest.importorskip("matplotlib")

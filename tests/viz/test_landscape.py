@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
 
 import edutorch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
+from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
 from edutorch.viz.tensors.landscape import around, directions, random_like
 
 pytest.importorskip("matplotlib")

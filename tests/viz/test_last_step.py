@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from edutorch.viz.live.sampling_policy import overlaid
 
 import edutorch as torch
 from edutorch import nn, optim, viz
+from edutorch.viz.live.sampling_policy import overlaid
 from tests.viz.viewers import PLACES
 
 ENDS = {"end": 3000, "break": 2996, "error": 2994, "interrupt": 2993}

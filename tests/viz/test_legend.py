@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+
 from edutorch.viz.render.legend import (
     CHART_HEIGHT,
     CHART_WIDTH,
@@ -34,7 +35,6 @@ from edutorch.viz.render.style import (
     WORDS,
 )
 from edutorch.viz.render.svg import text_width
-
 from edutorch.viz.tensors.thumbnails import ABOVE, BELOW, MIDDLE
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,14 +8,14 @@ import time
 
 import numpy as np
 import pytest
-from edutorch.viz.live.throttle import PaceError
-from edutorch.viz.live.view import NothingRecordedError, View
-from edutorch.viz.render.graphviz import LayoutTimeout
 
 import edutorch
 from edutorch import nn, optim
 from edutorch.modes import current
 from edutorch.viz.live import view as live
+from edutorch.viz.live.throttle import PaceError
+from edutorch.viz.live.view import NothingRecordedError, View
+from edutorch.viz.render.graphviz import LayoutTimeout
 from tests.viz.golden import floats_in
 
 

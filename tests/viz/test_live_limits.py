@@ -7,17 +7,17 @@ import json
 import time
 
 import pytest
-from edutorch.viz.graph.fold import Choice
-from edutorch.viz.graph.names import Names
-from edutorch.viz.live.messages import patch_of
-from edutorch.viz.live.page import Stage
-from edutorch.viz.live.recorder import Recorder
 
 import edutorch
 from benchmarks.live import deep
 from edutorch.events import listening
+from edutorch.viz.graph.fold import Choice
+from edutorch.viz.graph.names import Names
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import view as live
+from edutorch.viz.live.messages import patch_of
+from edutorch.viz.live.page import Stage
+from edutorch.viz.live.recorder import Recorder
 from tests.viz.test_fold import until
 
 PER_NODE, PER_UPDATE = 16, 1000

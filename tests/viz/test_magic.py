@@ -3,12 +3,12 @@
 import sys
 
 import pytest
-from edutorch.viz.graph.names import NotAModelError
-from edutorch.viz.live.view import View
 
 import edutorch
 from edutorch import nn
 from edutorch.viz import magic
+from edutorch.viz.graph.names import NotAModelError
+from edutorch.viz.live.view import View
 
 IPython = pytest.importorskip("IPython")
 

@@ -1,6 +1,7 @@
 """What looking at a step costs, as `viz/live/overhead.py` finds out."""
 
 import pytest
+
 from edutorch.viz.live.overhead import AFTERWARDS, Meter
 
 

@@ -2,13 +2,12 @@
 
 import gc
 
-from edutorch.viz.graph.names import Names
-from edutorch.viz.live.recorder import Recorder
-
 import edutorch
 from edutorch import nn
 from edutorch.events import listening
 from edutorch.viz import draw
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.recorder import Recorder
 
 
 def parameters(snapshot):

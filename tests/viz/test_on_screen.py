@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.fold import Choice
-from edutorch.viz.live.packed_values import UNKNOWN, Wire
-from edutorch.viz.live.page import MOST_VIEWS, Stage
 
 import edutorch as torch
+from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import view as live
+from edutorch.viz.live.packed_values import UNKNOWN, Wire
+from edutorch.viz.live.page import MOST_VIEWS, Stage
 from tests.viz.test_glance import LOOPS, Loop, Page, attention, changed, glanced, mlp, settled
 
 

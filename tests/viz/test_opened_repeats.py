@@ -3,7 +3,11 @@
 import re
 
 import pytest
+
+import edutorch
+from edutorch.viz import draw
 from edutorch.viz.graph.model import Vertex, arrange
+from edutorch.viz.live import view
 from edutorch.viz.live.layout_queue import blank_numbers
 from edutorch.viz.live.page import Stage
 from edutorch.viz.render.arrangement import (
@@ -17,10 +21,6 @@ from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.dot_rows import straight_edges
 from edutorch.viz.render.graphviz import render
 from edutorch.viz.render.page_fit import fit_page, order_factor
-
-import edutorch
-from edutorch.viz import draw
-from edutorch.viz.live import view
 from tests.programs import lstm_cell_loop
 from tests.viz.networks import NETWORKS
 

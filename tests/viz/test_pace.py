@@ -7,6 +7,7 @@ import time
 from itertools import cycle, pairwise
 
 import pytest
+
 from edutorch.viz.live.messages import MOST_POINTS, Curve
 from edutorch.viz.live.throttle import EARLY, FIRST, MOST_SAVED, SHARE, Gate, Throttle
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from edutorch.viz.graph.fold import Choice, plan_of
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live.messages import numbers_of, sign_of, texts_of
@@ -16,7 +17,6 @@ from edutorch.viz.live.packed_values import (
     summary_of_rows,
 )
 from edutorch.viz.render.dot import FAINT, flow_text, grad_text, value_text
-
 from edutorch.viz.tensors.summaries import Stats, summarize
 
 

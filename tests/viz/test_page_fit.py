@@ -6,8 +6,13 @@ from functools import partial
 from xml.etree import ElementTree
 
 import pytest
+
+import edutorch
+from edutorch import nn
+from edutorch.viz import draw
 from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, folded, plan_of
 from edutorch.viz.graph.model import Scope, Tab, Vertex, arrange
+from edutorch.viz.live import view as live
 from edutorch.viz.live.layout_queue import blank_numbers
 from edutorch.viz.live.page import Stage
 from edutorch.viz.render.arrangement import (
@@ -21,11 +26,6 @@ from edutorch.viz.render.arrangement import (
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import render
 from edutorch.viz.render.page_fit import candidates, fit_page, have_overlap, order_factor
-
-import edutorch
-from edutorch import nn
-from edutorch.viz import draw
-from edutorch.viz.live import view as live
 from tests.viz.networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,15 +9,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live.layout_queue import Layouts, blank_numbers, slim, written
-from edutorch.viz.render.dot import dot_text, node_lines
-from edutorch.viz.render.graphviz import engines, render
 
 import edutorch
+from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import page as stage
 from edutorch.viz.live import view as live
+from edutorch.viz.live.layout_queue import Layouts, blank_numbers, slim, written
+from edutorch.viz.render.dot import dot_text, node_lines
+from edutorch.viz.render.graphviz import engines, render
 from tests.viz.golden import NASTY, example, floats_in, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from edutorch.viz.render.plots import grid_of, on_host
 
 import edutorch
 from edutorch import viz
+from edutorch.viz.render.plots import grid_of, on_host
 from edutorch.viz.tensors import images
 
 matplotlib = pytest.importorskip("matplotlib")

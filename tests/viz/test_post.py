@@ -9,9 +9,8 @@ pytest.importorskip("anywidget")
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-from edutorch.viz.live.iopub_sender import NEEDED, Post  # noqa: E402
-
 from edutorch.viz.live import iopub_sender  # noqa: E402
+from edutorch.viz.live.iopub_sender import NEEDED, Post  # noqa: E402
 
 BOTH_WAYS = """
 import json, threading, time

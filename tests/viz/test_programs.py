@@ -20,9 +20,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.model import GraphNode, Snapshot
 
 from edutorch import viz
+from edutorch.viz.graph.model import GraphNode, Snapshot
 from tests.viz.plain_listener import Box, PlainListener, name_of_label
 
 FOLDER = Path(__file__).parent.parent / "programs"

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+
+from edutorch.viz.render import raster
 from edutorch.viz.render.raster import (
     LONGEST_SIDE,
     Image,
@@ -23,8 +25,6 @@ from edutorch.viz.render.raster import (
     rounded,
 )
 from edutorch.viz.render.svg import SVG
-
-from edutorch.viz.render import raster
 from edutorch.viz.tensors.thumbnails import encode_png
 
 HEAD = f'<svg xmlns="{SVG}" viewBox="0 0 100 60">'

@@ -4,11 +4,11 @@ import gc
 import weakref
 
 import pytest
-from edutorch.viz.graph.names import Names
 
 import edutorch
 from edutorch.events import listening
 from edutorch.viz import Recorder
+from edutorch.viz.graph.names import Names
 
 
 def record(run, steps=1):

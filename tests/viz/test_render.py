@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-import edutorch.viz.render.graphviz as door
 import pytest
+
+import edutorch.viz.render.graphviz as door
+from edutorch.errors import MissingExtraError
 from edutorch.viz.live.layout_queue import blank_numbers
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import (
@@ -24,8 +26,6 @@ from edutorch.viz.render.graphviz import (
     render,
     worker,
 )
-
-from edutorch.errors import MissingExtraError
 from tests.viz.golden import example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"

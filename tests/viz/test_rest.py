@@ -1,12 +1,11 @@
 """Between two looks the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
 
-from edutorch.viz.live.idle_steps import Rest
-
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
 from edutorch.modes import current
 from edutorch.viz.live import sampling_policy
 from edutorch.viz.live import view as live
+from edutorch.viz.live.idle_steps import Rest
 
 FAR = float("inf")
 

@@ -9,6 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import edutorch as torch
+import edutorch.nn.functional as F
+from edutorch.core.registry import REGISTRY
+from edutorch.events import WorkEnded, WorkStarted, listening
 from edutorch.viz.graph.latex import (
     FUNCTIONS,
     NotFillable,
@@ -21,11 +26,6 @@ from edutorch.viz.graph.latex import (
     to_text,
 )
 from edutorch.viz.graph.rules import is_known, meaning, rule_of, saved_by, source_of, value_of
-
-import edutorch as torch
-import edutorch.nn.functional as F
-from edutorch.core.registry import REGISTRY
-from edutorch.events import WorkEnded, WorkStarted, listening
 
 FORMULAS = [
     (op, name, rule.latex)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.graph.fold import Choice, plan_of
-from edutorch.viz.graph.model import Graph, Snapshot, Tab
-from edutorch.viz.graph.search import LONGEST_QUERY, MOST_HITS, search, search_data
 
 import edutorch
 from edutorch import nn
 from edutorch.viz import draw
+from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.graph.fold import Choice, plan_of
+from edutorch.viz.graph.model import Graph, Snapshot, Tab
+from edutorch.viz.graph.search import LONGEST_QUERY, MOST_HITS, search, search_data
 from tests.viz.networks import ResNet
 
 

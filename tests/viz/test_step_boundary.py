@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from edutorch.viz.live.step_boundary import StepBoundary, loop_ranges, path_to
 
 

@@ -5,14 +5,14 @@ import weakref
 
 import numpy as np
 import pytest
-from edutorch.viz.graph.names import Names
-from edutorch.viz.live.recorder import Recorder
 
 import edutorch as torch
 from edutorch import nn
 from edutorch.events import listening
 from edutorch.nn import functional as F
 from edutorch.viz import draw
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.recorder import Recorder
 
 
 def recorded(run, *models):

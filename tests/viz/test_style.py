@@ -4,6 +4,7 @@ import itertools
 import re
 
 import pytest
+
 from edutorch.viz.graph.model import GraphNode
 from edutorch.viz.history.difference import (
     ADDED,
@@ -15,7 +16,6 @@ from edutorch.viz.history.difference import (
     STRONG_SHRANK,
 )
 from edutorch.viz.live.browser_code import folder
-
 from edutorch.viz.render import style
 
 SHEET = (folder() / "live.css").read_text(encoding="utf-8")

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+
+import edutorch
 from edutorch.viz.graph.model import GraphNode, Vertex, arrange
 from edutorch.viz.live.layout_queue import blank_numbers
 from edutorch.viz.live.messages import Curve, thumbs_of
@@ -21,8 +23,6 @@ from edutorch.viz.render.raster import (
 )
 from edutorch.viz.render.static import Drawing
 from edutorch.viz.render.style import WORDS
-
-import edutorch
 from edutorch.viz.tensors.summaries import summarize
 from edutorch.viz.tensors.thumbnails import (
     LARGEST,

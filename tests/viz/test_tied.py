@@ -3,13 +3,13 @@
 import gc
 
 import pytest
-from edutorch.viz.graph.model import GraphNode
-from edutorch.viz.graph.names import Names
-from edutorch.viz.render.dot import name_text
 
 import edutorch
 from edutorch import nn, viz
 from edutorch.nn import functional
+from edutorch.viz.graph.model import GraphNode
+from edutorch.viz.graph.names import Names
+from edutorch.viz.render.dot import name_text
 
 TIED = "embed.weight = head.weight"
 

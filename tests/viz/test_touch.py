@@ -4,12 +4,12 @@ import threading
 
 import numpy as np
 import pytest
-from edutorch.viz.explore.playground import ToyError
-from edutorch.viz.explore.tensor_editor import Hand, TouchError, index_of, sensible_range
 
 import edutorch
 from edutorch import nn, optim
 from edutorch.viz.explore import playground, touch
+from edutorch.viz.explore.playground import ToyError
+from edutorch.viz.explore.tensor_editor import Hand, TouchError, index_of, sensible_range
 from edutorch.viz.live import view as live
 from tests.viz.test_live import FakePage
 

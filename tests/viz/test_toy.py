@@ -4,6 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+
+import edutorch
+from edutorch import optim
+from edutorch.viz.explore import playground
 from edutorch.viz.explore.playground import (
     BANDS,
     GRID,
@@ -14,10 +18,6 @@ from edutorch.viz.explore.playground import (
     noise_of,
 )
 from edutorch.viz.live.messages import patch_of
-
-import edutorch
-from edutorch import optim
-from edutorch.viz.explore import playground
 from tests.viz.test_live import FakePage
 
 GENERIC = [[-1.5, 0.25, 0.0], [0.5, 2.0, 1.0], [3.0, -0.75, 1.0]]

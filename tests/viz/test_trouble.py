@@ -7,7 +7,6 @@ import sys
 import weakref
 
 import pytest
-from edutorch.viz.graph.names import Names
 
 import edutorch
 from edutorch import nn, viz
@@ -18,6 +17,7 @@ from edutorch.viz.diagnostics.checks import NotCheckableError, Trouble
 from edutorch.viz.diagnostics.messages import WORDS, finding
 from edutorch.viz.diagnostics.post_mortem import Last
 from edutorch.viz.diagnostics.saved_values import bad_gradients, bad_numbers
+from edutorch.viz.graph.names import Names
 
 
 def leaf(*numbers):

@@ -5,11 +5,11 @@ import sys
 import warnings
 
 import pytest
-from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS
-from edutorch.viz.live.step_graph import StepGraph
 
 from edutorch import viz
 from edutorch.viz.diagnostics.messages import WORDS
+from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS
+from edutorch.viz.live.step_graph import StepGraph
 from tests.viz import correct_networks, trouble_cases_of_loops
 from tests.viz.correct_loops import LOOPS
 from tests.viz.gauge_cases import GAUGE_CASES, gauges_of

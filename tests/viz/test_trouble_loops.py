@@ -5,8 +5,6 @@ import random
 import re
 
 import pytest
-from edutorch.viz.graph.names import Names
-from edutorch.viz.live.recorder import Recorder
 
 import edutorch
 from edutorch import nn, optim, viz
@@ -16,6 +14,8 @@ from edutorch.nn import functional as F
 from edutorch.viz.diagnostics.checks import Trouble
 from edutorch.viz.diagnostics.graph_leaks import OLD_GRAPHS
 from edutorch.viz.diagnostics.training_loop import Habits
+from edutorch.viz.graph.names import Names
+from edutorch.viz.live.recorder import Recorder
 from tests.viz.golden import FOLDER
 
 

@@ -6,9 +6,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from edutorch.viz.live.thread_affinity import Turns, sending_thread
 
 from edutorch.viz.live import thread_affinity
+from edutorch.viz.live.thread_affinity import Turns, sending_thread
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told so")
 

@@ -6,15 +6,15 @@ import random
 
 import numpy as np
 import pytest
+
+import edutorch
+from edutorch import autograd
+from edutorch.events import OpApplied, listening
 from edutorch.viz.graph.fold import Choice, folded
 from edutorch.viz.graph.graph_reader import input_names
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live.messages import numbers_of
 from edutorch.viz.live.recorder import Recorder
-
-import edutorch
-from edutorch import autograd
-from edutorch.events import OpApplied, listening
 
 GRAPHS = 50
 UNARY = ("tanh", "sigmoid", "sin", "relu", "exp")

@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from edutorch.viz.live.panel import Part
 
 from edutorch import viz
+from edutorch.viz.live.panel import Part
 from tests.viz.golden import FOLDER
 from tests.viz.walks import Failing, cnn, leaf, simple
 

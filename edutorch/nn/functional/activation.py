@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
+from ... import ops
 from ...backends.numpy import Array
 from ...core.autograd.node_names import recorded_as
 from ...core.out_variants import takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...core.tensor_methods import as_method
-from ...errors import InvalidValueError, ShapeError
+from ...core.tensor_methods import as_method, overwrite, refuse_leaf
+from ...errors import InvalidValueError, ShapeError, ZeroDivisorError, warn
+from ...modes import no_grad
 from ...ops import (
-    chunk,
-    clamp,
-    erf,
-    exp,
-    reshape,
-    sigmoid,
-    softplus,
-    tanh,
-    where,
+    argmax, chunk, clamp, erf, exp, expm1, rand_like, reshape, scatter, sigmoid, softplus, tanh,
+    where, zeros_like,
 )  # fmt: skip
 from ...ops import relu as relu_of
 from ...ops.special import LARGE, SMALL, scale, series_coefficients, tail_coefficients
 from ...ops.special_common import power_series
-from .inplace_activation import replace
 from .op_decorators import SettingError, activation
 
 __all__ = [
-    "elu", "gelu", "glu", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu",
-    "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "threshold_",
 ]  # fmt: skip
 
 
@@ -339,3 +338,241 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         )  # fmt: skip
     a, b = chunk(input, 2, dim)
     return a * sigmoid(b)
+
+
+def replace(input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any) -> Tensor:
+    """Write `function(input, *settings)` into the memory of `input`.
+
+    The function sees a copy wherever its ops may save it: backward needs the old numbers.
+
+    Raises: GradientError: `input` is a leaf that wants a gradient.
+    """
+    refuse_leaf(input, name)
+    before = input.clone() if input.requires_grad else input
+    overwrite(input, function(before, *settings), before, name)
+    return input
+
+
+def twin_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make the form with an underscore of an activation: `celu_` from `celu`."""
+    name = f"{function.__name__}_"
+
+    def twin(input: Tensor, *settings: Any, **named: Any) -> Tensor:
+        return replace(input, name, functools.partial(function, **named), *settings)
+
+    twin.__name__ = twin.__qualname__ = name
+    twin.__module__ = function.__module__
+    twin.__doc__ = (
+        f"The in-place form of `{function.__name__}`: the result replaces the tensor's numbers."
+    )
+    return twin
+
+
+@recorded_as("CeluBackward0")
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """ELU without a corner for any α: y = x where x > 0, else α · (exp(x / α) - 1).
+
+    Raises: ZeroDivisionError: alpha is 0.
+
+    Paper: Barron, Continuously differentiable exponential linear units, 2017.
+
+    >>> nn.functional.celu(tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.0000])
+    """
+    if alpha == 0:
+        raise ZeroDivisorError("celu", "alpha cannot be 0 for CELU")
+    if inplace:
+        return replace(input, "celu_", celu, alpha)
+    return celu_of(input, alpha)
+
+
+@composed_in_float32
+def celu_of(input: Tensor, alpha: float) -> Tensor:
+    return where(input >= 0, input, alpha * expm1(clamp(input, max=0) / alpha))
+
+
+@recorded_as("HardsigmoidBackward0")
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """A sigmoid made of straight lines: y = min(max(x + 3, 0), 6) / 6.
+
+    >>> nn.functional.hardsigmoid(tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if inplace:
+        return replace(input, "hardsigmoid_", hardsigmoid)
+    return hardsigmoid_of(input)
+
+
+@composed_in_float32
+def hardsigmoid_of(input: Tensor) -> Tensor:
+    return hardtanh(input + 3, 0, 6) / 6
+
+
+@recorded_as("ThresholdBackward0")
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """Keep what is above a threshold, put `value` in the place of all else.
+
+    >>> nn.functional.threshold(tensor([0.5, 2.0]), 1.0, -7.0)
+    tensor([-7.,  2.])
+    """
+    if inplace:
+        return replace(input, "threshold_", _threshold, threshold, value)
+    if not input.is_floating_point():
+        value = int(value)  # as PyTorch: integers stay what they are
+    return where(input <= threshold, value, input)
+
+
+_threshold = threshold  # within the function its name is that of a setting
+
+
+@as_method
+@takes_out
+@recorded_as("HardshrinkBackward0")
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Set small numbers to 0: y = x where |x| > λ, else 0.
+
+    >>> hardshrink(tensor([-2.0, 0.3, 1.0]))
+    tensor([-2.,  0.,  1.])
+    """
+    return where((input >= -lambd) & (input <= lambd), 0.0, input)
+
+
+@takes_out
+@recorded_as("SoftshrinkBackward0")
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Pull all numbers towards 0 by λ, where smaller ones stay: y = x ∓ λ, or 0.
+
+    Raises: RuntimeError: lambd is negative.
+
+    >>> nn.functional.softshrink(tensor([-2.0, 0.3, 1.0]))
+    tensor([-1.5000,  0.0000,  0.5000])
+    """
+    if lambd < 0:
+        raise InvalidValueError("softshrink", f"`lambd` must not be negative, got {lambd}")
+    flat = (input * 0).detach()  # NaN stays NaN; nothing comes back, not even of ∞
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, flat))
+
+
+@composed_in_float32
+def tanhshrink(input: Tensor) -> Tensor:
+    """What tanh takes away: y = x - tanh(x).
+
+    >>> nn.functional.tanhshrink(tensor([1.0]))
+    tensor([0.2384])
+    """
+    return input - tanh(input)
+
+
+@recorded_as("RreluWithNoiseBackward0")
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Leaky ReLU whose slopes are drawn between two limits while training, else their middle.
+
+    Raises: RuntimeError: lower is above upper.
+
+    Paper: Xu et al., Empirical evaluation of rectified activations, 2015.
+
+    >>> nn.functional.rrelu(tensor([-24.0, 2.0]))
+    tensor([-5.5000,  2.0000])
+    """
+    if lower > upper:
+        raise InvalidValueError(
+            "rrelu",
+            f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}",
+        )
+    if inplace:
+        return replace(input, "rrelu_", rrelu, lower, upper, training)
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    with no_grad():
+        slopes = lower + (upper - lower) * rand_like(input)
+    return where(input > 0, input, slopes * input)
+
+
+celu_, elu_, selu_ = twin_of(celu), twin_of(elu), twin_of(selu)
+
+
+hardtanh_, leaky_relu_, rrelu_ = twin_of(hardtanh), twin_of(leaky_relu), twin_of(rrelu)
+
+
+relu_, threshold_ = twin_of(relu), twin_of(threshold)
+
+
+def usual_dim(name: str, ndim: int) -> int:
+    """Return the axis that PyTorch takes when none is named, with its warning."""
+    warn(
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument."
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
+
+    >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    dim = usual_dim("softmax", input.ndim) if dim is None else dim
+    return ops.softmax(input, dim, dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """The softmax of the numbers turned round: the smallest gets most.
+
+    >>> nn.functional.softmin(tensor([0.0, 1.0]), dim=0)
+    tensor([0.7311, 0.2689])
+    """
+    dim = usual_dim("softmin", input.ndim) if dim is None else dim
+    return ops.softmax(-input, dim, dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """The logarithm of softmax: y = x - log Σ exp(x).
+
+    >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
+    dim = usual_dim("log_softmax", input.ndim) if dim is None else dim
+    return ops.log_softmax(input, dim, dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Draw from the classes in a way that lets gradients through: softmax((x + noise) / τ).
+
+    With Gumbel noise the largest score is that of class c with the probability
+    softmax(x)[c]; a low temperature τ makes the softmax nearly one-hot.
+
+    Args:
+        hard: return rows that are one-hot, with the gradient of the soft ones.
+        eps: has no effect any more.
+
+    Paper: Jang et al., Categorical reparameterization with Gumbel-softmax, 2017.
+
+    >>> nn.functional.gumbel_softmax(tensor([[0.0, 50.0]]), hard=True)
+    tensor([[0., 1.]])
+    """
+    if eps != 1e-10:
+        warn("`eps` parameter is deprecated and has no effect.")
+    with no_grad():
+        waits = -(1 - rand_like(logits)).log()  # waiting times, exponentially distributed
+        noise = -waits.clamp(min=1e-30 if logits.element_size() > 2 else 1e-7).log()
+    soft = ops.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    winners = argmax(soft, dim, True)
+    one_hot = scatter(zeros_like(logits), dim, winners, 1.0)
+    return one_hot - soft.detach() + soft

@@ -8,8 +8,7 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, refuse_complex, running, warn
 from ...modes import no_grad
 from ...ops import rand, where
-from .activation import SELU_ALPHA, SELU_SCALE
-from .inplace_activation import replace
+from .activation import SELU_ALPHA, SELU_SCALE, replace
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",

@@ -90,7 +90,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     """`affine_grid`, by the name of PyTorch's kernel.
 
     >>> theta = tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> nn.functional.sampling.affine_grid_generator(theta, (1, 1, 1, 1), False).shape
+    >>> affine_grid_generator(theta, (1, 1, 1, 1), False).shape
     torch.Size([1, 1, 1, 2])
     """
     return affine_grid(theta, size, align_corners)
@@ -265,7 +265,7 @@ def grid_sampler(
     """`grid_sample`, with the modes as numbers: their places in its lists.
 
     >>> grid = zeros(1, 1, 1, 2)
-    >>> nn.functional.sampling.grid_sampler(tensor([[[[1.0, 3.0]]]]), grid, 0, 0, False)
+    >>> grid_sampler(tensor([[[[1.0, 3.0]]]]), grid, 0, 0, False)
     tensor([[[[2.]]]])
     """
     mode, border = MODES[interpolation_mode], PADDINGS[padding_mode]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core.tensor import Tensor
-from ...ops import relu
+from ...errors import InvalidValueError
+from ...modes import no_grad
+from ...ops import empty, full, relu
 from .. import functional as F
+from .. import init
+from ..functional.op_decorators import SettingError
+from ..parameter import Parameter
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = [
-    "ELU", "GELU", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "ReLU", "ReLU6", "SELU",
-    "SiLU", "Sigmoid", "Softmax", "Softplus", "Softsign", "Tanh",
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "MultiheadAttention", "PReLU", "RReLU", "ReLU", "ReLU6",
+    "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink",
+    "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -275,3 +285,372 @@ class LogSoftmax(Module):
     def extra_repr(self) -> str:
         """Return the settings."""
         return f"dim={self.dim}"
+
+
+def in_place(module: Module) -> str:
+    """Return the end of the text of an activation that writes into its input."""
+    return ", inplace=True" if module.inplace else ""
+
+
+class CELU(Module):
+    """Like ReLU, but below zero a bend down to -α whose slope at 0 is 1 for each α.
+
+        y = max(0, x) + min(0, α · (exp(x / α) - 1))
+
+    Paper: Barron, Continuously differentiable exponential linear units, 2017.
+
+    >>> nn.CELU(2.0)(tensor([-2.0, 1.0]))
+    tensor([-1.2642,  1.0000])
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Bend the negative numbers."""
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"alpha={self.alpha}{in_place(self)}"
+
+
+class RReLU(Module):
+    """Leaky ReLU with a slope drawn for each number while training; in evaluation their mean.
+
+    Paper: Xu et al., Empirical evaluation of rectified activations, 2015.
+
+    >>> nn.RReLU(0.1, 0.3).eval()(tensor([-1.0, 1.0]))
+    tensor([-0.2000,  1.0000])
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Multiply the negative numbers by slopes."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"lower={self.lower}, upper={self.upper}{in_place(self)}"
+
+
+class Threshold(Module):
+    """Numbers above a threshold stay; all others become `value`.
+
+    >>> nn.Threshold(1.0, 20.0)(tensor([0.5, 2.0]))
+    tensor([20.,  2.])
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Replace what is not above the threshold."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"threshold={self.threshold}, value={self.value}{in_place(self)}"
+
+
+class Hardsigmoid(Module):
+    """A sigmoid of straight lines: 0 below -3, 1 above 3, x / 6 + 1/2 between.
+
+    >>> nn.Hardsigmoid()(tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Bend along three lines."""
+        return F.hardsigmoid(input, self.inplace)
+
+
+class Hardshrink(Module):
+    """Numbers from -λ to λ become 0; all others stay.
+
+    >>> nn.Hardshrink()(tensor([-1.0, 0.4]))
+    tensor([-1.,  0.])
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Take small numbers away."""
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """Return the setting."""
+        return f"{self.lambd}"
+
+
+class Softshrink(Module):
+    """Numbers from -λ to λ become 0; all others come closer to 0 by λ.
+
+    >>> nn.Softshrink()(tensor([-1.0, 0.4]))
+    tensor([-0.5000,  0.0000])
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Pull all numbers towards 0."""
+        return F.softshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """Return the setting."""
+        return f"{self.lambd}"
+
+
+class Tanhshrink(Module):
+    """What tanh takes away: y = x - tanh(x).
+
+    >>> nn.Tanhshrink()(tensor([0.0, 2.0]))
+    tensor([0.0000, 1.0360])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute x - tanh(x)."""
+        return F.tanhshrink(input)
+
+
+class Softmin(Module):
+    """Softmax of -x: the smallest number gets most. Along `dim` the results sum to 1.
+
+    >>> nn.Softmin(dim=0)(tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute exp(-x) / Σ exp(-x)."""
+        return F.softmin(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the setting."""
+        return f"dim={self.dim}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of an image (n, c, h, w) or (c, h, w), at each place.
+
+    >>> nn.Softmax2d()(zeros(2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute softmax over channels. Raises: ValueError: not an image."""
+        if input.ndim not in (3, 4):
+            raise SettingError(
+                "Softmax2d", f"expected input to be 3D or 4D, got {input.ndim}D instead",
+                {"input": tuple(input.shape)},
+            )  # fmt: skip
+        return F.softmax(input, -3)
+
+
+class Mish(Module):
+    """A smooth ReLU with a dip below zero: y = x · tanh(log(1 + eˣ)).
+
+    >>> nn.Mish()(tensor([2.0]))
+    tensor([1.9440])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Bend."""
+        return F.mish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return "inplace=True" if self.inplace else ""
+
+
+class Hardswish(Module):
+    """SiLU made of straight lines: y = x · min(max(x + 3, 0), 6) / 6.
+
+    >>> nn.Hardswish()(tensor([4.0]))
+    tensor([4.])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Bend."""
+        return F.hardswish(input, self.inplace)
+
+
+class PReLU(Module):
+    """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
+
+    Paper: He et al., Delving deep into rectifiers, 2015.
+
+    >>> nn.PReLU()(tensor([-2.0, 2.0]))
+    tensor([-0.5000,  2.0000], grad_fn=<PreluKernelBackward0>)
+    """
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(full((num_parameters,), float(init), device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Begin again, with the slope that was given."""
+        with no_grad():
+            self.weight.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Bend."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"num_parameters={self.num_parameters}"
+
+
+class GLU(Module):
+    """One half opens and closes the other: y = a · σ(b).
+
+    >>> nn.GLU()(tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Gate one half with the other."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"dim={self.dim}"
+
+
+class MultiheadAttention(Module):
+    """Attention by several heads at once: head i = softmax(q Wq (k Wk)ᵀ / √d) v Wv.
+
+    The features are cut into heads; each attends by itself, and a last linear map joins them.
+
+    Args:
+        embed_dim: how many features query and output have; a multiple of `num_heads`.
+        dropout: drops attention weights while training.
+        bias: with shifts in the projections.
+        add_bias_kv: one more key and value, which are learned.
+        add_zero_attn: one more key and value, which are zero: a way to attend to nothing.
+        kdim, vdim: how many features key and value have, if not as many.
+        batch_first: (n, l, e) instead of (l, n, e).
+
+    Starts with Xavier's uniform weights and shifts of 0.
+
+    Paper: Vaswani et al., Attention is all you need, 2017.
+
+    >>> x = zeros(5, 2, 8)
+    >>> y, weights = nn.MultiheadAttention(8, num_heads=2)(x, x, x)
+    >>> y.shape, weights.shape
+    (torch.Size([5, 2, 8]), torch.Size([2, 5, 5]))
+    """
+
+    in_proj_weight: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
+        vdim: int | None = None, batch_first: bool = False, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if embed_dim <= 0 or num_heads <= 0:
+            raise InvalidValueError(
+                type(self).__name__,
+                "embed_dim and num_heads must be greater than 0, "
+                f"got embed_dim={embed_dim} and num_heads={num_heads} instead",
+            )
+        if embed_dim % num_heads:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        super().__init__()
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
+        self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
+        packed, extra = self._qkv_same_embed_dim, add_bias_kv
+        shapes = {
+            "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
+            "q_proj_weight": None if packed else (embed_dim, embed_dim),
+            "k_proj_weight": None if packed else (embed_dim, self.kdim),
+            "v_proj_weight": None if packed else (embed_dim, self.vdim),
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if extra else None,
+            "bias_v": (1, 1, embed_dim) if extra else None,
+        }
+        for name, shape in shapes.items():
+            made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+            self.register_parameter(name, made)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            weight = getattr(self, name)
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for each in (self.bias_k, self.bias_v):
+            if each is not None:
+                init.xavier_normal_(each)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Attend. Returns the output and, with `need_weights`, the weights.
+
+        Args:
+            query, key, value: (l, n, e), (s, n, kdim), (s, n, vdim), or without n.
+            key_padding_mask: (n, s): True hides a key; numbers are added to the scores.
+            attn_mask: (l, s) or (n · heads, l, s): the same for each query.
+            average_attn_weights: the weights' mean over the heads, not those of each.
+            is_causal: says that `attn_mask` is the causal one.
+        """
+        swap = self.batch_first and query.ndim == 3
+        if swap:
+            query, key, value = (each.transpose(0, 1) for each in (query, key, value))
+        y, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
+            self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask,
+            need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal,
+        )  # fmt: skip
+        return (y.transpose(0, 1) if swap else y), weights

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ... import dtypes
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from ...ops import argmax, cat, index_select, logical_and, nonzero, where
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
-from .loss import WeightedLoss
 from .module import Module
 
-__all__ = ["AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
+__all__ = [
+    "AdaptiveLogSoftmaxWithLoss",
+]
 
 
 class Judgement(NamedTuple):
@@ -156,99 +154,4 @@ def check_batch(input: Tensor, target: Tensor) -> None:
     if input.ndim != target.ndim + 1:
         raise ShapeError(
             op, f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors", shapes
-        )
-
-
-@dataclass(slots=True, frozen=True)
-class LinearCrossEntropyOptions:
-    """How PyTorch saves memory in `LinearCrossEntropyLoss`; checked, and not needed here.
-
-    >>> nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size
-    128
-    """
-
-    allow_retain_graph: bool = False
-    batch_chunk_size: int | None = None
-    chunking_method: str | None = "auto"
-    acc_policy: str = "auto"
-    acc_dtype: Any = None
-
-    def __post_init__(self) -> None:
-        if self.acc_policy not in ("accurate", "balanced", "compact", "auto"):
-            raise InvalidValueError(type(self).__name__, f"invalid acc_policy: {self.acc_policy!r}")
-        if self.chunking_method not in (None, "auto"):
-            name, colon, factor = self.chunking_method.partition(":")  # type: ignore[union-attr]
-            right = not colon or (factor.isdigit() and int(factor) > 0)
-            if name != "aspect_ratio" or not right:
-                raise InvalidValueError(
-                    type(self).__name__, f"invalid chunking_method: {self.chunking_method!r}"
-                )
-        size = self.batch_chunk_size
-        if size is not None and not (isinstance(size, int) and size > 0):
-            raise InvalidValueError(
-                type(self).__name__, f"batch_chunk_size must be positive int or None, got {size!r}"
-            )
-        floats = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
-        if self.acc_dtype is not None and self.acc_dtype not in floats:
-            raise InvalidValueError(
-                type(self).__name__,
-                f"acc_dtype must be None or one of {floats}, got {self.acc_dtype!r}",
-            )
-
-
-class LinearCrossEntropyLoss(WeightedLoss):
-    """The last layer and its loss: cross_entropy(x Wᵀ + b, target).
-
-    Args:
-        in_features: how many features the samples have.
-        num_classes: how many classes.
-        out_features: judge several places per sample: scores (n, num_classes, *out_features).
-        bias: the layer has shifts.
-        weight, ignore_index, label_smoothing, reduction: as for `CrossEntropyLoss`.
-        options: of PyTorch's implementation.
-
-    >>> nn.LinearCrossEntropyLoss(4, 10)(zeros(2, 4), tensor([0, 9]))
-    tensor(2.3026, grad_fn=<NllLossBackward0>)
-    """
-
-    def __init__(
-        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
-        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
-        weight: Tensor | None = None, ignore_index: int | None = None,
-        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
-    ) -> None:  # fmt: skip
-        if weight is not None and tuple(weight.shape) != (num_classes,):
-            raise ShapeError(
-                "LinearCrossEntropyLoss", f"expected weight shape to be {(num_classes,)}, got "
-                f"{tuple(weight.shape)}",
-            )  # fmt: skip
-        if not 0 <= label_smoothing <= 1:
-            raise ValueRangeError(
-                "LinearCrossEntropyLoss",
-                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}",
-            )
-        super().__init__(weight, reduction=reduction)
-        self.num_classes, self.out_features = num_classes, out_features
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-        rows = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, rows, bias, device, dtype)
-        self.options = options
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare features (n, in_features) with the right classes."""
-        shape, layer = (self.num_classes, *self.out_features), self.linear
-        return F.linear_cross_entropy(
-            input, layer.weight.reshape(*shape, layer.in_features), target,
-            linear_bias=None if layer.bias is None else layer.bias.reshape(shape),
-            weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing, options=self.options,
-        )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return (
-            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
-            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
-            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
-            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )

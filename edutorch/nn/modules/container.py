@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -13,7 +14,9 @@ from ..parameter import Parameter
 from .module import Module
 from .repr import indented
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = [
+    "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
+]  # fmt: skip
 
 
 def position(index: Any, count: int) -> int:
@@ -358,3 +361,22 @@ def parameter_lines(module: Module, kind: Any = lambda value: value.type()) -> s
         for name, value in module._parameters.items()
         if value is not None
     )
+
+
+class Container(Module):
+    """A module that holds others by name. Write a subclass of `Module` instead.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")
+    >>> nn.Container(a=nn.Identity()).a
+    Identity()
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.", FutureWarning, stacklevel=2,
+        )  # fmt: skip
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)

@@ -6,24 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError
+from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...ops import empty
 from .. import functional as F
 from ..functional.op_decorators import SettingError
 from ..functional.sliding_window import pads_of, settings_of
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import LazyModuleMixin, grow
 from .linear import reset
 from .module import Module
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d",
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
 ]  # fmt: skip
 
 Size = int | Sequence[int]
 
 
-class ConvNd(Module):
+class _ConvNd(Module):
     """What all convolutions share: settings, parameters, text."""
 
     weight: Parameter
@@ -94,7 +96,7 @@ class ConvNd(Module):
         return text
 
 
-class Conv(ConvNd):
+class Conv(_ConvNd):
     """What convolutions that are read forwards share."""
 
     def __init__(
@@ -176,7 +178,7 @@ class Conv3d(Conv):
     function = staticmethod(F.conv3d)
 
 
-class ConvTranspose(ConvNd):
+class _ConvTransposeNd(_ConvNd):
     """What convolutions that are read backwards share."""
 
     transposed = True
@@ -228,7 +230,7 @@ class ConvTranspose(ConvNd):
         return tuple(n - low for n, low in zip(size, least, strict=True))
 
 
-class ConvTranspose2d(ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """A convolution read backwards: each number spreads a filter over a larger image.
 
     Args: as for `Conv2d`; `output_padding` adds rows at the bottom and right.
@@ -242,7 +244,7 @@ class ConvTranspose2d(ConvTranspose):
     function = staticmethod(F.conv_transpose2d)
 
 
-class ConvTranspose1d(ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """A convolution read backwards: each number spreads a filter over a longer sequence.
 
     Args: as for `ConvTranspose2d`.
@@ -255,7 +257,7 @@ class ConvTranspose1d(ConvTranspose):
     function = staticmethod(F.conv_transpose1d)
 
 
-class ConvTranspose3d(ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """A convolution read backwards: each number spreads a filter over a larger volume.
 
     Args: as for `ConvTranspose2d`.
@@ -266,3 +268,138 @@ class ConvTranspose3d(ConvTranspose):
 
     rank = 3
     function = staticmethod(F.conv_transpose3d)
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """What lazy convolutions share: `in_channels` is the input's number of channels."""
+
+    out_channels: int
+    groups: int
+    rank: int
+    transposed: bool
+    kernel_size: tuple[int, ...]
+
+    def begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Put parameters without a shape into the place of the empty ones."""
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new random numbers, if there is room for them already."""
+        if not self.has_uninitialized_params() and self.in_channels:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Make the parameters. Raises: RuntimeError, ValueError: such an input does not fit."""
+        if not self.has_uninitialized_params():
+            rows, columns = self.weight.shape[:2]
+            self.in_channels = rows if self.transposed else columns * self.groups
+            return
+        if input.ndim not in (self.rank + 1, self.rank + 2):
+            raise ShapeError(
+                type(self).__name__, f"Expected {self.rank + 1}D (unbatched) or {self.rank + 2}D "
+                f"(batched) input to {type(self).__name__}, but got input of size: {input.shape}",
+            )  # fmt: skip
+        self.in_channels = input.shape[-self.rank - 1]
+        if self.in_channels % self.groups:
+            raise ShapeValueError(
+                type(self).__name__, "in_channels must be divisible by groups",
+                {"input": tuple(input.shape), "groups": self.groups},
+            )  # fmt: skip
+        ends = (self.out_channels, self.in_channels)
+        first, second = reversed(ends) if self.transposed else ends
+        grow(self.weight, (first, second // self.groups, *self.kernel_size))
+        grow(self.bias, (self.out_channels,))
+        self.reset_parameters()
+
+
+class LazyConv(_LazyConvXdMixin):
+    """A convolution whose input channels are learned from its first input."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Any = 0,
+        dilation: Size = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device,
+            dtype,
+        )  # fmt: skip
+        self.begin(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose(_LazyConvXdMixin):
+    """A transposed convolution whose input channels are learned from its first input."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
+        output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+        self.begin(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(LazyConv, Conv1d):
+    """A `Conv1d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv1d(8, 3)(zeros(2, 3, 4)).shape
+    torch.Size([2, 8, 2])
+    """
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(LazyConv, Conv2d):
+    """A `Conv2d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv2d(8, 3)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 8, 2, 2])
+    """
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(LazyConv, Conv3d):
+    """A `Conv3d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConv3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 8, 2, 2, 2])
+    """
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(LazyConvTranspose, ConvTranspose1d):
+    """A `ConvTranspose1d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose1d(8, 3)(zeros(2, 3, 4)).shape
+    torch.Size([2, 8, 6])
+    """
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(LazyConvTranspose, ConvTranspose2d):
+    """A `ConvTranspose2d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose2d(8, 3)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 8, 6, 6])
+    """
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(LazyConvTranspose, ConvTranspose3d):
+    """A `ConvTranspose3d` that learns `in_channels` from its first input.
+
+    >>> nn.LazyConvTranspose3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 8, 6, 6, 6])
+    """
+
+    cls_to_become = ConvTranspose3d

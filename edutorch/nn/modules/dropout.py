@@ -12,7 +12,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class DropoutNd(Module):
+class _DropoutNd(Module):
     """What the dropout layers share: their settings."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -28,7 +28,7 @@ class DropoutNd(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(DropoutNd):
+class Dropout(_DropoutNd):
     """While training, set numbers to 0 with probability p and scale the others by 1 / (1 - p).
 
     Paper: Srivastava et al., Dropout, 2014.
@@ -42,7 +42,7 @@ class Dropout(DropoutNd):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(DropoutNd):
+class Dropout1d(_DropoutNd):
     """Leave out whole channels of sequences (n, c, l)."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class Dropout1d(DropoutNd):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(DropoutNd):
+class Dropout2d(_DropoutNd):
     """Leave out whole channels of images (n, c, h, w)."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class Dropout2d(DropoutNd):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(DropoutNd):
+class Dropout3d(_DropoutNd):
     """Leave out whole channels of volumes (n, c, d, h, w).
 
     >>> nn.Dropout3d(1.0)(ones(1, 2, 1, 1, 1)).sum()
@@ -70,7 +70,7 @@ class Dropout3d(DropoutNd):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(DropoutNd):
+class AlphaDropout(_DropoutNd):
     """Dropout for networks with SELU: mean 0 and variance 1 stay as they are.
 
     Numbers that are left out become SELU's lowest value; then all are scaled and shifted.
@@ -86,7 +86,7 @@ class AlphaDropout(DropoutNd):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(DropoutNd):
+class FeatureAlphaDropout(_DropoutNd):
     """Alpha dropout of whole channels (n, c, …).
 
     >>> nn.FeatureAlphaDropout().eval()(ones(1, 3))

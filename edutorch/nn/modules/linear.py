@@ -10,10 +10,13 @@ from ...errors import InvalidValueError
 from ...ops import empty
 from .. import init
 from ..functional import bilinear, linear
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import FeatureError, LazyModuleMixin, grow
 from .module import Module
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = [
+    "Bilinear", "Identity", "LazyLinear", "Linear",
+]  # fmt: skip
 
 
 class Linear(Module):
@@ -145,3 +148,50 @@ class Identity(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Return the input."""
         return input
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A `Linear` that learns `in_features` from the last axis of its first input.
+
+    >>> layer = nn.LazyLinear(2)
+    >>> layer(ones(5, 3)).shape, layer
+    (torch.Size([5, 2]), Linear(in_features=3, out_features=2, bias=True))
+    """
+
+    cls_to_become = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new random numbers, if there is room for them already."""
+        if not self.has_uninitialized_params() and self.in_features:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Make the parameters. Raises: AssertionError: a loaded weight has other features."""
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            grow(self.weight, (self.out_features, self.in_features))
+            grow(self.bias, (self.out_features,))
+            self.reset_parameters()
+        elif not self.in_features:
+            if input.shape[-1] != self.weight.shape[-1]:
+                raise FeatureError(
+                    "LazyLinear", f"The in_features inferred from input: {input.shape[-1]} is not "
+                    f"equal to in_features from self.weight: {self.weight.shape[-1]}",
+                )  # fmt: skip
+            self.in_features = input.shape[-1]
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last projection; PyTorch prints it under another name."""
+
+    def _get_name(self) -> str:
+        return "NonDynamicallyQuantizableLinear"

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from .. import functional as F
 from ..functional.loss.reduction import reduction_of
+from ..functional.op_decorators import SettingError
+from .distance import PairwiseDistance
+from .linear import Linear
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .module import Module
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "MSELoss", "NLLLoss", "SmoothL1Loss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
-class Loss(Module):
+class _Loss(Module):
     """What all losses share: how the losses of the elements are combined."""
 
     def __init__(
@@ -25,7 +36,7 @@ class Loss(Module):
         self.reduction = reduction_of(size_average, reduce, reduction)
 
 
-class WeightedLoss(Loss):
+class _WeightedLoss(_Loss):
     """A loss in which classes or elements count differently: `weight` is a buffer."""
 
     weight: Tensor | None
@@ -35,7 +46,7 @@ class WeightedLoss(Loss):
         self.register_buffer("weight", weight)
 
 
-class L1Loss(Loss):
+class L1Loss(_Loss):
     """The distance: y = |x - t|, averaged.
 
     >>> nn.L1Loss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
@@ -47,7 +58,7 @@ class L1Loss(Loss):
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
-class MSELoss(Loss):
+class MSELoss(_Loss):
     """The squared difference: y = (x - t)², averaged.
 
     >>> nn.MSELoss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
@@ -59,7 +70,7 @@ class MSELoss(Loss):
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
-class SmoothL1Loss(Loss):
+class SmoothL1Loss(_Loss):
     """Squared for small differences, straight for large ones.
 
     >>> nn.SmoothL1Loss()(tensor([0.0]), tensor([3.0]))
@@ -78,7 +89,7 @@ class SmoothL1Loss(Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-class HuberLoss(Loss):
+class HuberLoss(_Loss):
     """Squared for small differences, straight for large ones.
 
     >>> nn.HuberLoss()(tensor([0.0]), tensor([3.0]))
@@ -94,7 +105,7 @@ class HuberLoss(Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class KLDivLoss(Loss):
+class KLDivLoss(_Loss):
     """How far probabilities are from others: Σ t · (log t - x).
 
     >>> nn.KLDivLoss(reduction="sum")(log(tensor([0.5, 0.5])), tensor([1.0, 0.0]))
@@ -113,7 +124,7 @@ class KLDivLoss(Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
-class NLLLoss(WeightedLoss):
+class NLLLoss(_WeightedLoss):
     """Minus the log-probability of the right class: y = -wₜ · x[t], averaged.
 
     >>> nn.NLLLoss()(log(tensor([[0.5, 0.5]])), tensor([0]))
@@ -134,7 +145,7 @@ class NLLLoss(WeightedLoss):
         )
 
 
-class CrossEntropyLoss(WeightedLoss):
+class CrossEntropyLoss(_WeightedLoss):
     """How surprised the scores are by the right class: -log softmax(x)[t], averaged.
 
     Args:
@@ -166,7 +177,7 @@ class CrossEntropyLoss(WeightedLoss):
         )  # fmt: skip
 
 
-class BCELoss(WeightedLoss):
+class BCELoss(_WeightedLoss):
     """For probabilities of "yes": -t · log x - (1 - t) · log(1 - x), averaged.
 
     >>> nn.BCELoss()(tensor([0.5]), tensor([1.0]))
@@ -184,7 +195,7 @@ class BCELoss(WeightedLoss):
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(Loss):
+class BCEWithLogitsLoss(_Loss):
     """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
 
     >>> nn.BCEWithLogitsLoss()(tensor([0.0]), tensor([1.0]))
@@ -206,4 +217,357 @@ class BCEWithLogitsLoss(Loss):
         """Compare scores with targets from 0 to 1."""
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The right class's score should exceed each other one by a margin.
+
+        y = Σᵢ max(0, margin - x[t] + x[i])ᵖ / classes,  i ≠ t
+
+    Args: `p` is 1 or 2; `weight` says how much each class counts.
+
+    >>> nn.MultiMarginLoss()(tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([3]))
+    tensor(0.3250)
+    """
+
+    def __init__(
+        self, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
+        size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+        if p not in (1, 2):
+            raise InvalidValueError(type(self).__name__, "only p == 1 and p == 2 supported")
+        if weight is not None and weight.ndim != 1:
+            raise SettingError(
+                "MultiMarginLoss", f"expected weight to be None or 1D tensor, got {weight.ndim}D "
+                "instead", {"weight": tuple(weight.shape)},
+            )  # fmt: skip
+        self.p, self.margin = p, margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare scores with the right classes."""
+        return F.multi_margin_loss(
+            input, target, self.p, self.margin, self.weight, reduction=self.reduction
+        )
+
+
+class MultiLabelMarginLoss(_Loss):
+    """Each right label's score should exceed each wrong one's by 1.
+
+    The target names the right labels in a row that ends at the first -1.
+
+    >>> x, target = tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([[3, 0, -1, 1]])
+    >>> nn.MultiLabelMarginLoss()(x, target)
+    tensor(0.8500)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare scores with the right labels."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Yes or no for each label: the mean of -t · log σ(x) - (1 - t) · log σ(-x).
+
+    >>> nn.MultiLabelSoftMarginLoss()(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare scores with targets of 0 and 1."""
+        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """For targets of 1 and -1: y = log(1 + exp(-t · x)), averaged.
+
+    >>> nn.SoftMarginLoss()(tensor([0.0]), tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare scores with signs."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """The anchor should be closer to the positive than to the negative, in any distance.
+
+        y = max(d(a, p) - d(a, n) + margin, 0)
+
+    Args:
+        distance_function: d; the Euclidean distance by default.
+        swap: compare with d(p, n) where that is smaller than d(a, n).
+
+    Raises: ValueError: the margin is not above 0.
+
+    >>> a, b = tensor([[0.0]]), tensor([[3.0]])
+    >>> nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs())(a, b, a)
+    tensor(4.)
+    """
+
+    def __init__(
+        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise SettingError(
+                "TripletMarginWithDistanceLoss",
+                f"expected margin to be greater than 0, got {margin} instead",
+            )
+        self.distance_function = distance_function or PairwiseDistance()
+        self.margin, self.swap = margin, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Compare two distances."""
+        return F.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function,
+            margin=self.margin, swap=self.swap, reduction=self.reduction,
+        )  # fmt: skip
+
+
+class MarginLoss(_Loss):
+    """A loss with a margin."""
+
+    usual_margin = 0.0
+
+    def __init__(
+        self, margin: float | None = None, size_average: bool | None = None,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = self.usual_margin if margin is None else margin
+
+
+class MarginRankingLoss(MarginLoss):
+    """Of two numbers, the first should be larger (t = 1) or smaller (t = -1) by `margin`.
+
+    >>> nn.MarginRankingLoss()(tensor([2.0]), tensor([5.0]), tensor([1.0]))
+    tensor(3.)
+    """
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Compare two numbers."""
+        return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class HingeEmbeddingLoss(MarginLoss):
+    """Distances should be small for pairs (t = 1), beyond `margin` for others (t = -1).
+
+    >>> nn.HingeEmbeddingLoss()(tensor([0.5]), tensor([-1.0]))
+    tensor(0.5000)
+    """
+
+    usual_margin = 1.0
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Judge distances."""
+        return F.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(MarginLoss):
+    """Vectors should point the same way (t = 1), or not (t = -1).
+
+    >>> x = tensor([[1.0, 0.0]])
+    >>> nn.CosineEmbeddingLoss()(x, tensor([[0.0, 1.0]]), tensor([1]))
+    tensor(1.)
+    """
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Compare directions."""
+        return F.cosine_embedding_loss(
+            input1, input2, target, self.margin, reduction=self.reduction
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """The anchor should be closer to the positive than to the negative, by `margin`.
+
+    >>> a, b = tensor([[0.0]]), tensor([[3.0]])
+    >>> nn.TripletMarginLoss()(a, b, a)
+    tensor(4.0000)
+    """
+
+    def __init__(
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+        size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        if margin <= 0:
+            raise InvalidValueError(
+                type(self).__name__, f"margin must be greater than 0, got {margin}"
+            )
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Compare two distances."""
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+class CTCLoss(_Loss):
+    """How improbable a text is when it is not known which frames each letter covers.
+
+    All ways to spread the letters over the frames, with blanks between them, are summed.
+
+    Args:
+        blank: the class that stands for no letter.
+        zero_infinity: texts that do not fit into their frames count 0, not ∞.
+
+    Paper: Graves et al., Connectionist temporal classification, 2006.
+
+    >>> scores = zeros(2, 1, 2).log_softmax(2)
+    >>> nn.CTCLoss(reduction="sum")(scores, tensor([[1]]), tensor([2]), tensor([1]))
+    tensor(0.2877)
+    """
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        """Compare log-probabilities (time, n, classes) with texts."""
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+            self.zero_infinity,
+        )  # fmt: skip
+
+
+class GaussianNLLLoss(_Loss):
+    """The target is drawn around the prediction: y = (log v + (x - t)² / v) / 2.
+
+    The network predicts the variance v too: where it is unsure, errors cost less.
+
+    Args:
+        full: with the constant log(2π) / 2.
+        eps: the least variance.
+
+    >>> nn.GaussianNLLLoss()(tensor([1.0]), tensor([3.0]), tensor([4.0]))
+    tensor(1.1931)
+    """
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full, self.eps = full, eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
+        """Compare means and variances with targets."""
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class PoissonNLLLoss(_Loss):
+    """The target counts events at a predicted rate: y = exp(x) - t · x.
+
+    Args:
+        log_input: x is the logarithm of the rate; False: the rate, y = x - t · log(x + eps).
+        full: with Stirling's approximation of log t!, for t > 1.
+
+    >>> nn.PoissonNLLLoss()(tensor([0.0]), tensor([3.0]))
+    tensor(1.)
+    """
+
+    def __init__(
+        self, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+        eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        """Compare rates with counts."""
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` under the name that it had for images; that one takes them too.
+
+    >>> nn.NLLLoss2d()(zeros(1, 2, 1, 1), zeros(1, 1, 1).long()).item()
+    0.0
+    """
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
+            "replacement.", FutureWarning, stacklevel=2,
+        )  # fmt: skip
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """The last layer and its loss: cross_entropy(x Wᵀ + b, target).
+
+    Args:
+        in_features: how many features the samples have.
+        num_classes: how many classes.
+        out_features: judge several places per sample: scores (n, num_classes, *out_features).
+        bias: the layer has shifts.
+        weight, ignore_index, label_smoothing, reduction: as for `CrossEntropyLoss`.
+        options: of PyTorch's implementation.
+
+    >>> nn.LinearCrossEntropyLoss(4, 10)(zeros(2, 4), tensor([0, 9]))
+    tensor(2.3026, grad_fn=<NllLossBackward0>)
+    """
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
+        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
+        weight: Tensor | None = None, ignore_index: int | None = None,
+        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise ShapeError(
+                "LinearCrossEntropyLoss", f"expected weight shape to be {(num_classes,)}, got "
+                f"{tuple(weight.shape)}",
+            )  # fmt: skip
+        if not 0 <= label_smoothing <= 1:
+            raise ValueRangeError(
+                "LinearCrossEntropyLoss",
+                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}",
+            )
+        super().__init__(weight, reduction=reduction)
+        self.num_classes, self.out_features = num_classes, out_features
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias, device, dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare features (n, in_features) with the right classes."""
+        shape, layer = (self.num_classes, *self.out_features), self.linear
+        return F.linear_cross_entropy(
+            input, layer.weight.reshape(*shape, layer.in_features), target,
+            linear_bias=None if layer.bias is None else layer.bias.reshape(shape),
+            weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )

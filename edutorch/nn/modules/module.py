@@ -17,8 +17,7 @@ from ...core.autograd.graph import RemovableHandle
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
-from . import hooks, registration, repr
-from . import state_dict as state
+from . import hooks, registration, repr, state_dict
 from .device_dtype import ModuleMoves
 from .global_hooks import (
     CALLS,
@@ -37,6 +36,7 @@ from .hooks import call_watched
 from .registration import ModuleTree
 from .repr import located, nested_repr, not_a_tensor, refuse_array
 from .state_dict import ModuleState
+from .state_dict import _IncompatibleKeys as _IncompatibleKeys  # PyTorch has it in this file
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -272,5 +272,5 @@ def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHa
     return handle
 
 
-for _user in (hooks, state, repr, registration):  # whose annotations name it: `typing.get_type_hints`
+for _user in (hooks, state_dict, repr, registration):  # their annotations name it: `get_type_hints`
     _user.Module = Module  # type: ignore[attr-defined]

@@ -10,22 +10,10 @@ from ..functional.sliding_window import settings_of
 from .module import Module
 
 __all__ = [
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
-]
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d",
+    "ConstantPad3d", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "ReplicationPad2d", "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
 
 
 class Pad(Module):
@@ -53,7 +41,7 @@ class Pad(Module):
         return f"{self.padding}"
 
 
-class ConstantPad(Pad):
+class _ConstantPadNd(Pad):
     """What borders of one number share.
 
     Args: as for `Pad`, and the number, `value`.
@@ -68,7 +56,7 @@ class ConstantPad(Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """A border of one number around a sequence.
 
     >>> nn.ConstantPad1d(1, 0.5)(zeros(2, 3, 4)).shape
@@ -78,7 +66,7 @@ class ConstantPad1d(ConstantPad):
     rank = 1
 
 
-class ConstantPad2d(ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """A border of one number around an image.
 
     >>> nn.ConstantPad2d(1, 0.5)(zeros(2, 3, 4, 4)).shape
@@ -88,7 +76,7 @@ class ConstantPad2d(ConstantPad):
     rank = 2
 
 
-class ConstantPad3d(ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """A border of one number around a volume.
 
     >>> nn.ConstantPad3d(1, 0.5)(zeros(2, 3, 4, 4, 4)).shape
@@ -98,7 +86,7 @@ class ConstantPad3d(ConstantPad):
     rank = 3
 
 
-class ZeroPad(ConstantPad):
+class ZeroPad(_ConstantPadNd):
     """What borders of zeros share."""
 
     def __init__(self, padding: int | Sequence[int]) -> None:

@@ -7,19 +7,21 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from .. import functional as F
+from ..functional.op_decorators import SettingError
 from ..functional.sliding_window import settings_of
 from .module import Module
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 Size = int | Sequence[int]
 
 
-class MaxPool(Module):
+class _MaxPoolNd(Module):
     """What the layers share that keep the largest number of each window."""
 
     function: ClassVar[Any]
@@ -48,7 +50,7 @@ class MaxPool(Module):
         )
 
 
-class MaxPool2d(MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest number of each window of an image.
 
     Args:
@@ -66,7 +68,7 @@ class MaxPool2d(MaxPool):
     function = staticmethod(F.max_pool2d)
 
 
-class MaxPool1d(MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest number of each window of a sequence; see `MaxPool2d`.
 
     >>> nn.MaxPool1d(2)(zeros(1, 3, 6)).shape
@@ -76,7 +78,7 @@ class MaxPool1d(MaxPool):
     function = staticmethod(F.max_pool1d)
 
 
-class MaxPool3d(MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest number of each window of a volume; see `MaxPool2d`.
 
     >>> nn.MaxPool3d(2)(zeros(1, 3, 6, 4, 2)).shape
@@ -164,7 +166,7 @@ class AvgPool1d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AdaptiveAvgPool(Module):
+class _AdaptiveAvgPoolNd(Module):
     """What the layers share whose windows fit the size of the output: averages."""
 
     function: ClassVar[Any]
@@ -182,7 +184,7 @@ class AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool2d(AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Averages of windows that are chosen so that the output has the given size.
 
     >>> nn.AdaptiveAvgPool2d(1)(ones(2, 3, 5, 7)).shape
@@ -192,7 +194,7 @@ class AdaptiveAvgPool2d(AdaptiveAvgPool):
     function = staticmethod(F.adaptive_avg_pool2d)
 
 
-class AdaptiveAvgPool1d(AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Averages of windows that are chosen so that the output has the given length.
 
     >>> nn.AdaptiveAvgPool1d(1)(ones(2, 3, 5)).shape
@@ -202,7 +204,7 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool):
     function = staticmethod(F.adaptive_avg_pool1d)
 
 
-class AdaptiveAvgPool3d(AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Averages of windows of a volume, chosen so that the output has the given size.
 
     >>> nn.AdaptiveAvgPool3d((1, 2, None))(ones(2, 3, 5, 7, 4)).shape
@@ -212,7 +214,7 @@ class AdaptiveAvgPool3d(AdaptiveAvgPool):
     function = staticmethod(F.adaptive_avg_pool3d)
 
 
-class AdaptiveMaxPool(Module):
+class _AdaptiveMaxPoolNd(Module):
     """What the layers share whose windows fit the size of the output: the largest number."""
 
     function: ClassVar[Any]
@@ -230,7 +232,7 @@ class AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool2d(AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest number of windows that are chosen so that the output has the given size.
 
     Args:
@@ -244,7 +246,7 @@ class AdaptiveMaxPool2d(AdaptiveMaxPool):
     function = staticmethod(F.adaptive_max_pool2d)
 
 
-class AdaptiveMaxPool1d(AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest number of windows that fit an output of the given length.
 
     >>> nn.AdaptiveMaxPool1d(2)(ones(2, 3, 5)).shape
@@ -254,7 +256,7 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool):
     function = staticmethod(F.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool3d(AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest number of windows of a volume that fit an output of the given size.
 
     >>> nn.AdaptiveMaxPool3d(2)(ones(2, 3, 5, 4, 3)).shape
@@ -262,3 +264,186 @@ class AdaptiveMaxPool3d(AdaptiveMaxPool):
     """
 
     function = staticmethod(F.adaptive_max_pool3d)
+
+
+class _MaxUnpoolNd(Module):
+    """What the layers share that put numbers back where a pooling found them."""
+
+    rank: ClassVar[int]
+    function: ClassVar[Any]
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
+        super().__init__()
+        self.kernel_size = settings_of(kernel_size, self.rank, "MaxUnpool")
+        self.stride = self.kernel_size if stride is None else settings_of(stride, self.rank)
+        self.padding = settings_of(padding, self.rank, "MaxUnpool")
+
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
+        """Put the numbers back."""
+        settings = (self.kernel_size, self.stride, self.padding, output_size)
+        return self.function(input, indices, *settings)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Put the numbers of `MaxPool2d` back where they were found, among zeros.
+
+    Args: as for that `MaxPool2d`, which returned the indices.
+
+    >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+    >>> unpool(*pool(arange(4.0).reshape(1, 2, 2)))
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
+
+    rank = 2
+    function = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Put the numbers of `MaxPool1d` back where they were found; see `MaxUnpool2d`.
+
+    >>> nn.MaxUnpool1d(2)(tensor([[3.0, 2.0]]), tensor([[1, 2]]))
+    tensor([[0., 3., 2., 0.]])
+    """
+
+    rank = 1
+    function = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Put the numbers of `MaxPool3d` back where they were found; see `MaxUnpool2d`.
+
+    >>> nn.MaxUnpool3d(2)(tensor([[[[9.0]]]]), tensor([[[[2]]]])).shape
+    torch.Size([1, 2, 2, 2])
+    """
+
+    rank = 3
+    function = staticmethod(F.max_unpool3d)
+
+
+class _LPPoolNd(Module):
+    """What the layers share that take the p-norm of each window."""
+
+    function: ClassVar[Any]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Size, stride: Size | None = None,
+        ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.norm_type, self.kernel_size = norm_type, kernel_size
+        self.stride, self.ceil_mode = stride, ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the norms."""
+        settings = (self.kernel_size, self.stride, self.ceil_mode)
+        return self.function(input, float(self.norm_type), *settings)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool2d(_LPPoolNd):
+    """The p-norm of each window: y = (Σ xᵖ)^(1/p).
+
+    Args:
+        norm_type: p. 1 is the sum, infinity the largest.
+        kernel_size, stride, ceil_mode: as for `MaxPool2d`.
+
+    >>> nn.LPPool2d(2, (1, 2))(tensor([[[3.0, 4.0]]]))
+    tensor([[[5.]]])
+    """
+
+    function = staticmethod(F.lp_pool2d)
+
+
+class LPPool1d(_LPPoolNd):
+    """The p-norm of each window of a sequence; see `LPPool2d`.
+
+    >>> nn.LPPool1d(2, 2)(tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
+    function = staticmethod(F.lp_pool1d)
+
+
+class LPPool3d(_LPPoolNd):
+    """The p-norm of each window of a volume; see `LPPool2d`.
+
+    >>> nn.LPPool3d(1, 2)(ones(1, 2, 2, 2))
+    tensor([[[[8.]]]])
+    """
+
+    function = staticmethod(F.lp_pool3d)
+
+
+class FractionalMaxPool(Module):
+    """What the layers share whose windows are placed a little at random."""
+
+    rank: ClassVar[int]
+    function: ClassVar[Any]
+
+    def __init__(
+        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name, rank = type(self).__name__, self.rank
+        self.kernel_size = settings_of(kernel_size, rank, name)
+        self.output_size = None if output_size is None else settings_of(output_size, rank, name)
+        if (output_size is None) == (output_ratio is None):
+            raise SettingError(name, "needs either output_size or output_ratio, and not both")
+        one = isinstance(output_ratio, int | float)
+        self.output_ratio = (output_ratio,) * rank if one else output_ratio
+        if output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
+            raise SettingError(name, f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor) -> Any:
+        """Find the largest numbers."""
+        return self.function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(FractionalMaxPool):
+    """The largest number of each window, where windows are placed a little at random.
+
+    Args:
+        output_size: the size of the result, or
+        output_ratio: its part of the size of the input, between 0 and 1.
+        return_indices: also return where in the image each was found.
+
+    Raises: SettingError (a ValueError): not one of size and ratio; a ratio outside 0 … 1.
+
+    Paper: Graham, Fractional max-pooling, 2014.
+
+    >>> nn.FractionalMaxPool2d(2, output_ratio=0.6)(ones(1, 1, 5, 5)).shape
+    torch.Size([1, 1, 3, 3])
+    """
+
+    rank = 2
+    function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(FractionalMaxPool):
+    """The largest number of each window of a volume; see `FractionalMaxPool2d`.
+
+    >>> nn.FractionalMaxPool3d(2, output_size=3)(ones(1, 1, 5, 5, 5)).shape
+    torch.Size([1, 1, 3, 3, 3])
+    """
+
+    rank = 3
+    function = staticmethod(F.fractional_max_pool3d)

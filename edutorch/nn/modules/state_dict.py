@@ -10,8 +10,7 @@ from ...core.autograd.graph import RemovableHandle
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, warn
 from ...modes import no_grad
-from ..parameter import Parameter
-from ..uninitialized import is_lazy
+from ..parameter import Parameter, is_lazy
 from .registration import ModuleTree
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class StateDictError(EdutorchError, RuntimeError):
     """A state_dict does not fit the module that it is loaded into."""
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """What `load_state_dict` did not find, and what it did not need."""
 
     missing_keys: list[str]
@@ -89,7 +88,7 @@ class ModuleState(ModuleTree):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy the tensors of a `state_dict` into parameters and buffers of the same path.
 
         Args:
@@ -191,14 +190,14 @@ def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars
 # Loading -------------------------------------------------------------------------------------
 
 
-def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
     """Copy `state` into the module and everything below it.
 
     Raises: StateDictError: a shape differs; with `strict`, a key is missing or not needed.
     """
     if not isinstance(state, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
-    keys, problems = IncompatibleKeys([], []), list[str]()
+    keys, problems = _IncompatibleKeys([], []), list[str]()
     metadata = getattr(state, "_metadata", None)
     own: Any = OrderedDict(state)  # hooks and subclasses may change it
     if metadata is not None:
@@ -248,7 +247,7 @@ def tie_again(tensor: Tensor, owners: list[Owner]) -> None:
 
 def load_tree(
     module: Module, state: Any, prefix: str, metadata: dict[str, Any], assign: bool,
-    keys: IncompatibleKeys, problems: list[str],
+    keys: _IncompatibleKeys, problems: list[str],
 ) -> None:  # fmt: skip
     """Load a module, then the modules below, each from the part of the state that is its own."""
     local = metadata.get(prefix[:-1], {})

@@ -17,12 +17,12 @@ from ...errors import ShapeError, ValueRangeError
 from ...ops import full, triu
 from .. import functional as F
 from .. import init
-from .attention import MultiheadAttention
+from .activation import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
-from .norm import LayerNorm
+from .normalization import LayerNorm
 
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",

@@ -11,7 +11,7 @@ from ...core.tensor import Tensor
 from ...modes import no_grad
 from ...ops import dot, mv, randn
 from .. import functional as F
-from ..modules.conv import ConvTranspose
+from ..modules.conv import _ConvTransposeNd
 from ..modules.module import Module
 from ..parameter import Parameter
 from .weight_norm import hook_on, refuse_lazy, refuse_twice
@@ -28,7 +28,7 @@ def usual_dim(module: Module, dim: int | None) -> int:
     """Return the axis of the outputs in a module's weight, if none is given."""
     if dim is not None:
         return dim
-    return 1 if isinstance(module, ConvTranspose) else 0
+    return 1 if isinstance(module, _ConvTransposeNd) else 0
 
 
 def random_direction(like: Tensor, size: int, eps: float) -> Tensor:

@@ -10,9 +10,8 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import GradientError, ShapeValueError
 from ..modules.module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from ..torch_level.layers import norm_except_dim
-from ..uninitialized import is_lazy
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 

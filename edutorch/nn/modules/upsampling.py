@@ -1,4 +1,4 @@
-"""Layers that change the size of images."""
+"""Layers that change the size of images by interpolation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from .. import functional as F
 from .module import Module
 
 __all__ = [
-    "ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample", "UpsamplingBilinear2d",
+    "Upsample",
+    "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
-]  # fmt: skip
+]
 
 
 class Upsample(Module):
@@ -75,65 +76,3 @@ class UpsamplingBilinear2d(Upsample):
         scale_factor: float | Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(size, scale_factor, "bilinear", align_corners=True)
-
-
-class ChannelShuffle(Module):
-    """Deal the channels out anew; see `nn.functional.channel_shuffle`.
-
-    >>> nn.ChannelShuffle(2)(arange(4.0).reshape(1, 4, 1)).flatten()
-    tensor([0., 2., 1., 3.])
-    """
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Shuffle."""
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"groups={self.groups}"
-
-
-class PixelShuffle(Module):
-    """Channels become pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
-
-    Paper: Shi et al., Real-time single image and video super-resolution, 2016.
-
-    >>> nn.PixelShuffle(2)(zeros(1, 4, 3, 3)).shape
-    torch.Size([1, 1, 6, 6])
-    """
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Lay the channels side by side."""
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"upscale_factor={self.upscale_factor}"
-
-
-class PixelUnshuffle(Module):
-    """Pixels become channels: the other way of `PixelShuffle`.
-
-    >>> nn.PixelUnshuffle(2)(zeros(1, 1, 6, 6)).shape
-    torch.Size([1, 4, 3, 3])
-    """
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Lay neighbours behind each other."""
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"downscale_factor={self.downscale_factor}"

@@ -1,0 +1,302 @@
+"""Batch norm: numbers brought to mean 0 and variance 1 over the batch."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...core.tensor import Tensor
+from ...dtypes import int64
+from ...errors import ShapeError, ShapeValueError
+from ...ops import ones, tensor, zeros
+from .. import functional as F
+from .. import init
+from ..functional.op_decorators import SettingError
+from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from .lazy import LazyModuleMixin, grow
+from .module import Module
+from .state_dict import own_state
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "SyncBatchNorm",
+]  # fmt: skip
+
+
+class _NormBase(Module):
+    """What batch norm and instance norm share: scale, shift and running averages."""
+
+    _version: ClassVar[int] = 2
+    axes: tuple[int, ...] = ()
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        made = {"device": device, "dtype": dtype}
+        shift = affine and bias
+        self.register_parameter("weight", Parameter(ones(num_features, **made)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **made)) if shift else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **made) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **made) if tracked else None)
+        counter = tensor(0, dtype=int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", counter)
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1, shift 0, and no averages."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def reset_running_stats(self) -> None:
+        """Forget the averages."""
+        if self.track_running_stats:
+            self.running_mean.zero_()  # type: ignore[union-attr]
+            self.running_var.fill_(1)  # type: ignore[union-attr]
+            self.num_batches_tracked.zero_()  # type: ignore[union-attr]
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *others: Any
+    ) -> None:
+        """Take files of version 1 too: they do not count the batches."""
+        key = f"{prefix}num_batches_tracked"
+        counted = self.num_batches_tracked
+        if local_metadata.get("version", 1) < 2 and counted is not None:
+            state_dict.setdefault(key, counted)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
+    def _check(self, input: Tensor) -> None:
+        shape = tuple(input.shape)
+        name = type(self).__name__
+        if len(shape) not in self.axes:
+            wanted = " or ".join(f"{each}D" for each in self.axes)
+            hint = "a batch of one is x.unsqueeze(0)" if len(shape) + 1 in self.axes else None
+            if len(shape) == 2:
+                hint = "features without an image, (n, c), are for BatchNorm1d"
+            raise ShapeValueError(
+                name, f"expected {wanted} input (got {len(shape)}D input)", {"input": shape}, hint
+            )
+        if shape[1] != self.num_features and not self._only_warns(shape[1]):
+            hint = None
+            if shape[-1] == self.num_features:
+                order = "x.permute(0, 3, 1, 2)" if len(shape) == 4 else "x.movedim(-1, 1)"
+                hint = f"channels come along axis 1: {order}"
+            raise ShapeError(
+                name, f"expected {self.num_features} channels along axis 1, got {shape[1]}",
+                {"input": shape}, hint,
+            )  # fmt: skip
+
+    def _only_warns(self, channels: int) -> bool:
+        """Whether another number of channels than `num_features` is taken, with a warning."""
+        return False
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
+    """What the batch norm layers share.
+
+    While training, each channel is standardised over the batch, and running averages of
+    its mean and variance are kept; in evaluation these are used. Then it is scaled and
+    shifted by two parameters.
+
+    Args:
+        num_features: how many channels there are.
+        eps: keeps the division finite.
+        momentum: how far the averages move in each step; None: the plain average of all.
+        affine: with scale (`weight`) and, unless `bias=False`, shift (`bias`).
+        track_running_stats: keep the averages; without them each batch is its own measure.
+
+    Paper: Ioffe and Szegedy, Batch normalization, 2015.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Standardise, scale and shift."""
+        self._check(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1 / self.num_batches_tracked.item()
+        own = self.training or self.running_mean is None
+        kept = (self.running_mean, self.running_var) if not own or self.training else (None, None)
+        return F.batch_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = f"""Batch norm of rows (n, c) or sequences (n, c, l).
+
+    {_BatchNorm.__doc__}
+    >>> nn.BatchNorm1d(3)(randn(5, 3)).shape
+    torch.Size([5, 3])
+    """
+
+    axes = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = f"""Batch norm of images (n, c, h, w).
+
+    {_BatchNorm.__doc__}
+    >>> nn.BatchNorm2d(3)(randn(5, 3, 4, 4)).shape
+    torch.Size([5, 3, 4, 4])
+    """
+
+    axes = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = f"""Batch norm of volumes (n, c, d, h, w).
+
+    {_BatchNorm.__doc__}
+    >>> nn.BatchNorm3d(3)(randn(5, 3, 4, 4, 2)).shape
+    torch.Size([5, 3, 4, 4, 2])
+    """
+
+    axes = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    __doc__ = f"""Batch norm whose mean and variance are those of all processes' batches together.
+
+    In a single process, which is all that there is so far, it is batch norm of (n, c, …).
+
+    {_BatchNorm.__doc__}
+        process_group: whose batches; kept for the distributed wing.
+
+    >>> nn.SyncBatchNorm(3)(randn(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check(self, input: Tensor) -> None:
+        shape = tuple(input.shape)
+        if len(shape) < 2:
+            raise SettingError(
+                "SyncBatchNorm", f"expected at least 2D input (got {len(shape)}D input)",
+                {"input": shape},
+            )  # fmt: skip
+        if shape[1] != self.num_features:
+            raise ShapeError(
+                "SyncBatchNorm",
+                f"expected {self.num_features} channels along axis 1, got {shape[1]}",
+                {"input": shape},
+            )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Return the module with a SyncBatchNorm in place of each batch norm in it.
+
+        Parameters and running averages are the same objects as before.
+
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(2)))[0].eps
+        1e-05
+        """
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls(
+                module.num_features, module.eps, module.momentum, module.affine,
+                module.track_running_stats, process_group, bias=module.bias is not None,
+            )  # fmt: skip
+            made._parameters.update(module._parameters)
+            made._buffers.update(module._buffers)
+            made.training = module.training
+        for name, child in list(module.named_children()):
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
+
+class _LazyNormBase(LazyModuleMixin):
+    """A batch or instance norm whose channels are learned from its first input.
+
+    Unlike `InstanceNorm2d` and its kind, lazy ones have scale, shift and running averages
+    unless told otherwise, as in PyTorch.
+    """
+
+    num_features: int
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        made = {"device": device, "dtype": dtype}
+        if affine:
+            self.weight = UninitializedParameter(**made)
+            if bias:
+                self.bias = UninitializedParameter(**made)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**made)
+            self.running_var = UninitializedBuffer(**made)
+            self.num_batches_tracked = tensor(0, device=device)
+
+    def reset_parameters(self) -> None:
+        """Begin again, if there is room for the numbers already."""
+        if not self.has_uninitialized_params() and self.num_features:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Make parameters and buffers, one number for each channel."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for _, held in own_state(self):
+                grow(held, (self.num_features,))
+            self.reset_parameters()
+        elif not self.num_features:
+            sizes = [held.shape[0] for _, held in own_state(self) if held.ndim]
+            self.num_features = sizes[0] if sizes else input.shape[1]
+
+
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+    """A `BatchNorm1d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm1d()(zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+    """A `BatchNorm2d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm2d()(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+    """A `BatchNorm3d` that learns `num_features` from its first input.
+
+    >>> nn.LazyBatchNorm3d()(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
+    cls_to_become = BatchNorm3d

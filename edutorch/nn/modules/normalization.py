@@ -1,0 +1,207 @@
+"""Layer norm and its relatives: normalization within one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import InvalidValueError
+from ...ops import arange, narrow, ones, where, zeros
+from .. import functional as F
+from .. import init
+from ..functional.op_decorators import SettingError
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = [
+    "CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+]  # fmt: skip
+
+
+class LayerNorm(Module):
+    """Standardise each sample over its last axes, then scale and shift each feature.
+
+    Args:
+        normalized_shape: the sizes of these axes.
+        eps: keeps the division finite.
+        elementwise_affine: with scale (`weight`) and shift (`bias`).
+        bias: with the shift.
+
+    Paper: Ba, Kiros and Hinton, Layer normalization, 2016.
+
+    >>> nn.LayerNorm(4)(randn(2, 4)).shape
+    torch.Size([2, 4])
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-5,
+        elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        one = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        shape, made = self.normalized_shape, {"device": device, "dtype": dtype}
+        affine = elementwise_affine
+        self.register_parameter("weight", Parameter(ones(shape, **made)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(shape, **made)) if affine and bias else None
+        )
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Standardise, scale and shift."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Divide each sample by the root of its mean square, then scale each feature.
+
+    Paper: Zhang and Sennrich, Root mean square layer normalization, 2019.
+
+    >>> nn.RMSNorm(4)(randn(2, 4)).shape
+    torch.Size([2, 4])
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None,
+        elementwise_affine: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        one = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        weight = ones(self.normalized_shape, device=device, dtype=dtype)
+        self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Divide and scale."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """Standardise each sample over groups of its channels, then scale and shift each channel.
+
+    Paper: Wu and He, Group normalization, 2018.
+
+    >>> nn.GroupNorm(2, 4)(randn(2, 4, 3)).shape
+    torch.Size([2, 4, 3])
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if num_groups <= 0 or num_channels % num_groups:
+            raise InvalidValueError(
+                type(self).__name__, "num_channels must be divisible by num_groups"
+            )
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+        self.affine, made = affine, {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_channels, **made)) if affine else None)
+        shift = affine and bias
+        self.register_parameter("bias", Parameter(zeros(num_channels, **made)) if shift else None)
+
+    def reset_parameters(self) -> None:
+        """Begin again: scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Standardise, scale and shift."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class CrossMapLRN2d(Module):
+    """Local response norm as Lua Torch had it: divide by the length of the neighbours.
+
+        y = x / (k + α / size · Σ x²)^β
+
+    The sum is over the (size - 1) // 2 channels on each side, and over channel 0, which
+    PyTorch's running sum takes in and never lets go. `LocalResponseNorm` is without that.
+
+    >>> nn.CrossMapLRN2d(3)(zeros(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Divide by the length of the neighbours. Raises: ValueError: not (n, c, h, w)."""
+        if input.ndim != 4:
+            raise SettingError(
+                "CrossMapLRN2d", f"Expected input to be 4D, got {input.ndim}D instead.",
+                {"input": tuple(input.shape)},
+            )  # fmt: skip
+        half, channels = (self.size - 1) // 2, input.shape[1]
+        squares = input * input
+        padded = F.pad(squares, (0, 0, 0, 0, half, half))
+        total = narrow(padded, 1, 0, channels)
+        for shift in range(1, 2 * half + 1):
+            total = total + narrow(padded, 1, shift, channels)
+        late = arange(channels, device=input.device).reshape(-1, 1, 1) > half
+        total = total + where(late, squares[:, :1], 0)
+        return input * (self.k + self.alpha / self.size * total) ** -self.beta
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(Module):
+    """Divide by what neighbouring channels say: y = x / (k + α · mean(x²))^β.
+
+    Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
+
+    >>> nn.LocalResponseNorm(2, alpha=6.0)(ones(1, 2, 1)).flatten()
+    tensor([0.3536, 0.2324])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Divide."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
