@@ -69,7 +69,7 @@ def settled(options: argparse.Namespace, name: str) -> argparse.Namespace:
     defaults = {"only": None, "sizes": [1, 64], "rounds": ROUNDS.get(name, 0), "peers": None}
     filled = argparse.Namespace(**(defaults | vars(options)))
     # torch.compile runs a C++ compiler for minutes: it is timed where it is asked for.
-    filled.peers = tuple(filled.peers or (each for each in NAMES if each != "torch.compile"))
+    filled.peers = tuple(filled.peers or (name for name in NAMES if name != "torch.compile"))
     filled.budget = BUDGETS.get(name, 0.0)
     if options.quick:
         filled.rounds, filled.budget = max(3, filled.rounds // 4), filled.budget / 4

@@ -210,7 +210,7 @@ def written(results: dict[str, Result], again: dict[str, Result]) -> str:
 
     lines = [["all", str(len(results)), mean_ratio(list(results.values()))]]
     for board in SECONDS:
-        of_board = [each for row, each in results.items() if row.startswith(f"{board}/")]
+        of_board = [result for row, result in results.items() if row.startswith(f"{board}/")]
         if of_board:
             lines.append([board, str(len(of_board)), mean_ratio(of_board)])
     parts = [table(["board", "rows", "now / before"], lines)]

@@ -26,8 +26,8 @@ def ratios(name: str, title: str, found: dict[str, float], goals: dict[str, floa
     """Draw a bar per workload: how long we take where PyTorch takes 1. A line is a goal."""
     figure, (axes,) = canvas(8, 0.9 + 0.32 * len(found))
     names, values = list(found), list(found.values())
-    bars = axes.barh(names, values, color=[OURS if each <= 1 else THEIRS for each in values])
-    axes.bar_label(bars, [f"{each:.2f}" for each in values], padding=3)
+    bars = axes.barh(names, values, color=[OURS if value <= 1 else THEIRS for value in values])
+    axes.bar_label(bars, [f"{value:.2f}" for value in values], padding=3)
     for place, each in enumerate(names):
         goal = goals.get(each)
         if goal is not None:
@@ -47,7 +47,7 @@ def curves(name: str, found: dict[str, Any]) -> None:
         for rival, colour, marker in (("edutorch", OURS, "o"), ("PyTorch", THEIRS, "s")):
             if rival in curve.times:
                 label = f"{rival}, exponent {curve.exponent(rival):.2f}"
-                times = [each * 1e3 for each in curve.times[rival]]
+                times = [time * 1e3 for time in curve.times[rival]]
                 axes.loglog(curve.sizes, times, marker=marker, color=colour, label=label)
         axes.set_xticks(curve.sizes, list(map(str, curve.sizes)), minor=False)
         axes.set_xticks([], minor=True)

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> str:
     from edutorch.viz.render.graphviz import Worker, engines, render
 
     texts = {size: chain(size) for size in SIZES}
-    usable = [each.name for each in engines() if each.available and each.formats]
+    usable = [engine.name for engine in engines() if engine.available and engine.formats]
     starts = dict.fromkeys(usable, "")
     for name in usable:
         start = time.perf_counter()
@@ -61,6 +61,6 @@ def run(options: argparse.Namespace) -> str:
         middles = [f"{statistics.median(times[name, size]):.0f}" for size in SIZES]
         rows.append([name, starts[name], *middles])
     header = ["engine", "first picture, ms", *(f"{size} nodes, ms" for size in SIZES)]
-    missing = [f"{each.name}: {each.detail}" for each in engines() if not each.available]
+    missing = [f"{engine.name}: {engine.detail}" for engine in engines() if not engine.available]
     note = f"\n\nnot measured: {'; '.join(missing)}" if missing else ""
     return report.table(header, rows) + note

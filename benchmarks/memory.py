@@ -80,12 +80,12 @@ def requested_by_pytorch(torch: Any, key: str) -> dict[str, float]:
         for _ in range(STEPS):
             step()
     events = [
-        (each.start_ns(), each.nbytes())
-        for each in profile.profiler.kineto_results.events()
-        if each.name() == "[memory]"
+        (event.start_ns(), event.nbytes())
+        for event in profile.profiler.kineto_results.events()
+        if event.name() == "[memory]"
     ]
     live = peak = 0
-    for _, size in sorted(events, key=lambda each: each[0]):
+    for _, size in sorted(events, key=lambda event: event[0]):
         live += size
         peak = max(peak, live)
     return {"requested": peak / 2**20}
@@ -106,23 +106,23 @@ def run(options: argparse.Namespace) -> str:
     keys = KEYS[1:4:2] if options.quick else KEYS
     rows, bars = [], {}
     for key in keys:
-        found = {each: alone(each, "resident", key) for each in libraries}
-        for each in libraries:
-            found[each] |= alone(each, "requested", key)
+        found = {library: alone(library, "resident", key) for library in libraries}
+        for library in libraries:
+            found[library] |= alone(library, "requested", key)
         row = [key]
         for what in ("requested", "resident", "process"):
-            values = [found[each][what] for each in libraries]
+            values = [found[library][what] for library in libraries]
             row += [f"{value:.1f}" for value in values]
             row += [f"{values[0] / values[1]:.2f}"] if len(values) == 2 else []
         rows.append(row)
-        bars[key] = {each: found[each]["requested"] for each in libraries}
+        bars[key] = {library: found[library]["requested"] for library in libraries}
         print(*row, flush=True)
     from . import charts
 
     charts.bars("memory", "Peak memory of a training step, requested", bars, "MiB")
     columns = [*libraries, "ratio"][: len(libraries) + (len(libraries) == 2)]
-    header = ["MiB", *(f"{what}, {each}" for what in ("requested", "resident", "process")
-                       for each in columns)]  # fmt: skip
+    header = ["MiB", *(f"{what}, {column}" for what in ("requested", "resident", "process")
+                       for column in columns)]  # fmt: skip
     return report.table(header, rows)
 
 

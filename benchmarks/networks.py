@@ -75,8 +75,8 @@ def gpt(
         def forward(self, x: Any) -> Any:
             batch, length, _ = x.shape
             q, k, v = (
-                each.view(batch, length, heads, width // heads).transpose(1, 2)
-                for each in self.qkv(self.norm1(x)).split(width, dim=2)
+                part.view(batch, length, heads, width // heads).transpose(1, 2)
+                for part in self.qkv(self.norm1(x)).split(width, dim=2)
             )
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))

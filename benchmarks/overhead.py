@@ -118,7 +118,7 @@ def measure(case: Case, size: int, rounds: int, torch: ModuleType | None) -> dic
 def run(options: argparse.Namespace) -> str:
     """Measure all cases and return the report."""
     torch = report.peer()
-    chosen = [each for each in CASES if not options.only or each.name in options.only]
+    chosen = [case_ for case_ in CASES if not options.only or case_.name in options.only]
     parts = []
     for size in options.sizes:
         rows, ratios = [], {"forward": [], "backward": []}
@@ -155,6 +155,6 @@ def summary(ratios: dict[str, list[float]]) -> list[list[str]]:
     """Return the last two rows: the middle of all ratios."""
     rows = []
     for name, middle in (("median", statistics.median), ("geometric mean", geometric_mean)):
-        values = [f"{middle(each):.2f}" for each in ratios.values()]
+        values = [f"{middle(ratio):.2f}" for ratio in ratios.values()]
         rows.append([f"**{name}**", "", "", "", "", values[0], "", "", values[1]])
     return rows

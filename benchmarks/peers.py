@@ -127,9 +127,9 @@ def mygrad_mlp(rows: int, *sizes: int) -> Callable[[], Work]:
                 h = mg.matmul(h, weight) + bias
                 h = mg.maximum(h, 0) if index < len(params) - 1 else h
             losses.softmax_crossentropy(h, y).backward()
-            for each in (part for pair in params for part in pair):
-                each.data -= 1e-3 * each.grad
-                each.null_grad()
+            for param in (part for pair in params for part in pair):
+                param.data -= 1e-3 * param.grad
+                param.null_grad()
 
         return step
 

@@ -42,7 +42,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def line(cells: Sequence[str]) -> str:
         first, *others = cells
         padded = [first.ljust(widths[0])]
-        padded += [each.rjust(width) for each, width in zip(others, widths[1:], strict=True)]
+        padded += [other.rjust(width) for other, width in zip(others, widths[1:], strict=True)]
         return f"| {' | '.join(padded)} |"
 
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]

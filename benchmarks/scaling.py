@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> str:
                 curve.times.setdefault(rival, []).append(result.median(rival))
             ratios.append(result.ratio(US, EAGER) if EAGER in result.samples else float("nan"))
         found[title] = curve
-        row = [title, ", ".join(map(str, chosen)), ", ".join(f"{each:.2f}" for each in ratios)]
-        row += [f"{curve.exponent(each):.2f}" for each in curve.times]
+        row = [title, ", ".join(map(str, chosen)), ", ".join(f"{ratio:.2f}" for ratio in ratios)]
+        row += [f"{curve.exponent(time):.2f}" for time in curve.times]
         rows.append(row + ["-"] * (5 - len(row)))
         print(*row, sep="; ", flush=True)
     from . import charts

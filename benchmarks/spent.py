@@ -19,12 +19,18 @@ def spent(workload: Workload) -> str:
     with profile() as found:
         for _ in range(STEPS):
             step()
-    averages = sorted(found.key_averages(), key=lambda each: -each.self_cpu_time_total)
-    total = sum(each.self_cpu_time_total for each in averages)
+    averages = sorted(
+        found.key_averages(), key=lambda key_average: -key_average.self_cpu_time_total
+    )
+    total = sum(average.self_cpu_time_total for average in averages)
     rows = [
-        [f"`{each.key}`", f"{each.count / STEPS:.0f}", f"{each.self_cpu_time_total / STEPS:.0f}",
-         f"{each.self_cpu_time_total / total:.0%}"]
-        for each in averages[:ROWS]
-    ]  # fmt: skip
+        [
+            f"`{average.key}`",
+            f"{average.count / STEPS:.0f}",
+            f"{average.self_cpu_time_total / STEPS:.0f}",
+            f"{average.self_cpu_time_total / total:.0%}",
+        ]
+        for average in averages[:ROWS]
+    ]
     head = ["of a step, watched", "calls", "µs", "share"]
     return f"{workload.name} misses its goal:\n\n{report.table(head, rows)}"

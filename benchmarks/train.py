@@ -34,7 +34,9 @@ def table(
     """Lay out what was found: ms per step, and each ratio to PyTorch's eager mode."""
     floors = floors or {}
     last = ["ratio", *(["floor"] if any(floors.values()) else []), "goal"]
-    others = [name for name in NAMES[2:] if any(name in each.samples for each in results.values())]
+    others = [
+        name for name in NAMES[2:] if any(name in result.samples for result in results.values())
+    ]
     rows = []
     for key, result in results.items():
         row = [workloads[key].name, milliseconds(result, US), milliseconds(result, EAGER)]
@@ -72,9 +74,9 @@ def measure_all(
             print(f"{workload.name}: {milliseconds(results[key], US)} ms, "
                   f"{ratio(results[key])} of PyTorch's time", flush=True)  # fmt: skip
     ratios = {
-        workloads[key].name: each.ratio(US, EAGER)
-        for key, each in results.items()
-        if EAGER in each.samples
+        workloads[key].name: result.ratio(US, EAGER)
+        for key, result in results.items()
+        if EAGER in result.samples
     }
     return results, floors, ratios
 
@@ -96,11 +98,11 @@ def measured_table(
     if ratios and not options.only:  # a part must not replace the chart of all
         from . import charts
 
-        goals = {each.name: each.goal for each in workloads.values()}
+        goals = {workload.name: workload.goal for workload in workloads.values()}
         charts.ratios(name, f"Time for {what}, PyTorch eager = 1", ratios, goals)
     missed = [
         workloads[key]
-        for key, each in results.items()
+        for key, result in results.items()
         if (workloads[key].goal or 99) < ratios.get(workloads[key].name, 0)
     ]
     parts = [f"ms for {what}:", table(results, workloads, floors), *map(spent, missed)]

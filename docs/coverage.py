@@ -133,7 +133,7 @@ def arguments_of_theirs(function: Any, name: str) -> set[str]:
     except (TypeError, ValueError):
         return set()
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {each.name for each in parameters if each.kind in named}
+    return {parameter.name for parameter in parameters if parameter.kind in named}
 
 
 def arguments_of_ours(function: Any) -> set[str] | None:
@@ -143,7 +143,7 @@ def arguments_of_ours(function: Any) -> set[str] | None:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return None
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     extra = {"out"} if getattr(op, "has_out", False) or hasattr(function, "takes_out") else set()
     return set(parameters) | extra | {"axis", "keepdims"}

@@ -243,11 +243,11 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     torch.float32
     """
     operands = (tensor1, tensor2)
-    tensors = [each for each in operands if hasattr(each, "dtype")]
+    tensors = [operand for operand in operands if hasattr(operand, "dtype")]
     return result_of(
-        [each.dtype for each in tensors if each.ndim],
-        [each.dtype for each in tensors if not each.ndim],
-        [each for each in operands if not hasattr(each, "dtype")],
+        [tensor.dtype for tensor in tensors if tensor.ndim],
+        [tensor.dtype for tensor in tensors if not tensor.ndim],
+        [operand for operand in operands if not hasattr(operand, "dtype")],
     )
 
 

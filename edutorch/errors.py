@@ -185,8 +185,8 @@ def refuse_unknown_keywords(init: Any, name: str, named: Iterable[str]) -> None:
 
 def refuse_complex(op: str, **arguments: Any) -> None:
     """Raise DTypeError if a tensor, an array or a type is complex, for what needs an order."""
-    for name, each in arguments.items():
-        dtype = getattr(each, "dtype", each)
+    for name, argument in arguments.items():
+        dtype = getattr(argument, "dtype", argument)
         if getattr(dtype, "is_complex", getattr(dtype, "kind", "") == "c"):
             raise DTypeError(
                 op, "not implemented for complex numbers", {name: str(dtype)},

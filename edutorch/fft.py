@@ -355,7 +355,7 @@ def _shifted(name: str, input: Tensor, dim: Sizes, way: int) -> Tensor:
     axes = listed(range(input.ndim) if dim is None else dim) or ()
     if not axes:
         raise ShapeError(name, "needs an axis to shift along", {"input": tuple(input.shape)})
-    axes = tuple(normal_dim(name, each, input.ndim) for each in axes)
+    axes = tuple(normal_dim(name, axis, input.ndim) for axis in axes)
     return roll(input, tuple(way * (input.shape[i] // 2) for i in axes), axes)
 
 

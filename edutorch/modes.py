@@ -74,7 +74,7 @@ def _normal(modes: Modes) -> Modes:
 
 
 def _fields(modes: Modes) -> dict[str, Any]:
-    return {each.name: getattr(modes, each.name) for each in fields(modes)}
+    return {field.name: getattr(modes, field.name) for field in fields(modes)}
 
 
 def switch(before: Modes, **changes: Any) -> None:

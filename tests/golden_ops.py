@@ -32,7 +32,7 @@ DIGITS = {"float32": 9, "complex64": 9, "float16": 5, "bfloat16": 4}
 def kinds_of(op: Op, number: int) -> list[str]:
     """Return the types that a case is asked for in."""
     case = CASES[op.name][number]
-    floating = any("float64" in str(getattr(each, "dtype", "")) for each in leaves(case))
+    floating = any("float64" in str(getattr(leaf, "dtype", "")) for leaf in leaves(case))
     kinds = ("float64", *TYPES) if floating else ("float64",)
     return [kind for kind in kinds if compared(op, case, kind)]
 
@@ -56,7 +56,9 @@ def text_of(tensor: Any) -> str:
     shape = ",".join(map(str, values.shape))
     if numbers.size > WHOLE:
         numbers = np.concatenate([numbers[:FIRST], sums(numbers)])
-    return " ".join([f"{kind}[{shape}]", *(word(each, DIGITS.get(kind, 17)) for each in numbers)])
+    return " ".join(
+        [f"{kind}[{shape}]", *(word(number, DIGITS.get(kind, 17)) for number in numbers)]
+    )
 
 
 def sums(numbers: np.ndarray) -> np.ndarray:
@@ -82,7 +84,7 @@ def agrees(tensor: Any, text: str) -> bool:
     if found[0] != wanted[0]:
         return False
     tolerance = TOLERANCE.get(found[0].partition("[")[0], 0)
-    pairs = [np.array([number_of(each) for each in words[1:]]) for words in (found, wanted)]
+    pairs = [np.array([number_of(word) for word in words[1:]]) for words in (found, wanted)]
     close = tolerance * (1 if array(tensor).size <= WHOLE else array(tensor).size)
     return all(
         np.allclose(a, b, rtol=tolerance, atol=close, equal_nan=True)

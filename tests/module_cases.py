@@ -45,7 +45,7 @@ class Case:
     only_values: str = ""
 
     def __str__(self) -> str:
-        given = [word(each) for each in self.args]
+        given = [word(argument) for argument in self.args]
         given += [f"{key}={word(value)}" for key, value in self.settings.items()]
         shapes = [
             "x".join(map(str, each if isinstance(each, tuple) else each.shape)) or "one"

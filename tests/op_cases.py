@@ -235,7 +235,7 @@ INDICES: list[Any] = [
     (index(1, 1), ALL), (index([1], [0]), index(0, 2)), mask(True, False), A > 0, (A > 0, None),
     (ALL, mask(True, False, True)), (), slice(2, 2), (index(1), ...), np.array(1), [1, 0],
 ]
-CASES["getitem"] = [{"input": A, "index": each} for each in INDICES]
+CASES["getitem"] = [{"input": A, "index": index} for index in INDICES]
 CASES["getitem"] += [
     {"input": CUBE, "index": (index(0, 1), ALL, index(1, 0))},
     {"input": CUBE, "index": (ALL, index(0, 2), index(1, 0))},

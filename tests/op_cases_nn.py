@@ -29,13 +29,13 @@ CASES["linear"] = [
 # Losses ------------------------------------------------------------------------------------------
 
 REDUCTIONS = ("mean", "sum", "none")
-CASES["mse_loss"] = [{"input": A, "target": B, "reduction": each} for each in REDUCTIONS]
+CASES["mse_loss"] = [{"input": A, "target": B, "reduction": reduction} for reduction in REDUCTIONS]
 CASES["l1_loss"] = CASES["mse_loss"]
 CASES["logits_loss"] = [{"input": A, "target": some(2, 3, low=0.0, high=1.0, seed=1)}]
 CASES["logits_slope"] = CASES["logits_loss"]
 SCORES, RIGHT = some(3, 4, low=-3.0, high=-0.1), index(1, 3, 0)
 CASES["nll_loss"] = [
-    {"input": SCORES, "target": RIGHT, "reduction": each} for each in REDUCTIONS
+    {"input": SCORES, "target": RIGHT, "reduction": reduction} for reduction in REDUCTIONS
 ] + [
     {"input": SCORES, "target": RIGHT, "ignore_index": 3},
     {"input": some(4), "target": index([2]).reshape(()), "reduction": "sum"},

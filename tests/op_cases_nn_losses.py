@@ -25,13 +25,13 @@ def _on_pairs(name: str) -> Any:
 
 
 for _name in ("mse_loss", "l1_loss"):
-    CASES[_name] = [{"input": X, "target": T, "reduction": each} for each in REDUCTIONS]
+    CASES[_name] = [{"input": X, "target": T, "reduction": reduction} for reduction in REDUCTIONS]
     CASES[_name] += [{"input": X, "target": T[:1], "reduction": "mean"}]
     THEIRS[_name] = _on_pairs(_name)
 
 for _name, _setting in (("huber_loss", "delta"), ("smooth_l1_loss", "beta")):
     CASES[_name] = [
-        {"input": X, "target": T, "reduction": each, _setting: 0.7} for each in REDUCTIONS
+        {"input": X, "target": T, "reduction": reduction, _setting: 0.7} for reduction in REDUCTIONS
     ]
     CASES[_name] += [{"input": X, "target": T[:1], "reduction": "sum", _setting: 1.5}]
     THEIRS[_name] = _on_pairs(_name)

@@ -259,7 +259,7 @@ def the_model_itself(torch):
 @mistake("optimizer got an empty parameter list", "empty after its first use")
 def a_generator_used_twice(torch):
     parameters = torch.nn.Linear(2, 2).parameters()
-    print(f"training {sum(each.numel() for each in parameters)} numbers")
+    print(f"training {sum(parameter.numel() for parameter in parameters)} numbers")
     torch.optim.SGD(parameters, lr=0.1)
 
 

@@ -65,7 +65,7 @@ def test_a_contest_becomes_a_table_and_charts(tmp_path, monkeypatch):
     report.leave("a machine", {"train": table}, 60.0)
     text = (tmp_path / "results" / "README.md").read_text()
     assert "a machine; 1.0 minutes" in text and "![train](train.png)" in text
-    assert {each.name for each in (tmp_path / "results").glob("*.png")} == {
+    assert {path.name for path in (tmp_path / "results").glob("*.png")} == {
         "train.png", "scaling.png", "memory.png",
     }  # fmt: skip
 

@@ -320,8 +320,8 @@ def test_warmup_makes_every_kernel(monkeypatch, capsys):
 def test_warmup_can_say_what_is_ready_without_compiling():
     done = edutorch("warmup", "--check")
     states = json.loads(done.stdout)
-    assert {"optimizers.adam", "matmul.linear"} <= {each["name"] for each in states}
-    assert {each["state"] for each in states} <= {"loaded", "not compiled"}
+    assert {"optimizers.adam", "matmul.linear"} <= {state["name"] for state in states}
+    assert {state["state"] for state in states} <= {"loaded", "not compiled"}
 
 
 def test_the_doctor_says_what_makes_it_fast(monkeypatch):

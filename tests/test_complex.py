@@ -61,8 +61,8 @@ def same(found, expected, tolerance=1e-8):
 def compared(function, *arrays):
     """Assert that values and gradients of `function(module, *tensors)` are PyTorch's."""
     torch = require_torch()
-    given = [theirs(torch, each, grad=True) for each in arrays]
-    mine = [ours(each, grad=True) for each in arrays]
+    given = [theirs(torch, array, grad=True) for array in arrays]
+    mine = [ours(array, grad=True) for array in arrays]
     expected, found = function(torch, *given), function(edutorch, *mine)
     same(found, expected)
     (expected.abs() ** 3).sum().backward()

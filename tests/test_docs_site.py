@@ -71,9 +71,9 @@ def missing(name):
         yield f"{name}: no form"
     if entry.op is not None:
         yield from (
-            f"{name}: no formula for {each}"
-            for each in entry.op.rules
-            if not formula(entry.op.formulas.get(each, ""))
+            f"{name}: no formula for {rule}"
+            for rule in entry.op.rules
+            if not formula(entry.op.formulas.get(rule, ""))
         )
         if not types(entry.op):
             yield f"{name}: nothing about types"
@@ -182,7 +182,7 @@ def test_built_pages(site, name):
     example = Page(entry).outcome.session
     assert example and example in text
     picture = page.partition('<div class="graph">')[2].partition("</div>")[0]
-    if edutorch.viz.engines() and any(each.available for each in edutorch.viz.engines()):
+    if edutorch.viz.engines() and any(engine.available for engine in edutorch.viz.engines()):
         assert "<svg" in picture and f"output {entry.short}," in picture
 
 

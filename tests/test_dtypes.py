@@ -150,7 +150,7 @@ def test_ops_compute_in_that_type(torch, default_dtype, op):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("kind", [each for each in KINDS if each != "bool"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bool"])
 def test_limits(torch, kind):
     ours, theirs = getattr(edutorch, kind), getattr(torch, kind)
     if ours.category == 1:

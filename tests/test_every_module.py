@@ -74,7 +74,7 @@ def make(library: Any, case: Case, device: str | None = None) -> Any:
     """Make the module of a case with a library."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        args = [given(library, each, device) for each in case.args]
+        args = [given(library, argument, device) for argument in case.args]
         return getattr(library.nn, case.name)(*args, **given(library, case.settings, device))
 
 
@@ -148,16 +148,16 @@ def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> di
             settings[key] = settings[key].to(getattr(library, dtype))
     module.zero_grad()
     outputs = list(tensors(module(*x, **settings), library))
-    found = {f"output {i}": each for i, each in enumerate(outputs)}
+    found = {f"output {i}": output for i, output in enumerate(outputs)}
     total: Any = None
-    for each in outputs:
-        if each.requires_grad:
-            weights = np.cos(np.arange(each.numel())).reshape(tuple(each.shape))
-            part = (each * library.tensor(weights, **place).to(each.dtype)).sum()
+    for output in outputs:
+        if output.requires_grad:
+            weights = np.cos(np.arange(output.numel())).reshape(tuple(output.shape))
+            part = (output * library.tensor(weights, **place).to(output.dtype)).sum()
             total = part if total is None else total + part
     if total is not None and not case.only_values:
         total.backward()
-        found |= {f"gradient of input {i}": each.grad for i, each in enumerate(leaves)}
+        found |= {f"gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
         found |= {f"gradient of {name}": p.grad for name, p in module.named_parameters()}
     return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
 
@@ -215,7 +215,7 @@ def test_random_modules_are_known():
 
 @pytest.mark.parametrize("name", LARGE)
 def test_random_outputs_have_pytorchs_distribution(name, torch):
-    (case, *_) = (each for each in CASES[name] if each.random)
+    (case, *_) = (case_ for case_ in CASES[name] if case_.random)
     x = np.random.default_rng(0).normal(size=LARGE[name]).astype(np.float32)
     expected = make(torch, case)(torch.tensor(x)).numpy()
     found = make(edutorch, case)(edutorch.tensor(x)).numpy()
@@ -236,7 +236,7 @@ def test_random_outputs_have_pytorchs_distribution(name, torch):
 @pytest.mark.parametrize("name", sorted(IN_PARTS))
 def test_dropout_inside_is_as_random_as_pytorchs(name, torch):
     """The spread of the outputs over many calls, from the same weights."""
-    (case, *_) = (each for each in CASES[name] if each.random)
+    (case, *_) = (case_ for case_ in CASES[name] if case_.random)
     ours, theirs = start(torch, case, "float32", "cpu")
     spread = []
     for library, module in ((edutorch, ours), (torch, theirs)):
@@ -264,7 +264,7 @@ def described(module: Any) -> dict[str, Any]:
         "text": repr(module), "settings": module.extra_repr(), "state": sizes(state.items()),
         "versions": dict(state._metadata), "parameters": sizes(module.named_parameters()),
         "buffers": sizes(module.named_buffers()),
-        "wanted": [each.requires_grad for each in module.parameters()],
+        "wanted": [parameter.requires_grad for parameter in module.parameters()],
         "modules": [(name, each._get_name()) for name, each in module.named_modules()],
         "children": [name for name, _ in module.named_children()],
         "training": [each.training for each in module.modules()],
@@ -283,7 +283,9 @@ def test_state_equals_pytorchs(name, case, torch):
         assert described(change(ours)) == described(change(theirs))
     twin = copy.deepcopy(ours)
     assert described(twin) == described(ours)
-    assert not {id(each) for each in twin.parameters()} & {id(each) for each in ours.parameters()}
+    assert not {id(parameter) for parameter in twin.parameters()} & {
+        id(parameter) for parameter in ours.parameters()
+    }
     if "<lambda>" not in repr(case.args):
         assert described(pickle.loads(pickle.dumps(ours))) == described(ours)
 

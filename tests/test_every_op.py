@@ -93,7 +93,7 @@ def test_values_by_pythons_float64(op):
     for case in CASES[op.name]:
         if set(case) <= set(op.inputs):
             operands = np.broadcast_arrays(*case.values())
-            rows = zip(*(each.flat for each in operands), strict=True)
+            rows = zip(*(operand.flat for operand in operands), strict=True)
             expected = [float(function(*map(float, numbers))) for numbers in rows]
             found = call(op, arguments(op, case)).double().flatten().tolist()
             assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)

@@ -46,8 +46,8 @@ def agree(function: Any, *shapes: Shape) -> None:
     """
     torch = require_torch()
     arrays = [numbers(shape, seed) for seed, shape in enumerate(shapes)]
-    theirs = [torch.from_numpy(each.copy()).requires_grad_() for each in arrays]
-    ours = [edutorch.tensor(each, requires_grad=True) for each in arrays]
+    theirs = [torch.from_numpy(array.copy()).requires_grad_() for array in arrays]
+    ours = [edutorch.tensor(array, requires_grad=True) for array in arrays]
     expected, found = function(torch, *theirs), function(edutorch, *ours)
     assert tuple(found.shape) == tuple(expected.shape)
     assert str(found.dtype) == str(expected.dtype)
@@ -63,7 +63,7 @@ def agree(function: Any, *shapes: Shape) -> None:
             assert mine.grad is None
         else:
             np.testing.assert_allclose(array(mine.grad), array(their.grad), 1e-10, 1e-10)
-    if sum(each.size for each in arrays) <= 12:
+    if sum(array.size for array in arrays) <= 12:
         assert edutorch.autograd.gradcheck(lambda *each: function(edutorch, *each), ours)
 
 

@@ -56,7 +56,7 @@ def test_every_rule_is_differentiated(op):
         assert {name for name in op.rules if not refuses(op, name)} <= given
     else:  # a case says where, and that file knows the function
         reasons = [str(case.get("only_values")) for case in CASES[op.name]]
-        path = next(each.partition("tests/")[2] for each in reasons if "tests/" in each)
+        path = next(reason.partition("tests/")[2] for reason in reasons if "tests/" in reason)
         assert op.public[0] in (Path(__file__).parent / path).read_text()
 
 
@@ -143,8 +143,8 @@ def direction(like: Tensor, seed: int) -> Tensor:
 
 def forward_agrees_with_backward(function: Any, numbers: list[Tensor]) -> None:
     """Check J v against differences, and ⟨w, J v⟩ = ⟨Jᵀ w, v⟩."""
-    tangents = [direction(each, seed=9) for each in numbers]
-    still = tuple(each.detach() for each in numbers)
+    tangents = [direction(number, seed=9) for number in numbers]
+    still = tuple(number.detach() for number in numbers)
     value, pushed = edutorch.func.jvp(function, still, tuple(tangents))
     assert (pushed.shape, pushed.dtype) == (value.shape, value.dtype)
     step = 1e-6

@@ -59,8 +59,8 @@ def gradients(op: Op, case: Case) -> list[Tensor]:
 
 def gradients_of_stretched_operands_are_sums(op: Op, small: Case, whole: Case) -> None:
     """Hold them to those of operands that had the whole shape, which differences have checked."""
-    for found, each in zip(gradients(op, small), gradients(op, whole), strict=True):
-        added = each.sum_to_size(found.shape)
+    for found, gradient in zip(gradients(op, small), gradients(op, whole), strict=True):
+        added = gradient.sum_to_size(found.shape)
         same(found, added, TOLERANCE["float64"])
 
 
@@ -104,7 +104,7 @@ def test_zero_dims_and_empty(op, size, device):
             function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
             output = function(*numbers)
             output.backward(edutorch.ones_like(output))
-            assert all(each.grad.shape == each.shape for each in numbers)
+            assert all(number.grad.shape == number.shape for number in numbers)
 
 
 PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -233,7 +233,7 @@ def code_lines(path: Path) -> int:
         return 0
     if path.suffix != ".py":
         texts = (line.strip() for line in text.splitlines())
-        return sum(bool(each) and not each.startswith(("//", "/*", "*")) for each in texts)
+        return sum(bool(text) and not text.startswith(("//", "/*", "*")) for text in texts)
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in BETWEEN_CODE:

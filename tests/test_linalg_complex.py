@@ -164,7 +164,7 @@ kinds = tried("kind", ["complex", "real"])
 
 def given(name, kind):
     function, *arrays = CASES[name]
-    return function, [each.copy() if kind == "complex" else each.real.copy() for each in arrays]
+    return function, [array.copy() if kind == "complex" else array.real.copy() for array in arrays]
 
 
 def loss(y):
@@ -176,8 +176,8 @@ def loss(y):
 def test_numbers_and_gradients_are_pytorchs(name, kind, device):
     torch = require_torch()
     function, arrays = given(name, kind)
-    theirs = [torch.tensor(each, requires_grad=True) for each in arrays]
-    ours = [edutorch.tensor(each, requires_grad=True, device=device) for each in arrays]
+    theirs = [torch.tensor(array, requires_grad=True) for array in arrays]
+    ours = [edutorch.tensor(array, requires_grad=True, device=device) for array in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's about old names
         expected = function(torch, *theirs)
@@ -197,7 +197,7 @@ def test_numbers_and_gradients_are_pytorchs(name, kind, device):
 @each_case
 def test_both_derivatives_are_those_of_the_numbers(name, kind):
     function, arrays = given(name, kind)
-    numbers = [edutorch.tensor(each, requires_grad=True) for each in arrays]
+    numbers = [edutorch.tensor(array, requires_grad=True) for array in arrays]
     assert gradcheck(lambda *x: function(edutorch, *x), numbers)
     assert second_derivatives_agree(lambda *x: function(edutorch, *x), numbers)
 
@@ -207,7 +207,7 @@ def test_both_derivatives_are_those_of_the_numbers(name, kind):
 @each_case
 def test_second_derivatives_number_by_number(name, kind):
     function, arrays = given(name, kind)
-    numbers = [edutorch.tensor(each, requires_grad=True) for each in arrays]
+    numbers = [edutorch.tensor(array, requires_grad=True) for array in arrays]
     assert gradgradcheck(lambda *x: function(edutorch, *x), numbers)
 
 

@@ -112,19 +112,19 @@ def execute(path: Path) -> Any:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    return [each for cell in notebook.cells for each in cell.get("outputs", [])]
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
 def printed(outputs: list[Any]) -> str:
-    return "".join(each["text"] for each in outputs if each["output_type"] == "stream")
+    return "".join(output["text"] for output in outputs if output["output_type"] == "stream")
 
 
 def errors_of(outputs: list[Any]) -> str:
-    return "".join(each["text"] for each in outputs if each.get("name") == "stderr")
+    return "".join(output["text"] for output in outputs if output.get("name") == "stderr")
 
 
 def shown(outputs: list[Any]) -> list[Any]:
-    return [each["data"] for each in outputs if "data" in each]
+    return [output["data"] for output in outputs if "data" in output]
 
 
 def test_there_are_notebooks() -> None:
@@ -285,7 +285,7 @@ def language(found: list[Any]) -> None:
     """The loss on text it has not seen is far below the marks of section 1; it writes words."""
     assert drawn_by_graphviz(found) == 3, "the attention, the small model, the GPT"
     pictures = [data["image/svg+xml"] for data in shown(found) if "image/svg+xml" in data]
-    assert not [each for each in pictures if ALARM in each], "a mask is no trouble"
+    assert not [picture for picture in pictures if ALARM in picture], "a mask is no trouble"
     assert "✗" not in "".join(data.get("text/plain", "") for data in shown(found))
     assert ends_with_step(found, 90) and ends_with_step(found, 900)
     attention, small, gpt = pictures_of(found)

@@ -195,7 +195,7 @@ def test_line(line, device):
     expressions = split_expressions(line)
     edutorch.set_default_device(device)
     try:
-        found = [(each, attempt(each, edutorch)) for each in expressions]
+        found = [(expression, attempt(expression, edutorch)) for expression in expressions]
     finally:
         edutorch.set_default_device("cpu")
     wrong = []

@@ -25,7 +25,7 @@ WAVES = [*GENERATOR.uniform(0.5, 300, 60), 1.9999, 2.0, 2.0001]
 
 
 def value(function, *arguments):
-    numbers = [edutorch.tensor(each, dtype=edutorch.float64) for each in arguments]
+    numbers = [edutorch.tensor(argument, dtype=edutorch.float64) for argument in arguments]
     return function(*numbers).item()
 
 

@@ -15,13 +15,13 @@ def arrays(*shapes, dtype="float64"):
     draw = np.random.default_rng(0)
     numbers = [draw.normal(size=shape) for shape in shapes]
     if dtype == "complex128":
-        numbers = [each + 1j * draw.normal(size=each.shape) for each in numbers]
+        numbers = [number + 1j * draw.normal(size=number.shape) for number in numbers]
     return numbers
 
 
 def slopes(t, function, numbers):
     """The result of a function and the gradients of the sum of its squares."""
-    leaves = [t.tensor(each, requires_grad=True) for each in numbers]
+    leaves = [t.tensor(number, requires_grad=True) for number in numbers]
     y = function(t, *leaves)
     (y * y.conj()).real.sum().backward()
     return [y.detach(), *(leaf.grad for leaf in leaves)]
@@ -66,7 +66,7 @@ PAIRS = [
 def test_tensordot_broadcasts(pair):
     first, second, dims = pair
     compare(lambda t, a, b: t.tensordot(a, b, dims), arrays(first, second))
-    small = [each.astype("int32") for each in arrays(first, second)]
+    small = [array.astype("int32") for array in arrays(first, second)]
     ours = edutorch.tensordot(*map(edutorch.tensor, small), dims)
     assert ours.dtype is edutorch.int32
 
@@ -105,7 +105,7 @@ def test_inner_is_named_in_its_own_error():
 
 @tried("dtypes", [("float32", "float64"), ("float64", "float32"), ("complex64", "float64")])
 def test_outer_of_two_dtypes(dtypes):
-    numbers = [each.astype(dtype) for each, dtype in zip(arrays((2,), (3,)), dtypes, strict=True)]
+    numbers = [array.astype(dtype) for array, dtype in zip(arrays((2,), (3,)), dtypes, strict=True)]
     for function in (
         lambda t, a, b: t.outer(a, b), lambda t, a, b: a.ger(b), lambda t, a, b: t.kron(a, b),
     ):  # fmt: skip

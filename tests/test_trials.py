@@ -25,7 +25,7 @@ def test_each_trial_that_fails_is_named_and_all_are_made():
     with pytest.raises(Failures, match=r"whole, 5, 5; half, 1, 2; half, 3, 4; half, 5, 5") as all_:
         test(device="cpu")
     assert len(made) == 6
-    assert [type(each) for each in all_.value.exceptions] == [
+    assert [type(exception) for exception in all_.value.exceptions] == [
         AssertionError, AssertionError, pytest.fail.Exception, AssertionError,
     ]  # fmt: skip
 

@@ -24,8 +24,8 @@ def tensors_in(tree: Any) -> list[Any]:
 
 def same(torch: Any, program: Any, *numbers: Any) -> None:
     """Run a program with both libraries and compare all that it returns."""
-    ours = tensors_in(program(edutorch, *(edutorch.tensor(each) for each in numbers)))
-    theirs = tensors_in(program(torch, *(torch.tensor(each) for each in numbers)))
+    ours = tensors_in(program(edutorch, *(edutorch.tensor(number) for number in numbers)))
+    theirs = tensors_in(program(torch, *(torch.tensor(number) for number in numbers)))
     for a, b in zip(ours, theirs, strict=True):
         assert str(a.dtype) == str(b.dtype)
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-7, atol=1e-9)

@@ -53,7 +53,7 @@ def arrays(arguments: str) -> tuple[list[np.ndarray], tuple[int | None, ...]]:
     random = np.random.default_rng(0)
     found, dims = [], []
     for shared, kind, shape in re.findall(r"(-?)([a-z])\(([\d,]+)\)", arguments):
-        sizes = (*(() if shared else (BATCH,)), *(int(each) for each in shape.split(",")))
+        sizes = (*(() if shared else (BATCH,)), *(int(part) for part in shape.split(",")))
         x = random.standard_normal(sizes)
         if kind == "p":
             x = random.random(sizes) * 0.8 + 0.1
@@ -102,7 +102,9 @@ def as_pytorchs(ours: Any, torch: Any, text: str, values: Any, dims: Any) -> Non
 @each_call
 def test_with_the_batch_in_other_places(device: str, arguments: str, text: str) -> None:
     values, dims = arrays(arguments)
-    expected = zip(*(call(edutorch, text, *each) for each in examples(values, dims)), strict=True)
+    expected = zip(
+        *(call(edutorch, text, *example) for example in examples(values, dims)), strict=True
+    )
     moved = [x if d is None else np.moveaxis(x, 0, -1) for x, d in zip(values, dims, strict=True)]
     last = tuple(None if d is None else -1 for d in dims)
     ours = vmap(lambda *x: tuple(call(edutorch, text, *x)), last, out_dims=-1)(
@@ -127,7 +129,7 @@ def test_gradients_inside_and_through(arguments: str, text: str) -> None:
     values, dims = arrays(arguments)
     floating = tuple(i for i, x in enumerate(values) if x.dtype == np.float64)
     slope = grad(lambda *x: number(text, *x) + 0 * x[floating[0]].sum(), floating)
-    one_by_one = [slope(*each) for each in examples(values, dims)]
+    one_by_one = [slope(*example) for example in examples(values, dims)]
     tensors = [edutorch.tensor(x) for x in values]
     inside = vmap(slope, dims)(*tensors)
     for i in floating:

@@ -156,7 +156,7 @@ def test_stft_is_pytorchs(settings, signal, device):
 
 
 ONE_WAY = ("center", "pad_mode", "align_to_window", "onesided")
-BACK = [each for each in SETTINGS if not any(key in ONE_WAY for key in each)][:-3] + [
+BACK = [setting for setting in SETTINGS if not any(key in ONE_WAY for key in setting)][:-3] + [
     {"window": WINDOW, "center": False}, {"window": WINDOW, "length": 40},
     {"window": WINDOW, "onesided": False}, {"window": WINDOW, "return_complex": True},
     {"window": WINDOW * (1 + 0.5j), "return_complex": True}, {"n_fft": 15, "hop_length": 4},

@@ -97,7 +97,7 @@ def tried(
                         test(**given, **dict(zip(keys, several, strict=True)))
 
         signature = inspect.signature(test)
-        left = [each for name, each in signature.parameters.items() if name not in keys]
+        left = [parameter for name, parameter in signature.parameters.items() if name not in keys]
         each_of_them.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
         return each_of_them
 

@@ -58,7 +58,7 @@ def plain(text: str) -> str:
     A sentence may break anywhere, so single line breaks become spaces.
     """
     parts = re.split(r"(``?[^`]+``?)", " ".join(text.split()))
-    shown = [each if each.startswith("`") else MARKS.sub(r"\\\1", each) for each in parts]
+    shown = [part if part.startswith("`") else MARKS.sub(r"\\\1", part) for part in parts]
     return re.sub(r"^([-+]|\d+\.)(?= )", r"\\\1", "".join(shown))
 
 

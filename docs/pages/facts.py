@@ -36,17 +36,17 @@ def signature(function: object, name: str, out: bool = False) -> str:
     except (TypeError, ValueError):
         return f"{name}(…)"
     parts, star, slash = [], False, False
-    for each in found.parameters.values():
-        if each.kind is each.POSITIONAL_ONLY:
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.POSITIONAL_ONLY:
             slash = True
         elif slash:
             parts.append("/")
             slash = False
-        if each.kind is each.KEYWORD_ONLY and not star:
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
             parts.append("*")
             star = True
-        star = star or each.kind is each.VAR_POSITIONAL
-        parts.append(_parameter(each))
+        star = star or parameter.kind is parameter.VAR_POSITIONAL
+        parts.append(_parameter(parameter))
     if out and "out" not in found.parameters:
         parts += ["out: Tensor | None = None"] if star else ["*", "out: Tensor | None = None"]
     returns = found.return_annotation
@@ -146,7 +146,7 @@ def formula(latex: str) -> str:
 
 def meaning(op: Op) -> str:
     """Explain the letters of the formulas."""
-    used = " ".join(re.sub(r"\\[a-zA-Z]+", " ", each) for each in op.formulas.values())
+    used = " ".join(re.sub(r"\\[a-zA-Z]+", " ", formula) for formula in op.formulas.values())
     letters = {"g": "the gradient that reaches the result", "y": "the result"}
     if op.inputs:
         letters["x"] = f"`{next(iter(op.rules), op.inputs[0])}`"

@@ -171,9 +171,9 @@ class Page:
     def _source(self) -> str:
         whole = "The whole op" if self.entry.op is not None else "All of it"
         parts = [
-            f"{whole if index == 0 else 'And'}, from {{source}}`{each.path}:{each.first}`:\n\n"
-            + fenced(each.text, "python")
-            for index, each in enumerate(self.sources)
+            f"{whole if index == 0 else 'And'}, from {{source}}`{source.path}:{source.first}`:\n\n"
+            + fenced(source.text, "python")
+            for index, source in enumerate(self.sources)
         ]
         return "\n\n".join(["## Source", *parts]) if parts else ""
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from edutorch.viz.graph.graph_reader import number_vertex
-from edutorch.viz.graph.model import Key, Vertex, arrange
-from edutorch.viz.render.graphviz import LayoutError
-from edutorch.viz.render.static import Drawing
 
 from edutorch import dtypes
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
 from edutorch.errors import MissingExtraError
 from edutorch.events import OpApplied
+from edutorch.viz.graph.graph_reader import number_vertex
+from edutorch.viz.graph.model import Key, Vertex, arrange
+from edutorch.viz.render.graphviz import LayoutError
+from edutorch.viz.render.static import Drawing
 from edutorch.viz.tensors.summaries import Stats, summarize
 
 MOST_OPS = 24
@@ -140,8 +140,8 @@ class Sketch:
     def drawing(self, op: Op | None) -> Drawing | None:
         """Return the picture, None if nothing ran or too much did."""
         ops = self.shown(op)
-        used = {source for each in ops for _, source in self.vertices[each.key].sources}
-        roots = [each.key for each in ops if each.key not in used]
+        used = {source for op in ops for _, source in self.vertices[op.key].sources}
+        roots = [op.key for op in ops if op.key not in used]
         snapshot = arrange(self.vertices, roots)
         count = sum(node.kind in ("op", "output") for node in snapshot.graph.nodes)
         return Drawing(snapshot) if 0 < count <= MOST_OPS else None

@@ -52,7 +52,7 @@ class File:
     def starts(self, node: ast.stmt) -> int:
         """Return the first line of a statement, with its decorators."""
         decorators = getattr(node, "decorator_list", [])
-        return min([node.lineno, *(each.lineno for each in decorators)])
+        return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
     def span(self, node: ast.stmt) -> tuple[int, int]:
         """Return the lines of a statement, with the comment above it."""

@@ -126,7 +126,7 @@ class GradScaler:
             assert self._scale is not None
             return outputs * self._scale.to(device=outputs.device)
         if isinstance(outputs, Iterable) and not isinstance(outputs, str):
-            scaled = [self.scale(each) for each in outputs]
+            scaled = [self.scale(output) for output in outputs]
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled
         raise ScalerValueError(
             "GradScaler.scale", "outputs must be a Tensor or an iterable of Tensors",

@@ -63,7 +63,7 @@ class detect_anomaly(ModeContext):
         self.check_nan = check_nan
 
     def changes(self, modes: Any) -> dict[str, Any]:
-        others = tuple(each for each in modes.listeners if not isinstance(each, Watch))
+        others = tuple(listener for listener in modes.listeners if not isinstance(listener, Watch))
         return {"listeners": (*others, Watch(self.check_nan))}
 
     def clone(self) -> ModeContext:
@@ -101,7 +101,7 @@ def is_anomaly_enabled() -> bool:
     >>> is_anomaly_enabled()
     False
     """
-    return any(isinstance(each, Watch) for each in current().listeners)
+    return any(isinstance(listener, Watch) for listener in current().listeners)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
@@ -110,7 +110,9 @@ def is_anomaly_check_nan_enabled() -> bool:
     >>> is_anomaly_check_nan_enabled()
     False
     """
-    return any(isinstance(each, Watch) and each.check_nan for each in current().listeners)
+    return any(
+        isinstance(listener, Watch) and listener.check_nan for listener in current().listeners
+    )
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

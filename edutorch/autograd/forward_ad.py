@@ -41,7 +41,7 @@ def enter_dual_level() -> int:
     >>> autograd.forward_ad.exit_dual_level(level=level)
     """
     modes = current()
-    if any(isinstance(each, UsersLevel) for each in modes.levels):
+    if any(isinstance(level, UsersLevel) for level in modes.levels):
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment; "
             "hint: func.jvp can be nested, and autograd.grad works inside of a level"
@@ -56,7 +56,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Raises: RuntimeError: none is open.
     """
     modes = current()
-    if not any(isinstance(each, UsersLevel) for each in modes.levels):
+    if not any(isinstance(level, UsersLevel) for level in modes.levels):
         raise RuntimeError(
             "Trying to exit a dual level but no level is open; hint: call enter_dual_level() first"
         )
@@ -68,7 +68,7 @@ class UsersLevel(Level):
 
 
 def users_level() -> UsersLevel | None:
-    return next((each for each in current().levels if isinstance(each, UsersLevel)), None)
+    return next((level for level in current().levels if isinstance(level, UsersLevel)), None)
 
 
 class dual_level:

@@ -125,10 +125,10 @@ class Function:
         Raises: GradientError: a leaf that requires grad was marked dirty.
         """
         ctx = Context()
-        tensors = [each for each in args if isinstance(each, Tensor)]
+        tensors = [argument for argument in args if isinstance(argument, Tensor)]
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
         recording = is_grad_enabled() and any(ctx.needs_input_grad)
-        edges = tuple(edge_of(each) for each in tensors)
+        edges = tuple(edge_of(tensor) for tensor in tensors)
         separate = cls.setup_context is not Function.setup_context
         if current().listeners:
             with work("op", cls, args) as around:
@@ -139,7 +139,7 @@ class Function:
         for each in ctx._dirty:
             refuse_dirty(cls, each, tensors, outputs)
             each._bump()
-        outputs = tuple(own_tensor(each, tensors, ctx) for each in outputs)
+        outputs = tuple(own_tensor(output, tensors, ctx) for output in outputs)
         if recording:
             names = input_names(cls.forward, args, skip=0 if separate else 1)
             record(cls._node_type(), ctx, args, edges, names, outputs)
@@ -165,8 +165,8 @@ def push_tangents(
     """Give the outputs the tangents that the user's `jvp` returns."""
     levels = current().levels
     for depth, level in enumerate(levels):
-        tangents = [tangent_of(each, level) for each in args]
-        if all(each is None for each in tangents):
+        tangents = [tangent_of(argument, level) for argument in args]
+        if all(tangent is None for tangent in tangents):
             continue
         if ctx._materialize:
             pairs = zip(args, tangents, strict=True)
@@ -186,7 +186,9 @@ def push_tangents(
 
 def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
     """Raise GradientError unless `dirty` is an input that may be written, and an output."""
-    if not any(each is dirty for each in inputs) or not any(each is dirty for each in outputs):
+    if not any(input_ is dirty for input_ in inputs) or not any(
+        output is dirty for output in outputs
+    ):
         raise GradientError(
             cls.__name__, "a tensor marked as dirty must be an input and be returned as an output",
             hint="mark_dirty is for inputs that forward wrote to",
@@ -198,7 +200,7 @@ def own_tensor(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
     """Return an output that may get a history of its own: an unchanged input gives a view."""
     if not isinstance(output, Tensor) or any(output is each for each in ctx._dirty):
         return output
-    if any(output is each for each in inputs):
+    if any(output is input_ for input_ in inputs):
         view = output.detach()
         if id(output) in identities(ctx._constant):
             ctx._constant += (view,)
@@ -209,11 +211,11 @@ def own_tensor(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
 def input_names(forward: Callable[..., Any], args: Sequence[Any], skip: int) -> tuple[str, ...]:
     """Return what forward calls its tensor arguments."""
     names, rest = [], "input"
-    for each in list(inspect.signature(forward).parameters.values())[skip:]:
-        if each.kind is inspect.Parameter.VAR_POSITIONAL:
-            rest = each.name
+    for parameter in list(inspect.signature(forward).parameters.values())[skip:]:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            rest = parameter.name
         else:
-            names.append(each.name)
+            names.append(parameter.name)
     names += [f"{rest}[{index}]" for index in range(len(args) - len(names))]
     pairs = zip(names, args, strict=False)
     return tuple(name for name, each in pairs if isinstance(each, Tensor))

@@ -50,10 +50,10 @@ class Context:
 
         Raises: TypeError: something else than a tensor or None.
         """
-        for each in tensors:
-            if each is not None and not isinstance(each, Tensor):
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, got {type(each).__name__}; "
+                    f"save_for_backward can only save variables, got {type(tensor).__name__}; "
                     "hint: anything else can be an attribute, ctx.size = size"
                 )
         self._to_save = tensors
@@ -63,8 +63,8 @@ class Context:
 
         Raises: TypeError: something else than a tensor or None.
         """
-        for each in tensors:
-            if each is not None and not isinstance(each, Tensor):
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
                     "save_for_forward expects all arguments to be tensors; "
                     "you should save non-tensors as attributes on ctx."
@@ -152,4 +152,4 @@ class Context:
 
 
 def identities(tensors: Sequence[Tensor]) -> set[int]:
-    return {id(each) for each in tensors}
+    return {id(tensor) for tensor in tensors}

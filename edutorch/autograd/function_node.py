@@ -64,7 +64,7 @@ class FunctionNode(Node):
             returned = self.function.backward(self.ctx, *gradients)
         results = self.checked(returned if isinstance(returned, tuple | list) else (returned,))
         if not recording:
-            results = [each if each is None else each._array for each in results]
+            results = [result if result is None else result._array for result in results]
         return each_conjugated(results, recording)
 
     def maker(self, index: int, array: Any) -> Node:
@@ -141,10 +141,10 @@ def record(
     constant = identities(ctx._constant)
     chosen = [
         index
-        for index, each in enumerate(outputs)
-        if isinstance(each, Tensor)
-        and id(each) not in constant
-        and each._array.dtype in dtypes.DIFFERENTIABLE
+        for index, output in enumerate(outputs)
+        if isinstance(output, Tensor)
+        and id(output) not in constant
+        and output._array.dtype in dtypes.DIFFERENTIABLE
     ]
     if not chosen:
         return
@@ -161,7 +161,7 @@ def record(
     node._order = ctx._time = clock()
     nodes = {index: output_node(node, index, outputs[index]._array) for index in chosen}
     makers = {id(outputs[index]): ref(maker) for index, maker in nodes.items()}
-    tensors = [each for each in args if isinstance(each, Tensor)]
+    tensors = [argument for argument in args if isinstance(argument, Tensor)]
     ctx._node = ref(node)
     dirty = identities(ctx._dirty)
     ctx._settle(node, tensors, names, makers)

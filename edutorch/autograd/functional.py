@@ -53,8 +53,8 @@ def leaves_of(inputs: Tensors, create_graph: bool) -> Tensors:
 def called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
     """Return the outputs of `func` as a tuple, and whether they were one."""
     several, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
-    for number, each in enumerate(outputs):
-        if strict and not each.requires_grad:
+    for number, output in enumerate(outputs):
+        if strict and not output.requires_grad:
             raise GradientError(
                 name,
                 f"Output {number} of the user-provided function does not require gradients.",
@@ -96,8 +96,8 @@ def filled(
 
 def still_recorded(results: Tensors, name: str, strict: bool, create_graph: bool) -> None:
     """In strict mode, raise GradientError for a derivative that does not depend on the inputs."""
-    for each in results:
-        if strict and create_graph and not each.requires_grad:
+    for result in results:
+        if strict and create_graph and not result.requires_grad:
             raise GradientError(
                 name, "The derivative of the user-provided function is independent of the inputs. "
                 "This is not allowed in strict mode when create_graph=True.",
@@ -106,7 +106,7 @@ def still_recorded(results: Tensors, name: str, strict: bool, create_graph: bool
 
 def finished(results: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
     """Return results as they were given: one, or a tuple; without a past, unless it is wanted."""
-    kept = tuple(results) if create_graph else tuple(each.detach() for each in results)
+    kept = tuple(results) if create_graph else tuple(result.detach() for result in results)
     return kept if several else kept[0]
 
 
@@ -182,7 +182,7 @@ def jvp(
     leaves = leaves_of(given, create_graph)
     directions = vectors(v, leaves, several, "jvp")
     many, outputs = called(func, leaves, "jvp", strict)
-    starts = tuple(zeros_like(each).requires_grad_() for each in outputs)
+    starts = tuple(zeros_like(output).requires_grad_() for output in outputs)
     backs = back(outputs, leaves, starts, True)
     filled(backs, leaves, "jvp", strict, "The output of the user-provided function")
     pairs = [(g, t) for g, t in zip(backs, directions, strict=True) if g is not None]

@@ -26,7 +26,7 @@ def numeric_gradient(
     A complex number is moved in both directions of its plane: the parts of the gradient
     are the slopes there.
     """
-    given = [each.detach().clone() for each in inputs]
+    given = [input_.detach().clone() for input_ in inputs]
     values = given[which].numpy(force=True)
     result = np.zeros_like(values)
     directions = (1, 1j) if values.dtype.kind == "c" else (1,)
@@ -58,8 +58,8 @@ class Checked:
         self.eps, self.atol, self.rtol = eps, atol, rtol
         self.wanted = [
             number
-            for number, each in enumerate(self.inputs)
-            if isinstance(each, Tensor) and each._node is not None
+            for number, input_ in enumerate(self.inputs)
+            if isinstance(input_, Tensor) and input_._node is not None
         ]
         if not self.wanted:
             raise GradientError(
@@ -71,7 +71,7 @@ class Checked:
         """Return the results that can have a derivative."""
         results = self.func(*values)
         results = [results] if isinstance(results, Tensor) else list(results)
-        return [each for each in results if each.dtype.category >= 2]
+        return [result for result in results if result.dtype.category >= 2]
 
     def leaves(self) -> list[Tensor]:
         return [self.inputs[number] for number in self.wanted]
@@ -98,7 +98,7 @@ class Checked:
         return (sides[0] - sides[1]) / (2 * self.eps)
 
     def directions(self) -> list[np.ndarray]:
-        return [random_weights(each.shape, each, 31 + i) for i, each in enumerate(self.leaves())]
+        return [random_weights(leaf.shape, leaf, 31 + i) for i, leaf in enumerate(self.leaves())]
 
     # The checks ----------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Checked:
                 given = values[place]
                 made = tensor(direction, dtype=given.dtype, device=given.device)
                 values[place] = make_dual(given, made)
-            moved = [unpack_dual(each).tangent for each in self.outputs(*values)]
+            moved = [unpack_dual(output).tangent for output in self.outputs(*values)]
         for number, tangent in enumerate(moved):
             differences = self.moved(directions, number)
             zeros = np.zeros_like(differences)
@@ -268,20 +268,24 @@ def gradgradcheck(
         if grad_outputs is not None:
             return [each.detach() for each in listed(grad_outputs)]
         starts = [
-            tensor(random_weights(each.shape, each, 7), dtype=each.dtype, device=each.device)
-            for each in outputs
+            tensor(
+                random_weights(output.shape, output, 7), dtype=output.dtype, device=output.device
+            )
+            for output in outputs
         ]
         spaced = gen_non_contig_grad_outputs
-        return [stack([each, each], -1)[..., 0] for each in starts] if spaced else starts
+        return [stack([start, start], -1)[..., 0] for start in starts] if spaced else starts
 
     def first_derivatives(*values: Tensor) -> Any:
         with enable_grad():
             leaves = [
-                each if each._node not in (None, LEAF) or not was._node else each.requires_grad_()
-                for each, was in zip(values, given, strict=True)
+                value
+                if value._node not in (None, LEAF) or not was._node
+                else value.requires_grad_()
+                for value, was in zip(values, given, strict=True)
             ]
             outputs = [each for each in listed(func(*leaves)) if each.dtype.category >= 2]
-            wanted = [each for each in leaves if each._node is not None]
+            wanted = [leaf for leaf in leaves if leaf._node is not None]
             starts = starts_for(outputs)
             return grad(outputs, wanted, starts, create_graph=True, materialize_grads=True)
 

@@ -186,8 +186,8 @@ class Handles:
 
     def remove(self) -> None:
         """Take the hook away everywhere."""
-        for each in self.handles:
-            each.remove()
+        for handle in self.handles:
+            handle.remove()
 
     def __enter__(self) -> Handles:
         return self
@@ -216,7 +216,7 @@ def register_multi_grad_hook(
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     collected = Collected(tensors, fn, mode)
-    hooks = [each.register_hook(collected.hook(i)) for i, each in enumerate(tensors)]
+    hooks = [tensor.register_hook(collected.hook(i)) for i, tensor in enumerate(tensors)]
     return Handles(hooks)
 
 

@@ -49,10 +49,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         given = [*gradients, *ctx.saved_tensors]
         if not any(isinstance(each, Tensor) and each._node is not None for each in given):
             return returned
-        places = [i for i, each in enumerate(results) if isinstance(each, Tensor)]
+        places = [i for i, result in enumerate(results) if isinstance(result, Tensor)]
         leaves = [results[i].detach() for i in places]
-        for each in leaves:
-            each._node = LEAF
+        for leaf in leaves:
+            leaf._node = LEAF
         for i, each in zip(places, OnlyOnce.apply(*leaves), strict=True):
             results[i] = each
         return tuple(results)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DeviceError
+
 # PyTorch's switches (`torch.backends.cudnn`) lie in `compat/backends/`.
 __path__.append(__path__[0].removesuffix("backends") + "compat/backends")
 

@@ -115,7 +115,7 @@ class BatchedBackend(Backend):
     @staticmethod
     def highest(values: Sequence[Any]) -> Any:
         """Return the backend that can compute with all of `values`: the highest level."""
-        found = [backend_of(each) for each in values if hasattr(each, "strides")]
+        found = [backend_of(value) for value in values if hasattr(value, "strides")]
         return max(found, key=lambda backend: backend.level)
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
@@ -126,8 +126,8 @@ class BatchedBackend(Backend):
             LOOPED[forward.__name__] += 1
         results = []
         for number in range(self.size):
-            one = {name: self.example(each, number) for name, each in inputs.items()}
-            others = {name: self.example(each, number) for name, each in settings.items()}
+            one = {name: self.example(input_, number) for name, input_ in inputs.items()}
+            others = {name: self.example(setting, number) for name, setting in settings.items()}
             arrays = [each for value in one.values() for each in listed(value)]
             results.append(self.highest(arrays).run(forward, one, others))
         return joined(self, results)

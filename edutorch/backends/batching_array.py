@@ -261,7 +261,7 @@ def _add_operators() -> None:
         if any(not hasattr(each, "strides") and not isinstance(each, (int, float, complex))
                for each in (first, second)):  # fmt: skip
             return NotImplemented
-        backends = [each.backend for each in arrays if isinstance(each, BatchedArray)]
+        backends = [array.backend for array in arrays if isinstance(array, BatchedArray)]
         highest = max(backends, key=lambda backend: backend.level)
         return getattr(highest.xp, ufunc)(first, second)
 

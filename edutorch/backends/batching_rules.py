@@ -66,11 +66,11 @@ class Values:
     """
 
     def __init__(self, level: BatchedBackend, operands: Sequence[Any], ndim: int = 0) -> None:
-        values = [level.inside(each) for each in operands]
-        sizes = [each.ndim - 1 for each in values if hasattr(each, "strides")]
+        values = [level.inside(operand) for operand in operands]
+        sizes = [value.ndim - 1 for value in values if hasattr(value, "strides")]
         self.ndim = max(ndim, *sizes)
         self.arrays = [
-            with_axes(each, self.ndim) if hasattr(each, "strides") else each for each in values
+            with_axes(value, self.ndim) if hasattr(value, "strides") else value for value in values
         ]
         self.backend = level.highest(values)
 
@@ -100,10 +100,10 @@ def axes_inside(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
 
     Raises: AxisError: there is no such axis.
     """
-    for each in axes:
-        if not -ndim <= each < ndim:
-            raise np.exceptions.AxisError(each, ndim)
-    return tuple(each % ndim + 1 for each in axes)
+    for axis in axes:
+        if not -ndim <= axis < ndim:
+            raise np.exceptions.AxisError(axis, ndim)
+    return tuple(axis % ndim + 1 for axis in axes)
 
 
 def inside(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str], Any]]:
@@ -124,7 +124,7 @@ def elementwise(
     """Each number by itself: the operands broadcast behind their hidden axes."""
     if name == "where" and len(operands) == 1:
         return looped(level, name, *operands)
-    if not any(hasattr(each, "strides") for each in operands):
+    if not any(hasattr(operand, "strides") for operand in operands):
         return operator.attrgetter(name)(level.inner.xp)(*operands, **settings)
     values = Values(level, operands)
     y = outside(level, values.find(name)(*values.arrays, **settings))
@@ -188,7 +188,7 @@ def cumulation(
         settings[positions[name]], *args = args  # type: ignore[assignment]
     axis = args[0] if args else axis
     values, ndim, find = inside(level, array)
-    if any(hasattr(each, "strides") for each in settings.values()):
+    if any(hasattr(setting, "strides") for setting in settings.values()):
         return looped(level, name, array, axis=axis, **settings)
     if axis is None and name in ("sort", "argsort", "diff"):
         axis = -1
@@ -221,7 +221,7 @@ def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
     values, ndim = Values(level, [a]), level.inside(b).ndim - 1
     right = level.inside(b)[..., None] if ndim == 1 else level.inside(b)
     pair = Values(level, [level.wrap(values.arrays[0]), level.wrap(right)])
-    y = pair.find(name)(*(level.full(each) for each in pair.arrays))
+    y = pair.find(name)(*(level.full(array) for array in pair.arrays))
     return level.wrap(y[..., 0] if ndim == 1 else y)
 
 
@@ -242,7 +242,7 @@ def fourier_of_several(
     values, ndim, find = inside(level, array)
     if axes is None:
         axes = range(ndim if s is None else len(s))
-        axes = [each - len(axes) for each in axes]
+        axes = [axis - len(axes) for axis in axes]
     places = axes_inside(tuple(axes), ndim)
     if name.endswith("shift"):
         return level.wrap(find(name)(values, places))
@@ -280,13 +280,13 @@ def einsum(level: BatchedBackend, name: str, equation: str, *operands: Any, **se
     terms, arrow, output = text.partition("->")
     if not arrow:
         letters = sorted(set(terms) - set(",."))
-        once = "".join(each for each in letters if terms.count(each) == 1)
+        once = "".join(letter for letter in letters if terms.count(letter) == 1)
         output = ("..." if "..." in terms else "") + once
-    free = next(each for each in string.ascii_letters if each not in text)
-    values = [level.inside(each) for each in operands]
-    own = [each.shape[0] > 1 for each in values]
+    free = next(ascii_letter for ascii_letter in string.ascii_letters if ascii_letter not in text)
+    values = [level.inside(operand) for operand in operands]
+    own = [value.shape[0] > 1 for value in values]
     inputs = [(free + t if o else t) for t, o in zip(terms.split(","), own, strict=True)]
-    arrays = [each if o else each[0, ...] for each, o in zip(values, own, strict=True)]
+    arrays = [value if o else value[0, ...] for value, o in zip(values, own, strict=True)]
     backend = level.highest(arrays)
     result = free + output if any(own) else output
     y = backend.xp.einsum(f"{','.join(inputs)}->{result}", *arrays, **settings)
@@ -305,8 +305,8 @@ def looped(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any
     LOOPED[name] += own
     results = []
     for number in range(level.size if own else 1):
-        one = [level.example(each, number) for each in args]
-        named = {key: level.example(each, number) for key, each in settings.items()}
+        one = [level.example(argument, number) for argument in args]
+        named = {key: level.example(setting, number) for key, setting in settings.items()}
         arrays = [each for value in (*one, *named.values()) for each in listed(value)]
         results.append(operator.attrgetter(name)(level.highest(arrays).xp)(*one, **named))
     return joined(level, results)
@@ -329,8 +329,8 @@ def joined(level: BatchedBackend, results: Sequence[Any]) -> Any:
         parts = [joined(level, each) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if not hasattr(first, "shape"):
-        results = [level.inner.xp.asarray(each) for each in results]
-    if len({each.shape for each in results}) > 1:
-        raise different_shapes([each.shape for each in results])
+        results = [level.inner.xp.asarray(result) for result in results]
+    if len({result.shape for result in results}) > 1:
+        raise different_shapes([result.shape for result in results])
     backend = level.highest(results) if not isinstance(first, np.generic) else level.inner
     return level.wrap(backend.xp.stack([*results]))

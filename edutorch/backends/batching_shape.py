@@ -25,7 +25,7 @@ def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, *
     """The numbers of each example in another shape."""
     values = level.inside(array)
     sizes = [operator.index(each) for each in (shape if hasattr(shape, "__len__") else (shape,))]
-    have, known = math.prod(values.shape[1:]), math.prod(each for each in sizes if each != -1)
+    have, known = math.prod(values.shape[1:]), math.prod(size for size in sizes if size != -1)
     if -1 in sizes and known:
         sizes[sizes.index(-1)] = have // known
     if math.prod(sizes) != have or -1 in sizes:
@@ -54,7 +54,7 @@ def moved(level: BatchedBackend, name: str, array: Any, first: Any, second: Any)
     """Axes exchanged, or moved to other places."""
     values, ndim, find = inside(level, array)
     pairs = [(each,) if isinstance(each, int) else tuple(each) for each in (first, second)]
-    places = [axes_inside(each, ndim) for each in pairs]
+    places = [axes_inside(pair, ndim) for pair in pairs]
     if name == "swapaxes":
         return level.wrap(values.swapaxes(places[0][0], places[1][0]))
     return level.wrap(find(name)(values, *places))
@@ -88,8 +88,8 @@ def broadcast_to(level: BatchedBackend, name: str, array: Any, shape: Any) -> An
 @rule("broadcast_arrays")
 def broadcast_arrays(level: BatchedBackend, name: str, *arrays: Any) -> Any:
     """All stretched to one shape."""
-    shape = np.broadcast_shapes(*(each.shape for each in arrays))
-    return tuple(broadcast_to(level, name, each, shape) for each in arrays)
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    return tuple(broadcast_to(level, name, array, shape) for array in arrays)
 
 
 @rule("concatenate", "stack")
@@ -97,13 +97,13 @@ def joined_along(
     level: BatchedBackend, name: str, arrays: Sequence[Any], axis: int | None = 0, **settings: Any
 ) -> Any:
     """Several arrays behind each other, or along a new axis."""
-    values = [level.inside(each) for each in arrays]
-    if len({each.shape[0] for each in values}) > 1:
-        values = [level.full(each) for each in values]
+    values = [level.inside(array) for array in arrays]
+    if len({value.shape[0] for value in values}) > 1:
+        values = [level.full(value) for value in values]
     ndim = values[0].ndim - 1 + (name == "stack")
     (axis,) = axes_inside((operator.index(axis or 0),), ndim)
     backend = level.highest(values)
-    values = [each if backend.level == 0 else backend.lifted(each) for each in values]
+    values = [value if backend.level == 0 else backend.lifted(value) for value in values]
     return level.wrap(operator.attrgetter(name)(backend.xp)(values, axis=axis, **settings))
 
 
@@ -146,7 +146,7 @@ def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any =
 def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, axis: int) -> Any:
     """One number per place of `indices`, along an axis."""
     values = Values(level, [array, indices])
-    a, index = (level.full(each) for each in values.arrays)
+    a, index = (level.full(array) for array in values.arrays)
     return level.wrap(values.find(name)(a, index, axis=axes_inside((axis,), values.ndim)[0]))
 
 
@@ -157,7 +157,9 @@ def looked_up(
     """Where numbers belong, or whether they occur, in one row that all examples share."""
     table, wanted = (first, second) if name == "searchsorted" else (second, first)
     row = level.inside(level.lifted(table))
-    if row.shape[0] > 1 or any(hasattr(each, "backend") for each in (*args, *settings.values())):
+    if row.shape[0] > 1 or any(
+        hasattr(argument, "backend") for argument in (*args, *settings.values())
+    ):
         return looped(level, name, first, second, *args, **settings)
     values = level.inside(level.lifted(wanted))
     pair = [row[0, ...], values.reshape(values.size)]
@@ -170,7 +172,7 @@ def looked_up(
 def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
     """A new array with memory for each example, to be written to."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(hasattr(each, "strides") for each in args):
+    if any(hasattr(argument, "strides") for argument in args):
         y = made(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
         y[...] = args[0]
         return y
@@ -191,7 +193,7 @@ def made_like(
 @rule("arange", "linspace", "eye", "identity", "tri", "logspace")
 def shared(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
     """A new array that all examples share."""
-    if any(hasattr(each, "backend") for each in (*args, *settings.values())):
+    if any(hasattr(argument, "backend") for argument in (*args, *settings.values())):
         return looped(level, name, *args, **settings)
     return level.lifted(getattr(level.inner.xp, name)(*args, **settings))
 
@@ -214,7 +216,7 @@ def asked(level: BatchedBackend, name: str, *args: Any) -> Any:
     """Questions about types and shapes."""
     if name in ("ndim", "shape"):
         return getattr(args[0], name)
-    kinds = [each.dtype if hasattr(each, "backend") else each for each in args]
+    kinds = [argument.dtype if hasattr(argument, "backend") else argument for argument in args]
     if name in ("iscomplexobj", "isrealobj"):
         return (kinds[0].kind == "c") == (name == "iscomplexobj")
     return getattr(np, name)(*kinds)

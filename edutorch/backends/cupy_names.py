@@ -143,11 +143,11 @@ def _signature_text(function: Any, method: bool = False) -> str | None:
         return _from_first_line(function)
     parameters = list(found.parameters.values())[1 if method else 0 :]
     plain = [
-        each.replace(
+        parameter.replace(
             annotation=inspect.Parameter.empty,
-            default=each.default if _is_plain(each.default) else None,
+            default=parameter.default if _is_plain(parameter.default) else None,
         )
-        for each in parameters
+        for parameter in parameters
     ]
     text = str(inspect.Signature(plain))[1:-1]
     return None if text == "*args, **kwargs" else text

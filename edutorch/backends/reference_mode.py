@@ -92,14 +92,14 @@ def reference_only() -> Iterator[None]:
     global _references
     _references += 1
     try:
-        for each in slots():
-            each.run = None
+        for slot in slots():
+            slot.run = None
         yield
     finally:
         _references -= 1
         if not _references:
-            for each in slots():
-                each.run = each._filled
+            for slot in slots():
+                slot.run = slot._filled
 
 
 def nobody(slot: Slot) -> None:

@@ -97,7 +97,7 @@ def computed(
     function: Callable[..., Any], name: str, args: Sequence[Any], keywords: dict[str, Any]
 ) -> Any:
     """Call NumPy's `function`. A GPU does not warn of overflow or division by zero."""
-    plain = [inside(each, name) for each in args]
+    plain = [inside(argument, name) for argument in args]
     settings = {key: inside(value, name) for key, value in keywords.items()}
     with np.errstate(all="ignore"):
         result = function(*plain, **settings)
@@ -112,7 +112,7 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     known = cupy_names.known()["ufuncs"][name]
     inputs = args[: known["nin"]]
     kinds = tuple(
-        each.dtype if isinstance(each, (StrictArray, np.generic)) else None for each in inputs
+        input_.dtype if isinstance(input_, (StrictArray, np.generic)) else None for input_ in inputs
     )
     if not accepted(name, kinds):
         shown = ", ".join(str(kind) for kind in kinds)
@@ -276,7 +276,7 @@ def checked_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
                 raise TypeError("CuPy's arrays cannot be the bounds of a slice")
     parts = tuple(inside(part, "an index") for part in given)
     arrays = [np.asarray(part) for part in parts if isinstance(part, (np.ndarray, list))]
-    masks = sum(each.dtype == bool for each in arrays)
+    masks = sum(array.dtype == bool for array in arrays)
     if masks > 1:
         raise IndexError("CuPy does not take more than one boolean array in an index")
     if masks:

@@ -63,6 +63,6 @@ def different_shapes(shapes: list[tuple[int, ...]]) -> VmapError:
     return VmapError(
         "vmap",
         "vmap: the result has another shape for each example, and such results cannot be stacked",
-        {"shapes": ", ".join(str(each) for each in shapes[:4])},
+        {"shapes": ", ".join(str(shape) for shape in shapes[:4])},
         "use where(condition, a, b) instead of picking by a mask",
     )

@@ -152,8 +152,10 @@ def _kernels(section: str) -> Finding:
         detail = f"cannot be looked at: {told[-1] if told else error}"
         return Finding(section, "kernels", None, detail, "python -m edutorch warmup  says why")
     states = json.loads(done.stdout)
-    ready = sum(each["state"] == "loaded" for each in states)
-    broken = [f"{each['name']} ({each['detail']})" for each in states if each["state"] == "failed"]
+    ready = sum(state["state"] == "loaded" for state in states)
+    broken = [
+        f"{state['name']} ({state['detail']})" for state in states if state["state"] == "failed"
+    ]
     failed = f"; failed: {', '.join(broken)}" if broken else ""
     wish = os.environ.get("EDUTORCH_KERNELS")
     switch = f"; EDUTORCH_KERNELS={wish}" if wish else ""

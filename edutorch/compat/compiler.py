@@ -131,7 +131,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """
     from edutorch.compilation.backends import BACKENDS
 
-    return [each for each in BACKENDS if not exclude_tags or "eager" not in each]
+    return [backend for backend in BACKENDS if not exclude_tags or "eager" not in backend]
 
 
 def reset() -> None:

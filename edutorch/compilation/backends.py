@@ -62,7 +62,7 @@ def maker(settings: dict[str, Any]) -> Callable[[Graph], Run]:
             "Either mode or options can be specified, but both can't be specified at the same time",
         )
     if mode not in MODES:
-        known = ", ".join(str(each) for each in MODES[1:])
+        known = ", ".join(str(mode) for mode in MODES[1:])
         raise BackendError("compile", f"Unrecognized mode={mode}, should be one of: {known}")
     if isinstance(backend, str):
         if backend not in BACKENDS:
@@ -84,7 +84,9 @@ class CapturedModule(GraphModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph op by op, as it is now."""
-        arrays = [each._array if isinstance(each, Tensor) else each for each in args]
+        arrays = [
+            argument._array if isinstance(argument, Tensor) else argument for argument in args
+        ]
         return tuple(
             wrap(each) if hasattr(each, "dtype") else each
             for each in run_on_arrays(self.graph)(arrays)
@@ -103,7 +105,7 @@ def by_users_backend(backend: Callable[..., Any], graph: Graph) -> Run:
         )
 
     def run(arrays: list[Any]) -> list[Any]:
-        given = [wrap(each) if hasattr(each, "dtype") else each for each in arrays]
+        given = [wrap(array) if hasattr(array, "dtype") else array for array in arrays]
         found = compiled(*given)
         found = found if isinstance(found, tuple | list) else (found,)
         return [each._array if isinstance(each, Tensor) else each for each in found]

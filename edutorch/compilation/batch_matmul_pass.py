@@ -91,9 +91,9 @@ class Stacking:
         """Compute products with the same right factor as one; each becomes a part of its rows."""
         _, right = products[0].operands
         columns, dtype = right.shape[1], right.dtype
-        parts = sorted((each.operands[0] for each in products), key=self.place.__getitem__)
+        parts = sorted((product.operands[0] for product in products), key=self.place.__getitem__)
         self.like = products[0]
-        stack = self.stack(parts) if sum(each.bytes for each in products) <= LARGEST else None
+        stack = self.stack(parts) if sum(product.bytes for product in products) <= LARGEST else None
         if stack is None:
             return
         rows, whole = stack
@@ -116,12 +116,12 @@ class Stacking:
     def bias_of(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
         """Return what is added to the rows of all products alike, and the sums; None: nothing."""
         sums = [value.users[0] for value in products if self.free(value)]
-        fitting = [each for each in sums if each.function == "add" and each.kind == "element"]
+        fitting = [sum_ for sum_ in sums if sum_.function == "add" and sum_.kind == "element"]
         if len(fitting) < len(products):
             return None, []
         found = {
-            each for value, product in zip(sums, products, strict=True)
-            for each in value.operands if each is not product and value.shape == product.shape
+            operand for value, product in zip(sums, products, strict=True)
+            for operand in value.operands if operand is not product and value.shape == product.shape
         }  # fmt: skip
         bias = found.pop() if len(found) == 1 else None
         flat = isinstance(bias, Value) and bias.kind == "input" and len(bias.shape) == 1
@@ -141,9 +141,9 @@ class Stacking:
 
     def join_sums(self) -> None:
         """Join the terms of each long sum: products of matrices, and sums over rows."""
-        inner = {each for value in self.values if is_add(value) for each in self.parts(value)}
-        sums = [each for each in self.values if is_add(each) and each not in inner]
-        found = [(each, self.terms(each)) for each in sums]
+        inner = {part for value in self.values if is_add(value) for part in self.parts(value)}
+        sums = [value for value in self.values if is_add(value) and value not in inner]
+        found = [(sum_, self.terms(sum_)) for sum_ in sums]
         found.sort(key=lambda pair: pair[1][-1].kind != "product")  # their order counts: first
         for value, terms in found:
             if len(terms) >= LEAST:
@@ -180,7 +180,7 @@ class Stacking:
         for joined in (self.products, self.sums):
             fitting, result = joined(terms)
             if result is not None:
-                terms = [result, *(each for each in terms if each not in fitting)]
+                terms = [result, *(term for term in terms if term not in fitting)]
         if known.issuperset(terms):
             return
         self.changed = True
@@ -191,13 +191,13 @@ class Stacking:
             total.settings = last.settings
             return
         y = others[0]
-        for each in others[1:]:
-            y = self.keep("element", "add", (y, each), total.shape, total.dtype)
+        for other in others[1:]:
+            y = self.keep("element", "add", (y, other), total.shape, total.dtype)
         total.operands = (y, last)
 
     def products(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
         """Make one product of terms that are products, each needed here only."""
-        fitting = [each for each in terms if each.kind == "product" and self.free(each)]
+        fitting = [term for term in terms if term.kind == "product" and self.free(term)]
         if len(fitting) < LEAST or max(each.operands[1].shape[0] for each in fitting) > TALLEST:
             return [], None
         fitting.sort(key=lambda each: self.place[each.operands[1]])
@@ -212,18 +212,18 @@ class Stacking:
     def in_same_order(self, left: Any, right: Any, products: list[Value]) -> bool:
         """Say whether the rows of both stacks belong together."""
         return all(
-            left[0].get(where_it_is(self.turned(each.operands[0])))
-            == right[0].get(where_it_is(each.operands[1]))
-            for each in products
+            left[0].get(where_it_is(self.turned(product.operands[0])))
+            == right[0].get(where_it_is(product.operands[1]))
+            for product in products
         )
 
     def sums(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
         """Make one sum over rows of terms that are such sums, each needed here only."""
         fitting = [
-            each for each in terms
-            if each.kind == "reduce" and each.function == "sum" and self.free(each)
-            and each.settings["axes"] == (0,) and not each.settings["keepdims"]
-            and len(each.operands[0].shape) == 2 and each.operands[0].shape[0] <= TALLEST
+            term for term in terms
+            if term.kind == "reduce" and term.function == "sum" and self.free(term)
+            and term.settings["axes"] == (0,) and not term.settings["keepdims"]
+            and len(term.operands[0].shape) == 2 and term.operands[0].shape[0] <= TALLEST
         ]  # fmt: skip
         if len(fitting) < LEAST:
             return [], None
@@ -256,17 +256,17 @@ class Stacking:
         Args:
             ordered: only this order will do; else one that is there already is taken.
         """
-        names = [where_it_is(each) for each in parts]
+        names = [where_it_is(part) for part in parts]
         key = frozenset(names)
-        size = sum(each.bytes for each in parts)
+        size = sum(part.bytes for part in parts)
         if len(key) < len(names) or size > LARGEST:
             return None
         known = self.stacks.get(key)
         if known is not None and (not ordered or known[0] == names):
             names, value = known
-            heights = {where_it_is(each): each.shape[0] for each in parts}
+            heights = {where_it_is(part): part.shape[0] for part in parts}
         else:
-            heights = {name: each.shape[0] for name, each in zip(names, parts, strict=True)}
+            heights = {name: part.shape[0] for name, part in zip(names, parts, strict=True)}
             shape = sum(heights.values()), parts[0].shape[1]
             given = [list(parts), {}]
             value = self.keep("call", np.concatenate, tuple(given), shape, parts[0].dtype)
@@ -281,9 +281,14 @@ class Stacking:
 def is_add(value: Value) -> bool:
     """Say whether a value is the sum of two arrays of its own shape."""
     return (
-        value.kind == "element" and value.function == "add" and bool(value.shape)
-        and all(isinstance(each, Value) and each.shape == value.shape for each in value.operands)
-    )  # fmt: skip
+        value.kind == "element"
+        and value.function == "add"
+        and bool(value.shape)
+        and all(
+            isinstance(operand, Value) and operand.shape == value.shape
+            for operand in value.operands
+        )
+    )
 
 
 def where_it_is(value: Value) -> Any:
@@ -308,8 +313,8 @@ def in_order(values: list[Value], place: dict[Value, tuple[int, int]]) -> list[V
     while ready:
         _, value = heapq.heappop(ready)
         found.append(value)
-        for each in users[value]:
-            missing[each] -= 1
-            if not missing[each]:
-                heapq.heappush(ready, (place[each], each))
+        for user in users[value]:
+            missing[user] -= 1
+            if not missing[user]:
+                heapq.heappush(ready, (place[user], user))
     return found

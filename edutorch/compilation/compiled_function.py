@@ -101,8 +101,8 @@ class Compiled:
             if self.count >= limit():
                 self.give_up()
                 return self.function(*args, **kwargs)
-            if any(not is_ordinary(each) for each in leaves):
-                self.say(why_not(next(each for each in leaves if not is_ordinary(each))))
+            if any(not is_ordinary(leaf) for leaf in leaves):
+                self.say(why_not(next(leaf for leaf in leaves if not is_ordinary(leaf))))
                 return self.function(*args, **kwargs)
             capturing_now = Capturing(self.function, args, kwargs)
             guards_before = before(leaves)
@@ -160,7 +160,7 @@ class Compiled:
     def explain(self) -> str:
         """Return what was compiled, fused, and not, and why, as text."""
         lines = [f"{self.title}: {len(self.entries)} version(s)"]
-        lines += [f"captured again because of {each}" for each in self.retraces]
+        lines += [f"captured again because of {retrace}" for retrace in self.retraces]
         lines += [f"not compiled: {each}" for each in self.broken]
         for number, entry in enumerate(self.entries):
             for part in entry.parts():
@@ -179,7 +179,7 @@ class Compiled:
             timings = [stack.enter_context(run.wait().timed(name)) for name, run in parts]
             for _ in range(calls):
                 self(*args, **kwargs)
-        texts = [str(each) for each in timings if each.medians]
+        texts = [str(timing) for timing in timings if timing.medians]
         return "\n\n".join([f"{self.title}: what each step takes", *texts])
 
     @property
@@ -241,8 +241,8 @@ def limit() -> int:
 def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of the arguments and their tree, quickly where they are no containers."""
     if not kwargs:
-        for each in args:
-            if isinstance(each, list | tuple | dict):
+        for argument in args:
+            if isinstance(argument, list | tuple | dict):
                 break
         else:
             return list(args), flat_spec(len(args))
@@ -258,7 +258,7 @@ def before(leaves: list[Any]) -> list[tuple[Any, ...]]:
     """Describe the arguments before the function runs, which may change them."""
     from .guards import describe
 
-    return [describe(each) for each in leaves]
+    return [describe(leaf) for leaf in leaves]
 
 
 def is_ordinary(value: Any) -> bool:

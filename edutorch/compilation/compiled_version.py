@@ -43,15 +43,15 @@ class Entry:
         self.backward: Run | None = None if back is None else make(back.graph)
         self.writes = sorted(captured.graph.writes.items())
         self.results = [
-            (position, each) for position, each in enumerate(captured.outputs)
-            if each.kind == "result"
+            (position, output) for position, output in enumerate(captured.outputs)
+            if output.kind == "result"
         ]  # fmt: skip
         self.grads = [
-            (position, each.tensor) for position, each in enumerate(captured.outputs)
-            if each.kind == "grad"
+            (position, output.tensor) for position, output in enumerate(captured.outputs)
+            if output.kind == "grad"
         ]  # fmt: skip
         self.others_out = [
-            position for position, each in enumerate(captured.outputs) if each.kind != "grad"
+            position for position, output in enumerate(captured.outputs) if output.kind != "grad"
         ]
         self.leaf_results = {
             each.index for _, each in self.results
@@ -64,7 +64,7 @@ class Entry:
         )
         self.plan_gradients()
         self.plan_inputs()
-        held = {id(each.tensor) for each in self.inputs if each.kind == "grad"}
+        held = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
         self.replaced = [tensor for _, tensor in self.grads if id(tensor) not in held]
         if self.replaced and hasattr(self.forward, "call_before_gradients"):
             self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
@@ -74,12 +74,12 @@ class Entry:
         """Let go of the tensors of the first call."""
         captured = self.captured
         captured.result = None
-        for each in captured.outputs:
-            if each.kind == "result":
-                each.tensor = None
-        for each in captured.inputs:
-            if each.kind == "argument":
-                each.tensor = None
+        for output in captured.outputs:
+            if output.kind == "result":
+                output.tensor = None
+        for input_ in captured.inputs:
+            if input_.kind == "argument":
+                input_.tensor = None
 
     def plan_gradients(self) -> None:
         """Work out once which inputs get which gradients, and what is saved."""
@@ -88,11 +88,11 @@ class Entry:
         self.positions: list[int | None] = []
         if back is None:
             return
-        for number, each in enumerate(self.inputs):
+        for number, input_ in enumerate(self.inputs):
             if number in back.targets:
                 self.wanting.append(number)
                 self.positions.append(back.targets.index(number))
-            elif each.kind in ("argument", "tensor") and self.guards.wants_gradient(number):
+            elif input_.kind in ("argument", "tensor") and self.guards.wants_gradient(number):
                 self.wanting.append(number)
                 self.positions.append(None)
         self.saved_inputs = [number for kind, number in back.saved if kind == "input"]
@@ -113,14 +113,14 @@ class Entry:
 
     def plan_inputs(self) -> None:
         """Work out once where the tensors come from: most are always the same."""
-        self.always = [each.tensor if each.kind == "tensor" else None for each in self.inputs]
+        self.always = [input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs]
         self.given = [
-            (position, each.index) for position, each in enumerate(self.inputs)
-            if each.kind == "argument"
+            (position, input_.index) for position, input_ in enumerate(self.inputs)
+            if input_.kind == "argument"
         ]  # fmt: skip
         self.others = [
-            (position, each) for position, each in enumerate(self.inputs)
-            if each.kind in ("grad", "number")
+            (position, input_) for position, input_ in enumerate(self.inputs)
+            if input_.kind in ("grad", "number")
         ]  # fmt: skip
 
     def gather(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -128,7 +128,7 @@ class Entry:
         tensors = self.always.copy()
         for position, index in self.given:
             tensors[position] = leaves[index]
-        arrays: list[Any] = [None if each is None else each._array for each in tensors]
+        arrays: list[Any] = [None if tensor is None else tensor._array for tensor in tensors]
         for position, each in self.others:
             if each.kind == "number":
                 arrays[position] = each.holder[each.key]

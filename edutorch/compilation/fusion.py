@@ -40,7 +40,7 @@ def fusable(value: Value) -> str | None:
     if value.kind not in ("element", "reduce"):
         return f"a {value.kind}"
     kinds = [each.dtype for each in operands_of(value)] + [value.dtype]
-    strange = [each for each in kinds if each is not None and each not in NUMBERS]
+    strange = [kind for kind in kinds if kind is not None and kind not in NUMBERS]
     if strange:
         return f"numbers of type {strange[0]} are left to NumPy"
     if value.kind == "element":
@@ -174,13 +174,15 @@ class Fusion:
         needs = self.needed(value)
         candidates = [unit for unit in needs if isinstance(unit, Group)]
         candidates.sort(key=lambda unit: -unit.last)
-        candidates += [each for each in self.neighbours(value) if each not in candidates]
+        candidates += [
+            neighbour for neighbour in self.neighbours(value) if neighbour not in candidates
+        ]
         home: Group | None = None
         for group in candidates:
             if home is not None:
                 self.merge(home, group)
                 continue
-            if any(self.leads(each, group) for each in needs - {group}):
+            if any(self.leads(need, group) for need in needs - {group}):
                 continue
             if not self.placed(group, value):
                 continue
@@ -200,8 +202,8 @@ class Fusion:
         for operand in operands_of(value):
             if operand.shape != value.shape or operand.dtype is None:
                 continue
-            for each in readers(operand.base):
-                unit = self.unit_of.get(each)
+            for reader in readers(operand.base):
+                unit = self.unit_of.get(reader)
                 if not isinstance(unit, Group) or unit.domain != value.shape or unit in found:
                     continue
                 if value.shape or unit.needs <= self.needed(value):  # else one waits for the other
@@ -278,8 +280,8 @@ class Fusion:
         home.split = next(iter(splits), None)
         home.first, home.last = min(home.first, other.first), max(home.last, other.last)
         home.needs = between
-        for each in other.values:
-            self.unit_of[each] = home
+        for value in other.values:
+            self.unit_of[value] = home
         self.units.remove(other)
         for unit in self.units:
             if other in unit.needs:
@@ -314,7 +316,7 @@ class Fusion:
 def grouped(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[Value, str]]:
     """Return the units of a program in an order in which they can run, and why values are alone."""
     if not fuse:
-        values = [each for each in program.values if each.kind != "view"]
+        values = [value for value in program.values if value.kind != "view"]
         units = [Unit(value, order) for order, value in enumerate(values)]
         return units, {}
     fusion = Fusion(program)
@@ -332,7 +334,7 @@ def grouped(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[Value
             units.append(alone)
     units = [unit for unit in units if not joins_its_product(unit, program, wanted)]
     for unit in units:
-        unit.needs = set().union(*(fusion.needed(each) for each in unit.values)) - {unit}
+        unit.needs = set().union(*(fusion.needed(value) for value in unit.values)) - {unit}
     return in_order(units), fusion.reasons
 
 
@@ -361,9 +363,9 @@ def joins_its_product(unit: Unit, program: Program, wanted: set[Value]) -> bool:
 def become_view(value: Value, y: Value, program: Program) -> None:
     """Make a value the same numbers as `y`, in its own shape; views of it show `y`, too."""
     text = "{}" if value.shape == y.shape else f"{{}}.reshape({value.shape})"
-    for each in value.operands:
-        if isinstance(each, Value):
-            each.users = [user for user in each.users if user is not value]
+    for operand in value.operands:
+        if isinstance(operand, Value):
+            operand.users = [user for user in operand.users if user is not value]
     value.kind, value.function, value.operands = "view", None, (y,)
     value.settings = {"base": y, "offset": 0, "steps": steps_of(value.shape), "text": text}
     y.users.append(value)

@@ -66,17 +66,17 @@ class Group(Unit):
         inside = set(self.values)
         return [
             value for value in self.values
-            if value in wanted or any(each not in inside for each in readers(value))
+            if value in wanted or any(reader not in inside for reader in readers(value))
         ]  # fmt: skip
 
 
 def readers(value: Value) -> Iterator[Value]:
     """Yield who computes with a value, or with a view of it."""
-    for each in value.users:
-        if each.kind == "view":
-            yield from readers(each)
+    for user in value.users:
+        if user.kind == "view":
+            yield from readers(user)
         else:
-            yield each
+            yield user
 
 
 def steps_in(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -171,7 +171,7 @@ def stages(group: Group) -> dict[Value, int]:
 
 def indented(lines: list[str]) -> list[str]:
     """Put lines into a block."""
-    return [f"    {each}" for each in lines]
+    return [f"    {line}" for line in lines]
 
 
 def joined(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:

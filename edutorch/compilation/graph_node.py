@@ -56,7 +56,7 @@ class CompiledNode(Node):
             if starts[number] is None:
                 starts[number] = np.zeros(shape, kind)
         found = self.run([*self.saved, *starts])
-        seen = {id(each) for each in starts}
+        seen = {id(start) for start in starts}
         for number, each in enumerate(found):
             if id(each) in seen:  # gradients are added up in place
                 found[number] = each.copy()
@@ -83,9 +83,9 @@ def attach(
     """Make one node the past of all `outputs`; `inputs` get gradients number `positions`."""
     node = CompiledNode()
     node.title, node.run, node.saved, node.positions = title, run, saved, positions  # type: ignore[assignment]
-    node.edges = tuple(edge_of(each) for each in inputs)
-    node.kinds = [(each._array.shape, each._array.dtype) for each in outputs]
-    node.tensors = [(each, each._version) for each in tensors]
+    node.edges = tuple(edge_of(input_) for input_ in inputs)
+    node.kinds = [(output._array.shape, output._array.dtype) for output in outputs]
+    node.tensors = [(tensor, tensor._version) for tensor in tensors]
     node.place, node.gathers = 0, len(outputs) > 1
     node.shape, node.dtype = node.kinds[0]
     node.hooks = node.writes = None

@@ -52,24 +52,24 @@ class Guards:
         self.leaves = described
         self.fixed: list[list[Any]] = []  # name, tensor, what it was like, its array, its node
         self.captured = captured
-        known = {id(each) for each in leaves if isinstance(each, Tensor)}
+        known = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
         reached = captured.reach.tensors if captured.reach is not None else {}
         self.identities = [
-            (index, each) for index, each in enumerate(leaves)
-            if isinstance(each, Tensor) and id(each) in reached
+            (index, leaf) for index, leaf in enumerate(leaves)
+            if isinstance(leaf, Tensor) and id(leaf) in reached
         ]  # fmt: skip
-        for each in captured.inputs:
-            if each.kind == "tensor" and id(each.tensor) not in known:
-                tensor = each.tensor
+        for input_ in captured.inputs:
+            if input_.kind == "tensor" and id(input_.tensor) not in known:
+                tensor = input_.tensor
                 self.fixed.append(
-                    [each.name, tensor, describe(tensor), tensor._array, tensor._node]
+                    [input_.name, tensor, describe(tensor), tensor._array, tensor._node]
                 )
         self.absent = [(tensor, before) for tensor, before in captured.grads]
         self.same = twins(leaves)
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
-        self.pairs = bool(self.same) or any(each.kind == "argument" for each in writes)
+        self.pairs = bool(self.same) or any(write.kind == "argument" for write in writes)
         self.owners = {
-            id(whole_of(plain(each.tensor._array))) for each in writes if each.kind == "tensor"
+            id(whole_of(plain(write.tensor._array))) for write in writes if write.kind == "tensor"
         }
         if self.owners & {id(each) for each in owners_of(leaves)}:
             self.owners = set()  # so it was when the function was captured
@@ -146,7 +146,7 @@ def fits(value: Any, known: tuple[Any, ...]) -> bool:
 
 def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
     """Return the pairs of arguments that overlap in memory, and whether they show the same."""
-    arrays = [(i, each._array) for i, each in enumerate(leaves) if isinstance(each, Tensor)]
+    arrays = [(i, leaf._array) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     return [
         (i, j, first is second or same_view(first, second))
         for position, (i, first) in enumerate(arrays)
@@ -157,7 +157,7 @@ def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
 
 def owners_of(leaves: list[Any]) -> list[Any]:
     """Return the arrays that hold the memory of the arguments."""
-    return [whole_of(plain(each._array)) for each in leaves if isinstance(each, Tensor)]
+    return [whole_of(plain(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:

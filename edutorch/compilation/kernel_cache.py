@@ -120,7 +120,7 @@ def made_with() -> bytes:
     from ..kernels.cpu import row_reduce, scalar_functions, select, vector_math, work_queue
 
     files = (scalar_functions, work_queue, vector_math, select, row_reduce)
-    texts = [Path(str(each.__file__)).read_bytes() for each in files]
+    texts = [Path(str(file.__file__)).read_bytes() for file in files]
     return b"".join([numba.__version__.encode(), llvmlite.__version__.encode(), *texts])
 
 

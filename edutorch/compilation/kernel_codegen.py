@@ -75,7 +75,7 @@ class Writer:
         self.made = KernelText(work=math.prod(group.domain))
         self.copied: dict[Value, Value] = {}
         self.split = group.split
-        self.lasts = [each for each in group.values if group.level[each] == "last"]
+        self.lasts = [value for value in group.values if group.level[value] == "last"]
         self.stage = stages(group)
         self.choose_rows()
 
@@ -87,16 +87,19 @@ class Writer:
         rank = len(self.domain)
         if self.split is None:
             self.split = next(
-                (b for b in range(rank) if all(self.even(each, b) for each in operands)), rank - 1
+                (b for b in range(rank) if all(self.even(operand, b) for operand in operands)),
+                rank - 1,
             )
         if rank:
             self.copied = {
-                each: self.written_out(each) for each in operands if not self.even(each, self.split)
+                operand: self.written_out(operand)
+                for operand in operands
+                if not self.even(operand, self.split)
             }
         self.rows = math.prod(self.domain[: self.split]) if rank else 1
         self.columns = math.prod(self.domain[self.split :]) if rank else 1
-        alone = all(self.group.level[each] != "row" for each in self.group.values)
-        by_column = any(not self.whole(each) for each in self.lasts)
+        alone = all(self.group.level[value] != "row" for value in self.group.values)
+        by_column = any(not self.whole(last) for last in self.lasts)
         if not rank:
             self.mode = "single"
         elif alone and self.split == 0 and not by_column:
@@ -144,13 +147,13 @@ class Writer:
     def write(self) -> KernelText:
         lines = {"single": self.single, "flat": self.flat}.get(self.mode, self.by_rows)()
         made = self.made
-        made.outputs = [each for each in made.outputs if each not in self.shared]
+        made.outputs = [output for output in made.outputs if output not in self.shared]
         arrays = [*made.inputs, *made.outputs, *made.partial]
-        heads = [f"{self.array(each)} = {self.array(each)}.reshape({self.array(each)}.size)"
-                 for each in arrays if self.reshaped(each)]  # fmt: skip
+        heads = [f"{self.array(array)} = {self.array(array)}.reshape({self.array(array)}.size)"
+                 for array in arrays if self.reshaped(array)]  # fmt: skip
         names = [
             *self.size_names(),
-            *(each.name for each in made.numbers),
+            *(number.name for number in made.numbers),
             *map(self.array, arrays),
         ]
         head = f"def kernel({', '.join(['start', 'stop', *names])}):"
@@ -163,7 +166,7 @@ class Writer:
         body = [*heads, *self.scratch_lines(), *lines]
         made.body = head + "\n" + textwrap.indent("\n".join(body), "    ") + "\n"
         kinds = ["int64", "int64", *["int64"] * len(made.sizes), *["float64"] * len(made.numbers)]
-        kinds += [self.array_type(each) for each in arrays]
+        kinds += [self.array_type(array) for array in arrays]
         made.signature = f"void({', '.join(kinds)})"
         return made
 
@@ -256,18 +259,20 @@ class Writer:
     def expression(self, value: Value, at: dict[Any, str]) -> str:
         """Write an element function of operands whose texts are in `at`."""
         function, operands = FUNCTIONS[value.function], list(value.operands)
-        kinds = [each.dtype for each in operands if getattr(each, "dtype", None) is not None]
+        kinds = [
+            operand.dtype for operand in operands if getattr(operand, "dtype", None) is not None
+        ]
         kind = value.dtype if value.dtype != bool or not kinds else kinds[0]
         texts = []
-        for each in operands:
-            if isinstance(each, Value):
-                text = at[each]
-                if each.dtype is None:
+        for operand in operands:
+            if isinstance(operand, Value):
+                text = at[operand]
+                if operand.dtype is None:
                     text = f"{kind}({text})"
                     self.made.needs.add(str(kind))
                 texts.append(text)
             else:
-                texts.append(self.literal(each, getattr(each, "dtype", kind)))
+                texts.append(self.literal(operand, getattr(operand, "dtype", kind)))
         text = function.kernel
         if value.function == "power" and not isinstance(operands[1], Value):
             text = POWERS.get(float(operands[1]), text)

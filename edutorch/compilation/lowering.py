@@ -92,9 +92,9 @@ class Builder:
         if args in self.of if hasattr(args, "all_input_nodes") else False:
             return self.of[args]
         if isinstance(args, tuple | list):
-            return type(args)(self.operands(each) for each in args)
+            return type(args)(self.operands(argument) for argument in args)
         if isinstance(args, dict):
-            return {name: self.operands(each) for name, each in args.items()}
+            return {name: self.operands(argument) for name, argument in args.items()}
         if isinstance(args, slice):
             return slice(*map(self.operands, (args.start, args.stop, args.step)))
         return args
@@ -159,7 +159,7 @@ class Builder:
 
     def forget_after(self, count: int) -> None:
         """Take back what was noted of a node that then could not be taken apart."""
-        gone = {id(each) for each in self.program.values[count:]}
+        gone = {id(value) for value in self.program.values[count:]}
         del self.program.values[count:]
         self.known = {key: each for key, each in self.known.items() if id(each) not in gone}
 
@@ -189,7 +189,8 @@ class Builder:
             before = len(self.program.values)
             given = dict(zip(op.inputs, args, strict=False)) | kwargs
             values = [
-                given.get(name, each.default) for name, each in op.signature.parameters.items()
+                given.get(name, parameter.default)
+                for name, parameter in op.signature.parameters.items()
             ]
             try:
                 return OWN[op.name](self.keep, *values).value

@@ -102,14 +102,14 @@ class Planner:
                     found.append(last[reader])
             last[value] = max(found)
         self.plan.fresh = {
-            each for each in values if last.get(each) == FOREVER and each.kind != "input"
+            value for value in values if last.get(value) == FOREVER and value.kind != "input"
         }
         return last
 
     def readers(self, value: Value) -> list[Value]:
         found = []
-        for each in value.users:
-            found += self.readers(each) if each.kind == "view" else [each]
+        for user in value.users:
+            found += self.readers(user) if user.kind == "view" else [user]
         return found
 
     def results(self, unit: Unit) -> list[Value]:
@@ -171,11 +171,11 @@ class Planner:
 
     def parts_of_stacks(self, unit: Unit) -> list[Value]:
         """The values of a unit that are computed inside of a stack."""
-        return [each for each in unit.values if each in self.plan.inside]
+        return [value for value in unit.values if value in self.plan.inside]
 
     def read_beside(self, unit: Unit, value: Value) -> bool:
         """Say whether a call might keep a part of a value that is written into an input."""
-        return any(may_be_its_input(each) for each in self.readers(value))
+        return any(may_be_its_input(reader) for reader in self.readers(value))
 
     def place_for(self, unit: Unit, value: Value, number: int) -> int:
         """Return a place: one that the kernel reads for the last time, a free one, or a new one."""
@@ -227,8 +227,8 @@ def is_stack(value: Value) -> bool:
         return False
     parts, settings = value.operands
     return not settings and all(
-        isinstance(each, Value) and each.dtype == value.dtype and len(each.shape) == 2
-        for each in parts
+        isinstance(part, Value) and part.dtype == value.dtype and len(part.shape) == 2
+        for part in parts
     )
 
 
@@ -239,9 +239,9 @@ def is_cat(value: Value) -> bool:
         return False
     parts = value.operands[0]
     return isinstance(parts, tuple | list) and all(
-        isinstance(each, Value) and each.dtype == value.dtype
-        and len(each.shape) == len(value.shape)
-        for each in parts
+        isinstance(part, Value) and part.dtype == value.dtype
+        and len(part.shape) == len(value.shape)
+        for part in parts
     )  # fmt: skip
 
 
@@ -267,7 +267,7 @@ def over(group: Group, value: Value, read: Value) -> bool:
     if group.level[value] != "full" or read.shape != group.domain:
         return False
     stage = stages(group)
-    order = {each: i for i, each in enumerate(group.values)}
+    order = {value: i for i, value in enumerate(group.values)}
     for user in group.values:
         for each in operands_of(user):
             if each.base is not read:
@@ -294,7 +294,7 @@ def peak_of(program: Program, made: list[list[Value]]) -> int:
     Args:
         made: of each step, the values that get memory in it.
     """
-    number = {each.base: i for i, values in enumerate(made) for each in values}
+    number = {value.base: i for i, values in enumerate(made) for value in values}
     outputs = {each.base for each in operands_of(program.outputs)}
     ends: dict[int, int] = {}
     for value in number:
@@ -315,7 +315,7 @@ def peak_of(program: Program, made: list[list[Value]]) -> int:
         ends[last] = ends.get(last, 0) + value.bytes
     now = peak = 0
     for i, values in enumerate(made):
-        now += sum(each.bytes for each in values)
+        now += sum(value.bytes for value in values)
         peak = max(peak, now)
         now -= ends.get(i, 0)
     return peak

@@ -106,8 +106,8 @@ class NumpyText:
             return " + ".join([f"{left} @ {right}", *bias])
         if value.kind in ("call", "number", "part"):
             return self.call(value)
-        name, texts = value.function, [self.of(each) for each in value.operands]
-        if not any(isinstance(each, Value) and each.dtype for each in value.operands):
+        name, texts = value.function, [self.of(operand) for operand in value.operands]
+        if not any(isinstance(operand, Value) and operand.dtype for operand in value.operands):
             texts[0] = f"np.{value.dtype}({texts[0]})"  # Python's numbers alone would be float64
         if name == "cast":
             return f"{texts[0]}.astype(np.{value.dtype})"

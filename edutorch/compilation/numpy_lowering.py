@@ -42,17 +42,17 @@ def element(keep: Kept, ufunc: Any, inputs: tuple[Any, ...]) -> Symbol:
     name = ufunc.__name__
     if name not in FUNCTIONS:
         raise NotPlainError(f"np.{name} has no place in a kernel")
-    operands = [operand(each) for each in inputs]
-    kinds = [kind_of(each) for each in operands]
+    operands = [operand(input_) for input_ in inputs]
+    kinds = [kind_of(operand) for operand in operands]
     *wanted, result = ufunc.resolve_dtypes((*kinds, None))
     for kind in (result, *wanted):
         if kind not in NUMBERS or kind.kind not in TYPES.get(name, "f") + "b" * (kind is result):
             raise NotPlainError(f"{name} of numbers of type {kind} is left to NumPy")
-    operands = [fitted(keep, each, kind) for each, kind in zip(operands, wanted, strict=True)]
-    if not any(isinstance(each, Value) for each in operands):
+    operands = [fitted(keep, operand, kind) for operand, kind in zip(operands, wanted, strict=True)]
+    if not any(isinstance(operand, Value) for operand in operands):
         with np.errstate(all="ignore"):
             return constant(keep, ufunc(*operands))
-    shapes = [each.shape for each in operands if isinstance(each, Value)]
+    shapes = [operand.shape for operand in operands if isinstance(operand, Value)]
     shape = np.broadcast_shapes(*shapes)
     return Symbol(keep("element", name, tuple(operands), shape, result), keep)
 
@@ -106,7 +106,7 @@ def where(condition: Any, first: Any, second: Any) -> Symbol:
         raise NotPlainError("a choice by numbers that are no bools is left to NumPy")
     pair = [operand(first), operand(second)]
     kinds = [kind_of(each) for each in pair]
-    if all(isinstance(each, type) for each in kinds):
+    if all(isinstance(kind, type) for kind in kinds):
         kind = np.result_type(first, second)
     else:
         kind = np.add.resolve_dtypes((*kinds, None))[-1]
@@ -144,7 +144,7 @@ def reduced(x: Symbol, name: str, axis: Any = None, keepdims: bool = False, **mo
     if x.dtype not in FLOATS:
         raise NotPlainError(f"reductions of type {x.dtype} are left to NumPy")
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    axes = tuple(sorted(each % x.ndim for each in axes))
+    axes = tuple(sorted(axis % x.ndim for axis in axes))
     kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
     shape = kept if keepdims else tuple(s for i, s in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[i] for i in axes)

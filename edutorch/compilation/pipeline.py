@@ -109,12 +109,12 @@ class Lowered:
     @property
     def ready(self) -> bool:
         """Whether all kernels are compiled: until then, NumPy's calls do what they will do."""
-        return all(each.done.is_set() for each in self._kernels.values())
+        return all(kernel.done.is_set() for kernel in self._kernels.values())
 
     def wait(self) -> Lowered:
         """Wait until all kernels are compiled."""
-        for each in self._kernels.values():
-            each.done.wait()
+        for kernel in self._kernels.values():
+            kernel.done.wait()
         return self
 
     # Looking at it ----------------------------------------------------------------------------

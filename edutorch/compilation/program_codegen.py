@@ -83,7 +83,7 @@ class ProgramWriter:
                 self.lines.append(f"del {', '.join(each.name for each in dying[number])}")
         outputs = self.results()
         if self.spaces:
-            names = "".join(f"{each}, " for each in self.spaces)
+            names = "".join(f"{space}, " for space in self.spaces)
             head.append("workspace = spaces.pop() if spaces else new_workspace()")
             head.append(f"{names.rstrip() if len(self.spaces) > 1 else names} = workspace")
             self.lines.append("spaces.append(workspace)")
@@ -92,10 +92,12 @@ class ProgramWriter:
         return ProgramText(source, self.names.scope, self.fused, self.arrays)
 
     def head(self) -> list[str]:
-        names = "".join(f"{each.name}, " for each in self.program.inputs)
+        names = "".join(f"{input_.name}, " for input_ in self.program.inputs)
         lines = [f"{names.rstrip()} = inputs"] if names else []
         lines += [
-            self.laid_out(each.name) for each in self.program.inputs if each in self.for_kernels
+            self.laid_out(input_.name)
+            for input_ in self.program.inputs
+            if input_ in self.for_kernels
         ]
         return lines
 
@@ -171,7 +173,7 @@ class ProgramWriter:
             return
         if value.kind == "product" and (ours or value in self.plan.fresh):
             out = self.memory(value)
-            left, right, *bias = (self.numpy.of(each) for each in value.operands)
+            left, right, *bias = (self.numpy.of(operand) for operand in value.operands)
             work = value.operands[0].size * value.shape[1]
             if bias or work >= WORTH_ASKING:
                 name = self.names.name(product, "product")
@@ -213,7 +215,7 @@ class ProgramWriter:
         text = kernel_text(group, results, shared)
         name = f"fused_{len(self.fused)}"
         text.name = name
-        arguments = [self.input(each) for each in text.inputs]
+        arguments = [self.input(input_) for input_ in text.inputs]
         for value in results:
             if value in shared and value not in self.plan.written:
                 self.space(self.plan.place[value], value.name, value.shape, value.dtype)
@@ -224,7 +226,7 @@ class ProgramWriter:
             if value in text.partial:
                 self.space(place, f"{value.name}_parts", shape, np.dtype("float64"))
                 arguments.append(f"{value.name}_parts")
-        numbers = [each.name for each in text.numbers]
+        numbers = [number.name for number in text.numbers]
         sizes = [str(each) for each in (0, text.count, *text.sizes)]
         call = f"{name}({', '.join([*sizes, *numbers, *arguments])})"
         self.lines.append(f"{call}  # {told(group, results, shared)}")
@@ -252,13 +254,15 @@ class ProgramWriter:
     ) -> str:  # fmt: skip
         """The same as the kernel in NumPy's calls, with the same arguments."""
         arrays = [*text.inputs, *text.outputs]
-        own = {each: each.name for each in text.inputs}
-        copies = [each for each in text.inputs if each.kind == "view"]
-        own |= {each.operands[0]: each.name for each in copies if each.operands[0] not in own}
+        own = {input_: input_.name for input_ in text.inputs}
+        copies = [input_ for input_ in text.inputs if input_.kind == "view"]
+        own |= {copy.operands[0]: copy.name for copy in copies if copy.operands[0] not in own}
         writer = NumpyText(self.names, own)
         names = ["start", "stop", *(f"size_{i}" for i in range(len(text.sizes)))]
-        names += [*(each.name for each in text.numbers)]
-        names += [each.name if each not in text.outputs else f"{each.name}_out" for each in arrays]
+        names += [*(number.name for number in text.numbers)]
+        names += [
+            array.name if array not in text.outputs else f"{array.name}_out" for array in arrays
+        ]
         names += [f"{each.name}_parts" for each in text.partial]
         lines = [f"{value.name} = {writer.expression(value)}" for value in group.values]
         for value in results:
@@ -294,9 +298,9 @@ class ProgramWriter:
 
 def told(group: Group, results: list[Value], shared: dict[Value, Value]) -> str:
     """Say in a comment what a kernel computes, and what it writes over."""
-    ops = dict.fromkeys(each.node.name for each in group.values if each.node is not None)
+    ops = dict.fromkeys(value.node.name for value in group.values if value.node is not None)
     over = {value: f"{value.name} over {each.name}" for value, each in shared.items()}
-    names = ", ".join(over.get(each, each.name) for each in results)
+    names = ", ".join(over.get(result, result.name) for result in results)
     found = list(ops)
     return f"{' '.join(found[:6])}{' …' if len(found) > 6 else ''} -> {names}"
 

@@ -31,7 +31,9 @@ def taken_apart(function: Any, args: Any, settings: dict[str, Any], keep: Kept) 
 
     Raises: NotPlainError: it cannot be taken apart; the message says why.
     """
-    given = [symbol(each, keep) if isinstance(each, Value) else each for each in args]
+    given = [
+        symbol(argument, keep) if isinstance(argument, Value) else argument for argument in args
+    ]
     try:
         y = function(*given, **settings)
     except NotPlainError:
@@ -39,9 +41,9 @@ def taken_apart(function: Any, args: Any, settings: dict[str, Any], keep: Kept) 
     except MISTAKES as error:
         raise NotPlainError(f"its definition cannot be taken apart ({error})") from None
     parts = y if isinstance(y, tuple) else (y,)
-    if not all(isinstance(each, Symbol) for each in parts):
+    if not all(isinstance(part, Symbol) for part in parts):
         raise NotPlainError("its result does not depend on numbers alone")
-    values = tuple(each.value for each in parts)
+    values = tuple(part.value for part in parts)
     return values if isinstance(y, tuple) else values[0]
 
 

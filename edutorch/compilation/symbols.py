@@ -131,9 +131,9 @@ class Symbol(Number):
 
     def __getitem__(self, index: Any) -> Symbol:
         parts = index if isinstance(index, tuple) else (index,)
-        if not all(each is None or each is ... or isinstance(each, int | slice) for each in parts):
+        if not all(part is None or part is ... or isinstance(part, int | slice) for part in parts):
             raise NotPlainError("its definition picks numbers by an array")
-        if not any(each is ... for each in parts):
+        if not any(part is ... for part in parts):
             parts = (*parts, ...)  # a view even of one number
         return self.view(lambda x: x[parts], "{}[" + index_text(parts) + "]")
 
@@ -214,7 +214,7 @@ def view_of(keep: Kept, value: Value, make: Callable[[Any], Any], text: str) -> 
     first = y.__array_interface__["data"][0] - room.__array_interface__["data"][0]
     settings = {
         "base": base, "offset": first // width if y.size else 0,
-        "steps": tuple(each // width for each in y.strides) if y.size else steps_of(y.shape),
+        "steps": tuple(stride // width for stride in y.strides) if y.size else steps_of(y.shape),
         "text": text, "make": make,
     }  # fmt: skip
     return keep("view", text, (value,), y.shape, y.dtype, settings)

@@ -31,7 +31,7 @@ class Timing:
     @property
     def medians(self) -> dict[str, float]:
         """The median of each step in seconds, the slowest first."""
-        found = {line: median(each) for line, each in self.steps.items() if each}
+        found = {line: median(step) for line, step in self.steps.items() if step}
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def timed(
             step += " "  # the same line once more
         text += [f"    _notes[{len(timing.steps)}](_clock() - _before)", "    _before = _clock()"]
         timing.steps[step] = []
-    notes = [each.append for each in timing.steps.values()]
+    notes = [step.append for step in timing.steps.values()]
     names = {**scope, "_clock": time.perf_counter, "_notes": notes}
     exec(compile("\n".join(text), "<edutorch.compile, timed>", "exec"), names)
     return names["run"], timing

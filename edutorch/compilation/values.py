@@ -81,15 +81,15 @@ def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def operands_of(value: Any) -> Iterator[Value]:
     """Yield the values among the operands of a value, at any depth."""
-    for each in value.operands if isinstance(value, Value) else value:
-        if isinstance(each, Value):
-            yield each
-        elif isinstance(each, tuple | list):
-            yield from operands_of(each)
-        elif isinstance(each, dict):
-            yield from operands_of(each.values())
-        elif isinstance(each, slice):
-            yield from operands_of((each.start, each.stop, each.step))
+    for operand in value.operands if isinstance(value, Value) else value:
+        if isinstance(operand, Value):
+            yield operand
+        elif isinstance(operand, tuple | list):
+            yield from operands_of(operand)
+        elif isinstance(operand, dict):
+            yield from operands_of(operand.values())
+        elif isinstance(operand, slice):
+            yield from operands_of((operand.start, operand.stop, operand.step))
 
 
 @dataclass(slots=True)
@@ -118,11 +118,11 @@ class Program:
                 wanted.add(id(value))
                 stack += operands_of(value)
         self.values = [
-            each for each in self.values
-            if id(each) in wanted or (each.node is not None and each.node.meta.get("random"))
+            value for value in self.values
+            if id(value) in wanted or (value.node is not None and value.node.meta.get("random"))
         ]  # fmt: skip
-        for each in (*self.inputs, *self.values):
-            each.users = []
+        for input_ in (*self.inputs, *self.values):
+            input_.users = []
         for each in self.values:
             for operand in dict.fromkeys(operands_of(each)):
                 operand.users.append(each)
@@ -137,8 +137,10 @@ class Program:
         copies: dict[tuple[int, int], Value] = {}
         for value in self.values:
             changed = tuple(
-                self.own_copy(each, value, values, copies) if isinstance(each, Value) else each
-                for each in value.operands
+                self.own_copy(operand, value, values, copies)
+                if isinstance(operand, Value)
+                else operand
+                for operand in value.operands
             )
             if value.kind in ("element", "reduce") and value.function not in CHEAP:
                 value.operands = changed
@@ -161,10 +163,12 @@ class Program:
         key = id(value), id(reader)
         if key not in copies:
             operands = tuple(
-                self.copied(each, reader, values, copies)
-                if isinstance(each, Value) and each.kind == "element" and each.function in CHEAP
-                else each
-                for each in value.operands
+                self.copied(operand, reader, values, copies)
+                if isinstance(operand, Value)
+                and operand.kind == "element"
+                and operand.function in CHEAP
+                else operand
+                for operand in value.operands
             )
             copy = Value("element", value.function, operands, value.shape, value.dtype)
             copy.node = value.node

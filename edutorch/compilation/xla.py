@@ -172,7 +172,7 @@ class Xla:
         with wide_numbers(self.jax):  # or JAX would make float32 of float64
             outputs = self._compiled(list(inputs))
             wanted = self.graph.output_node().args[0]
-            return [given(each, node) for each, node in zip(outputs, wanted, strict=True)]
+            return [given(output, node) for output, node in zip(outputs, wanted, strict=True)]
 
     run = __call__
 
@@ -202,7 +202,7 @@ class Xla:
             elif node.op == "get_attr":
                 values[node] = packed(self.jax.numpy.asarray(self.graph.constants[node.target]))
             elif node.op == "output":
-                return [opened(self._at(values, each)) for each in node.args[0]]
+                return [opened(self._at(values, argument)) for argument in node.args[0]]
             else:
                 values[node] = self._node(node, values)
         raise XlaError("compile", "the graph has no output")

@@ -198,6 +198,6 @@ def guard(face: dict[str, Any]) -> None:
         if name.startswith("_") or value.__class__ is not FunctionType or is_op(value):
             continue
         parameters = inspect.signature(value).parameters.values()
-        takes_tensor = any(str(each.annotation) in TENSOR for each in parameters)
+        takes_tensor = any(str(parameter.annotation) in TENSOR for parameter in parameters)
         face[name] = tensors_only(value, autocasts=takes_tensor)
         face[name].__module__ = face["__name__"]  # where pickle finds it again

@@ -36,7 +36,7 @@ def classes_of(
 ) -> tuple[tuple[Classes, ...], dict[str, frozenset[type]]]:
     """Return the ordinary classes of each argument by position, and of those that have some."""
     positional = itertools.takewhile(lambda each: each.kind in POSITIONAL, parameters)
-    named = {each.name: ordinary_classes(each) for each in parameters}
+    named = {parameter.name: ordinary_classes(parameter) for parameter in parameters}
     return (
         tuple(named[each.name] for each in positional),
         {name: classes for name, classes in named.items() if classes is not None},

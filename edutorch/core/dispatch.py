@@ -84,7 +84,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         if result is not None:
             return result
     if current().__class__ is Heard and tensors and not special and out is None:
-        everyday = all(each._array.__class__ is np.ndarray for each in tensors)
+        everyday = all(tensor._array.__class__ is np.ndarray for tensor in tensors)
         if everyday:
             return told(op, inputs, tuple(given), settings)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
@@ -93,8 +93,8 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     if backend.level or current().batches:
         backend, given = inside_batch(backend, given, settings)
         tensors = [each for each in given if isinstance(each, Tensor)]
-    for each in tensors:
-        settle(each)
+    for tensor in tensors:
+        settle(tensor)
     if not tensors or not current().listeners:
         return carry_out(op, backend, tuple(given), settings, out, tensors, special)
     given = tuple(given)
@@ -178,7 +178,7 @@ def record(
         settings = {**settings, "dim": dim}
     values = (settings[name] for name in op.settings)
     arguments = (given,) if op.variadic else given
-    op.record(output, output._array, *arguments, *values, *(each._array for each in extras))
+    op.record(output, output._array, *arguments, *values, *(extra._array for extra in extras))
     if any(isinstance(array_of(each), Shared) for each in given):
         keep_apart(output._node)
     modes = current()
@@ -192,7 +192,7 @@ def record(
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
     """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
-    if not all(understood(each) for each in inputs):
+    if not all(understood(input_) for input_ in inputs):
         return NotImplemented
     if not isinstance(inputs[0], Tensor):  # Tensor.__add__(2, x), which Python never calls
         raise wrong_operand(op, op.inputs[0], inputs[0])
@@ -215,17 +215,19 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
     Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
     """
     arrays = [array_of(each) for each in given]
-    arrays = [each for each in arrays if backends.is_array(each) or isinstance(each, np.generic)]
+    arrays = [
+        array for array in arrays if backends.is_array(array) or isinstance(array, np.generic)
+    ]
     if not arrays:
         names = operand_names(op, given)
         wrong = [pair for pair in zip(names, given, strict=True) if pair[0] not in op.optional]
         raise wrong_operand(op, *(wrong or [(op.inputs[0], given)])[0])
-    found = [backends.of(each) for each in arrays if not isinstance(each, np.generic)]
+    found = [backends.of(array) for array in arrays if not isinstance(array, np.generic)]
     highest = max(found, key=lambda backend: backend.level, default=backends.CPU)
     if highest.level:
         return highest
     deciding = [
-        backends.of(each) for each in arrays if backends.is_array(each) and each.ndim
+        backends.of(array) for array in arrays if backends.is_array(array) and array.ndim
     ] or found
     if not deciding:
         return backends.CPU
@@ -321,7 +323,7 @@ def by_kernel(
 
 def rounded(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
     """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
-    kinds = {each.dtype for each in arrays if hasattr(each, "dtype")}
+    kinds = {array.dtype for array in arrays if hasattr(array, "dtype")}
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
         kinds = {kind for kind in kinds if is_half(kind)}
         return y.astype(kinds.pop()) if kinds else y

@@ -104,9 +104,11 @@ def is_foreign(text: str) -> bool:
 def arguments_of(op: Op, arrays: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return all arrays of a call by name, those among the settings too."""
     if op.variadic:
-        return {f"{op.inputs[0]}[{i}]": each for i, each in enumerate(arrays[0])}
+        return {f"{op.inputs[0]}[{i}]": array for i, array in enumerate(arrays[0])}
     named = {name: a for name, a in zip(op.inputs, arrays, strict=False) if a is not None}
-    return named | {name: each for name, each in settings.items() if hasattr(each, "shape")}
+    return named | {
+        name: setting for name, setting in settings.items() if hasattr(setting, "shape")
+    }
 
 
 def contract_error(op: Op, arrays: Sequence[Any], settings: dict[str, Any]) -> Exception | None:
@@ -192,7 +194,11 @@ def flags_of(parameters: Iterable[inspect.Parameter]) -> list[str]:
 
     Those that PyTorch only asks for their truth take any value, here as there.
     """
-    return [each.name for each in parameters if is_flag(each) and each.annotation == "bool"]
+    return [
+        parameter.name
+        for parameter in parameters
+        if is_flag(parameter) and parameter.annotation == "bool"
+    ]
 
 
 def is_flag(parameter: inspect.Parameter) -> bool:
@@ -276,9 +282,9 @@ def operand_names(op: Op, given: Sequence[Any]) -> Sequence[str]:
 
 def conversion_hint(arrays: Mapping[str, Any]) -> str:
     """Say which of several arrays, of different types, should be converted, and how."""
-    kinds = {name: dtypes.of(each.dtype) for name, each in arrays.items()}
+    kinds = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
     for name, kind in kinds.items():
-        if kind.category < 2 <= max(each.category for each in kinds.values()):
+        if kind.category < 2 <= max(kind.category for kind in kinds.values()):
             return f"`{name}` holds {'integers' if kind.category else 'bools'}: use {name}.float()"
     if {dtypes.float32, dtypes.float64} <= set(kinds.values()):
         double = next(name for name, kind in kinds.items() if kind is dtypes.float64)

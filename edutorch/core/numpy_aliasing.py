@@ -213,7 +213,7 @@ def checksum(array: np.ndarray) -> int:
 
 def living(writes: Writes, references: Iterable[Any]) -> list[Tensor]:
     """Return those tensors that still live and whose memory these writes are about."""
-    found = (None if each is None else each() for each in references)
+    found = (None if reference is None else reference() for reference in references)
     return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
 
 

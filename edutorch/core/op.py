@@ -133,16 +133,22 @@ class Op:
         self.contract = Contract(self.name, contract) if contract else None
         parameters = list(inspect.signature(forward).parameters.values())[1:]
         self.signature = inspect.Signature(parameters)
-        tensors = [each for each in parameters if "Array" in str(each.annotation)]
-        self.inputs = tuple(each.name for each in tensors)
-        self.settings = tuple(each.name for each in parameters if each not in tensors)
-        indices = [each.name for each in parameters if "Index" in str(each.annotation)]
+        tensors = [parameter for parameter in parameters if "Array" in str(parameter.annotation)]
+        self.inputs = tuple(tensor.name for tensor in tensors)
+        self.settings = tuple(
+            parameter.name for parameter in parameters if parameter not in tensors
+        )
+        indices = [
+            parameter.name for parameter in parameters if "Index" in str(parameter.annotation)
+        ]
         self.copied = (*indices, *outputs[1:])  # arrays that are saved as they are now
-        self.optional = {each.name for each in tensors if "None" in str(each.annotation)}
-        self.variadic = any("Sequence[" in str(each.annotation) for each in tensors)
+        self.optional = {tensor.name for tensor in tensors if "None" in str(tensor.annotation)}
+        self.variadic = any("Sequence[" in str(tensor.annotation) for tensor in tensors)
         if numbers is None:
             several = family == "elementwise" and len(tensors) > 1
-            named = [each.name for each in tensors if several or "float" in str(each.annotation)]
+            named = [
+                tensor.name for tensor in tensors if several or "float" in str(tensor.annotation)
+            ]
         self.numbers = frozenset(named if numbers is None else numbers.split())
         self.has_out = bool(out)
         self.casts_out = out == "cast" or (
@@ -186,15 +192,15 @@ class Op:
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
             known = {"g", "node", *self.outputs, "y", *self.inputs, *self.settings}
-            known |= {f"{each}_shape" for each in self.inputs}
-            unknown = [each for each in parameters if each not in known]
+            known |= {f"{input_}_shape" for input_ in self.inputs}
+            unknown = [parameter for parameter in parameters if parameter not in known]
             if name not in self.inputs or unknown:
                 raise TypeError(
                     f"{self.name}.vjp: the rule for `{name}` asks for {unknown or name}; "
                     f"it may name {', '.join(sorted(known))}"
                 )
             self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
-        self.formulas = {name: each.latex for name, each in self.rules.items() if each.latex}
+        self.formulas = {name: rule.latex for name, rule in self.rules.items() if rule.latex}
         self.asks_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
@@ -399,7 +405,7 @@ def positional(function: Any) -> FunctionType:
         code.replace(co_argcount=code.co_argcount + len(names), co_kwonlyargcount=0),
         function.__globals__,
         function.__name__,
-        (*(function.__defaults__ or ()), *(defaults[each] for each in names if each in defaults)),
+        (*(function.__defaults__ or ()), *(defaults[name] for name in names if name in defaults)),
         function.__closure__,
     )
 

@@ -72,7 +72,7 @@ def with_twin(function: F) -> F:
         before = same_past(self)
         if current().grad:  # the ops inside may have saved the numbers as they were
             before._array, before._writes = self._array.copy(), None
-        args = tuple(before if each is self else each for each in args)
+        args = tuple(before if argument is self else argument for argument in args)
         overwrite(self, call_as(name, function, (before, *args), named), before, name)
         return self
 

@@ -49,11 +49,11 @@ def promote(
     if promotion == "none":
         return operands
     kept = [name in op.keep for name in op.inputs] if op.keep else [False] * len(operands)
-    deciding = [each for each, keep in zip(operands, kept, strict=True) if not keep]
+    deciding = [operand for operand, keep in zip(operands, kept, strict=True) if not keep]
     arrays = [each for each in deciding if hasattr(each, "dtype")]
     kind = dtypes.result_of(
-        [dtypes.of(each.dtype) for each in arrays if each.ndim],
-        [dtypes.of(each.dtype) for each in arrays if not each.ndim],
+        [dtypes.of(array.dtype) for array in arrays if array.ndim],
+        [dtypes.of(array.dtype) for array in arrays if not array.ndim],
         [each for each in deciding if each is not None and not hasattr(each, "dtype")],
     )
     if promotion == "same":
@@ -85,7 +85,10 @@ def promote(
                 op.title, f"value cannot be converted to {kind} without overflow", {"value": each}
             ) from None
 
-    return [each if keep else converted(each) for each, keep in zip(operands, kept, strict=True)]
+    return [
+        operand if keep else converted(operand)
+        for operand, keep in zip(operands, kept, strict=True)
+    ]
 
 
 KINDS = {0: "b", 1: "i", 2: "f", 3: "c"}
@@ -99,14 +102,14 @@ REFUSED = {
 
 def refuse_types(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these numbers."""
-    kinds = [dtypes.of(each.dtype) for each in operands if hasattr(each, "dtype")]
+    kinds = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
     kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
     if KINDS[kind.category] not in op.takes:
         what, hint = REFUSED[KINDS[kind.category]]
         rows = {
-            name: described(each)
-            for name, each in zip(op.inputs, operands, strict=False)
-            if hasattr(each, "dtype")
+            name: described(operand)
+            for name, operand in zip(op.inputs, operands, strict=False)
+            if hasattr(operand, "dtype")
         }
         raise NotForTypesError(op.title, f"not implemented for {what}", rows, hint)
 
@@ -115,10 +118,10 @@ def check_same_type(op: Op, operands: list[Any]) -> None:
     """Raise DTypeError unless all operands have one type: products do not convert."""
     pairs = zip(operand_names(op, operands), operands, strict=True)
     arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
-    if len({each.dtype for each in arrays.values()}) > 1:
+    if len({array.dtype for array in arrays.values()}) > 1:
         raise DTypeError(
             op.title,
             f"expected {'both' if len(arrays) == 2 else 'all'} arguments to have the same dtype",
-            {name: described(each) for name, each in arrays.items()},
+            {name: described(array) for name, array in arrays.items()},
             conversion_hint(arrays),
         )

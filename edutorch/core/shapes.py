@@ -142,7 +142,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
                 raise ShapeError(
                     "broadcast_shapes",
                     f"axis {axis} is {result[axis]} and {shape[axis]}: neither is 1",
-                    {f"shape {number}": tuple(each) for number, each in enumerate(shapes)},
+                    {f"shape {number}": tuple(shape) for number, shape in enumerate(shapes)},
                 )
             if result[axis] == 1:
                 result[axis] = shape[axis]

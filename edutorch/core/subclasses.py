@@ -136,7 +136,7 @@ def default_torch_function(
     cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
     """Compute `func`, and make what comes out one of this class."""
-    if not all(issubclass(cls, each) for each in types):
+    if not all(issubclass(cls, type_) for type_ in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))

@@ -194,7 +194,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
                 return twin(self, *args, **kwargs)
         refuse_leaf(self, name)
         before = same_past(self)
-        args = tuple(before if each is self else each for each in args)
+        args = tuple(before if argument is self else argument for argument in args)
         result = op.function(before, *args, **kwargs)
         overwrite(self, result, before, name)
         return self
@@ -217,11 +217,11 @@ def leaves_no_trace(target: Tensor, others: Iterable[Any]) -> bool:
             return False
     elif modes is not QUIET:
         return False
-    for each in others:
-        if each.__class__ in PLAIN_TENSORS:
-            if each._node is not None and modes is PLAIN:
+    for other in others:
+        if other.__class__ in PLAIN_TENSORS:
+            if other._node is not None and modes is PLAIN:
                 return False
-        elif each.__class__ not in SIMPLE:
+        elif other.__class__ not in SIMPLE:
             return False
     return True
 

@@ -309,7 +309,9 @@ class ExponentialFamily(Distribution):
         from ..autograd import grad
 
         with enable_grad():
-            theta = [each.detach().requires_grad_() for each in self._natural_params]
+            theta = [
+                natural_param.detach().requires_grad_() for natural_param in self._natural_params
+            ]
             normalizer = self._log_normalizer(*theta)
         slopes = grad(normalizer.sum(), theta, create_graph=True)
         result = normalizer - self._mean_carrier_measure
@@ -343,17 +345,17 @@ def broadcast_all(*values: Any) -> list[Any]:
     >>> edutorch.distributions.utils.broadcast_all(1.0, tensor([2.0, 3.0]))[0]
     tensor([1., 1.])
     """
-    if not all(isinstance(each, Tensor | Number) for each in values):
+    if not all(isinstance(value, Tensor | Number) for value in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects "
             "implementing __torch_function__."
         )
-    like = next((each for each in values if isinstance(each, Tensor)), None)
+    like = next((value for value in values if isinstance(value, Tensor)), None)
     dtype = get_default_dtype() if like is None else like.dtype
     device = None if like is None else like.device
     made = [
-        each if isinstance(each, Tensor) else tensor(each, dtype=dtype, device=device)
-        for each in values
+        value if isinstance(value, Tensor) else tensor(value, dtype=dtype, device=device)
+        for value in values
     ]
     return list(broadcast_tensors(*made))
 

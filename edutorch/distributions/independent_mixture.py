@@ -113,7 +113,7 @@ class TransformedDistribution(Distribution):
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(self.transforms, list):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
-        if not all(isinstance(each, Transform) for each in self.transforms):
+        if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError("transforms must be a Transform or a list of Transforms")
         shape = Size((*base_distribution.batch_shape, *base_distribution.event_shape))
         whole, dim = ComposeTransform(self.transforms), len(base_distribution.event_shape)
@@ -138,8 +138,8 @@ class TransformedDistribution(Distribution):
         new = self._get_checked_instance(type(self), _instance)
         vars(new).update(vars(self))
         shape: Any = Size((*batch_shape, *self.event_shape))
-        for each in reversed(self.transforms):
-            shape = each.inverse_shape(shape)
+        for transform in reversed(self.transforms):
+            shape = transform.inverse_shape(shape)
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         for name, value in vars(self).items():  # parameters that a subclass shows
             if isinstance(value, Tensor):
@@ -159,8 +159,8 @@ class TransformedDistribution(Distribution):
     has_rsample: Any = property(lambda self: self.base_dist.has_rsample)
 
     def _forward(self, x: Any) -> Any:
-        for each in self.transforms:
-            x = each(x)
+        for transform in self.transforms:
+            x = transform(x)
         return x
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
@@ -174,11 +174,11 @@ class TransformedDistribution(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         dim, total, y = len(self.event_shape), 0.0, value
-        for each in reversed(self.transforms):
-            x = each.inv(y)
-            dim += each.domain.event_dim - each.codomain.event_dim
-            slope = each.log_abs_det_jacobian(x, y)
-            total = total - sum_rightmost(slope, dim - each.domain.event_dim)
+        for transform in reversed(self.transforms):
+            x = transform.inv(y)
+            dim += transform.domain.event_dim - transform.codomain.event_dim
+            slope = transform.log_abs_det_jacobian(x, y)
+            total = total - sum_rightmost(slope, dim - transform.domain.event_dim)
             y = x
         base = self.base_dist
         return total + sum_rightmost(base.log_prob(y), dim - len(base.event_shape))
@@ -186,13 +186,13 @@ class TransformedDistribution(Distribution):
     def _turned(self, value: Any) -> Any:
         """1 - value where the transforms fall instead of rising."""
         sign: Any = 1
-        for each in self.transforms:
-            sign = sign * each.sign
+        for transform in self.transforms:
+            sign = sign * transform.sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Any:
-        for each in reversed(self.transforms):
-            value = each.inv(value)
+        for transform in reversed(self.transforms):
+            value = transform.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
         return self._turned(self.base_dist.cdf(value))

@@ -217,7 +217,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
             "using Bregman divergences"
         )
     with enable_grad():
-        own = [each.detach().requires_grad_() for each in p._natural_params]
+        own = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
         normalizer = p._log_normalizer(*own)
     slopes = grad(normalizer.sum(), own, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer

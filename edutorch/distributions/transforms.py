@@ -246,7 +246,7 @@ class CatTransform(Transform):
     @property
     def event_dim(self) -> int:
         """How many of the last dimensions are one value."""
-        return max(each.domain.event_dim for each in self.transforms)
+        return max(transform.domain.event_dim for transform in self.transforms)
 
     @property
     def length(self) -> int:
@@ -277,15 +277,19 @@ class CatTransform(Transform):
 
     @property
     def bijective(self) -> bool:
-        return all(each.bijective for each in self.transforms)
+        return all(transform.bijective for transform in self.transforms)
 
     @property
     def domain(self) -> Any:
-        return constraints.cat([each.domain for each in self.transforms], self.dim, self.lengths)
+        return constraints.cat(
+            [transform.domain for transform in self.transforms], self.dim, self.lengths
+        )
 
     @property
     def codomain(self) -> Any:
-        return constraints.cat([each.codomain for each in self.transforms], self.dim, self.lengths)
+        return constraints.cat(
+            [transform.codomain for transform in self.transforms], self.dim, self.lengths
+        )
 
 
 class StackTransform(Transform):
@@ -318,15 +322,15 @@ class StackTransform(Transform):
 
     @property
     def bijective(self) -> bool:
-        return all(each.bijective for each in self.transforms)
+        return all(transform.bijective for transform in self.transforms)
 
     @property
     def domain(self) -> Any:
-        return constraints.stack([each.domain for each in self.transforms], self.dim)
+        return constraints.stack([transform.domain for transform in self.transforms], self.dim)
 
     @property
     def codomain(self) -> Any:
-        return constraints.stack([each.codomain for each in self.transforms], self.dim)
+        return constraints.stack([transform.codomain for transform in self.transforms], self.dim)
 
 
 class CumulativeDistributionTransform(Transform):

@@ -33,16 +33,16 @@ class Chosen:
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         if not numbers:
             raise GradientError(name, "argnums must not be empty")
-        for each in numbers:
-            if not -len(args) <= each < len(args):
+        for number in numbers:
+            if not -len(args) <= number < len(args):
                 raise GradientError(
-                    name, f"Got argnum={each}, but only {len(args)} positional inputs"
+                    name, f"Got argnum={number}, but only {len(args)} positional inputs"
                 )
-        self.numbers = [each % len(args) for each in numbers]
+        self.numbers = [number % len(args) for number in numbers]
         if len(set(self.numbers)) < len(numbers):
             raise GradientError(name, f"argnums must be different numbers, got {argnums}")
         self.name, self.args, self.single = name, list(args), isinstance(argnums, int)
-        picked: Any = tuple(args[each] for each in self.numbers)
+        picked: Any = tuple(args[number] for number in self.numbers)
         self.tensors, self.spec = tensors_of(name, picked[0] if self.single else picked)
 
     def call(self, func: Function, kwargs: dict[str, Any], tensors: Sequence[Tensor]) -> Any:
@@ -64,10 +64,10 @@ def tensors_of(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
     Raises: TypeError: something else is in it.
     """
     leaves, spec = tree_flatten(tree)
-    for each in leaves:
-        if not isinstance(each, Tensor):
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
             raise TypeError(
-                f"{name}: Expected tensors, got {type(each).__name__}; "
+                f"{name}: Expected tensors, got {type(leaf).__name__}; "
                 "hint: other values can be arguments that are not differentiated by"
             )
     return leaves, spec
@@ -78,7 +78,7 @@ def recorded_call(
 ) -> tuple[Any, list[Tensor]]:
     """Call `func` on new leaves (or steps in the outer graph); return its result and them."""
     connected = current().grad
-    leaves = [by_itself(into_batch(each), connected) for each in chosen.tensors]
+    leaves = [by_itself(into_batch(tensor), connected) for tensor in chosen.tensors]
     with enable_grad():
         return chosen.call(func, kwargs, leaves), leaves
 
@@ -89,8 +89,8 @@ def belongs_to_outer(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> boo
     Leaves of derivatives that are done do not count: nobody can ask for them any more. From
     now on ours are such.
     """
-    for each in leaves:
-        each.__dict__["_is_done"] = True
+    for leaf in leaves:
+        leaf.__dict__["_is_done"] = True
     found = [each for output in outputs for each in (output, *tangents_of(output))]
     nodes = [each if each._node is LEAF else each._node for each in found if each._node]
     return current().grad and any(

@@ -23,17 +23,19 @@ def pushed(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the output of `call`, its tangents, and what it returned besides."""
     level = Level()
-    duals = [dual(each, tangent, level) for each, tangent in zip(primals, tangents, strict=True)]
+    duals = [
+        dual(primal, tangent, level) for primal, tangent in zip(primals, tangents, strict=True)
+    ]
     with changed(levels=(*current().levels, level)):
         output, aux = split_aux(name, call(duals), has_aux)
     outputs, spec = tensors_of(name, output)
-    moved = [tangent_of(each, level) for each in outputs]
+    moved = [tangent_of(output, level) for output in outputs]
     if strict and any(each is None for each in moved):
         raise GradientError(
             name,
             "The output of f is independent of the inputs. This is not allowed with strict=True.",
         )
-    values = [still(each, level) for each in outputs]
+    values = [still(output, level) for output in outputs]
     filled = [zeros_as(y) if t is None else t for y, t in zip(outputs, moved, strict=True)]
     return tree_unflatten(values, spec), tree_unflatten(filled, spec), aux
 
@@ -80,11 +82,11 @@ def jvp(
             "jvp", "Expected primals and tangents to have the same python structure",
             {"primals": chosen.spec, "tangents": spec},
         )  # fmt: skip
-    for each, tangent in zip(chosen.tensors, moving, strict=True):
-        if each.shape != tangent.shape:
+    for tensor, tangent in zip(chosen.tensors, moving, strict=True):
+        if tensor.shape != tangent.shape:
             raise ShapeError(
                 "jvp", "a tangent has the shape of its tensor",
-                {"primal": tuple(each.shape), "tangent": tuple(tangent.shape)},
+                {"primal": tuple(tensor.shape), "tangent": tuple(tangent.shape)},
             )  # fmt: skip
     output, moved, aux = pushed(
         "jvp", lambda duals: chosen.call(func, {}, duals), chosen.tensors, moving, has_aux, strict
@@ -120,20 +122,20 @@ def jacfwd(
             )  # fmt: skip
             found, spec = tensors_of("jacfwd", moved)
             others, shape = tree_flatten(aux)
-            besides = [each for each in others if isinstance(each, Tensor)]
+            besides = [other for other in others if isinstance(other, Tensor)]
             return found, besides, Kept((others, shape))
 
-        if sum(each.numel() for each in chosen.tensors):
+        if sum(tensor.numel() for tensor in chosen.tensors):
             each_way = vmap(column, 0, (0, 0, None), randomness)
             columns, besides, kept = each_way(*directions(chosen.tensors))
-            first = iter([each[0] for each in besides])
+            first = iter([beside[0] for beside in besides])
             others = [next(first) if isinstance(x, Tensor) else x for x in kept.value[0]]
             aux = tree_unflatten(others, kept.value[1])
         else:
             result, aux = split_aux("jacfwd", func(*args, **kwargs), has_aux)
             found, spec = tensors_of("jacfwd", result)
             columns = [each.new_zeros((0, *each.shape)) for each in found]
-        by_output = [chosen.tree(by_input(each, chosen.tensors)) for each in columns]
+        by_output = [chosen.tree(by_input(column, chosen.tensors)) for column in columns]
         result = tree_unflatten(by_output, spec)
         return (result, aux) if has_aux else result
 
@@ -149,22 +151,22 @@ class Kept:
 
 def directions(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return tangents for all tensors: row i moves along number i of them all."""
-    total, start, found = sum(each.numel() for each in tensors), 0, []
-    for each in tensors:
-        rows = each.new_zeros((total, each.numel()))
-        rows[start : start + each.numel()].fill_diagonal_(1)
-        start += each.numel()
-        found.append(reshape(rows, (total, *each.shape)))
+    total, start, found = sum(tensor.numel() for tensor in tensors), 0, []
+    for tensor in tensors:
+        rows = tensor.new_zeros((total, tensor.numel()))
+        rows[start : start + tensor.numel()].fill_diagonal_(1)
+        start += tensor.numel()
+        found.append(reshape(rows, (total, *tensor.shape)))
     return found
 
 
 def by_input(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Arrange the columns of a Jacobian by inputs, each shaped (*output, *input)."""
     found, start, output = [], 0, tuple(columns.shape[1:])
-    for each in inputs:
-        part = columns[start : start + each.numel()]
-        start += each.numel()
-        found.append(reshape(movedim(part, 0, -1), (*output, *each.shape)))
+    for input_ in inputs:
+        part = columns[start : start + input_.numel()]
+        start += input_.numel()
+        found.append(reshape(movedim(part, 0, -1), (*output, *input_.shape)))
     return found
 
 

@@ -45,11 +45,11 @@ def functional_call(
     given = parameter_and_buffer_dicts
     dicts = [given] if isinstance(given, Mapping) else list(given)
     tensors: dict[str, Tensor] = {}
-    for each in dicts:
-        twice = tensors.keys() & each.keys()
+    for dict_ in dicts:
+        twice = tensors.keys() & dict_.keys()
         if twice:
             raise ValueError(f"{sorted(twice)} appear in multiple dictionaries")
-        tensors |= each
+        tensors |= dict_
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with replaced(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))
@@ -108,24 +108,26 @@ def stack_module_state(
     """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({type(each) for each in models}) > 1 or len({each.training for each in models}) > 1:
+    if len({type(model) for model in models}) > 1 or len({model.training for model in models}) > 1:
         raise RuntimeError(
             "stack_module_state: Expected all models to be of the same class, and all in "
             "training mode or all in eval mode."
         )
-    parameters = [dict(each.named_parameters()) for each in models]
-    buffers = [dict(each.named_buffers()) for each in models]
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
     return (
         {
-            name: stacked([each[name] for each in parameters], parameters[0][name].requires_grad)
+            name: stacked(
+                [parameter[name] for parameter in parameters], parameters[0][name].requires_grad
+            )
             for name in parameters[0]
         },
-        {name: stacked([each[name] for each in buffers], False) for name in buffers[0]},
+        {name: stacked([buffer[name] for buffer in buffers], False) for name in buffers[0]},
     )
 
 
 def stacked(tensors: Sequence[Tensor], requires_grad: bool) -> Tensor:
-    return stack([each.detach() for each in tensors]).requires_grad_(requires_grad)
+    return stack([tensor.detach() for tensor in tensors]).requires_grad_(requires_grad)
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

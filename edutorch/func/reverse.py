@@ -123,13 +123,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
                 "vjp", "the gradients must be arranged as the output is",
                 {"output": spec, "gradients": given},
             )  # fmt: skip
-        for each, start in zip(outputs, starts, strict=True):
-            if each.shape != start.shape:
+        for output, start in zip(outputs, starts, strict=True):
+            if output.shape != start.shape:
                 raise ShapeError(
                     "vjp", "a gradient has the shape of its tensor",
-                    {"output": tuple(each.shape), "gradient": tuple(start.shape)},
+                    {"output": tuple(output.shape), "gradient": tuple(start.shape)},
                 )  # fmt: skip
-        outer = nested or any(each.requires_grad for each in starts)
+        outer = nested or any(start.requires_grad for start in starts)
         return chosen.tree(gradients_of(outputs, leaves, starts, outer, True))
 
     shown = output if nested else plain(output)
@@ -167,7 +167,7 @@ def jacrev(
         tensors_of("jacrev", output)
         nested = belongs_to_outer(outputs, leaves)
         found = tree_unflatten(
-            [chosen.tree(rows_of(each, leaves, nested, chunk_size)) for each in outputs], spec
+            [chosen.tree(rows_of(output, leaves, nested, chunk_size)) for output in outputs], spec
         )
         return (found, aux if nested else plain(aux)) if has_aux else found
 
@@ -186,10 +186,10 @@ def rows_of(
     units = flat.new_zeros((count, count)).fill_diagonal_(1)
     parts = [
         autograd.grad(
-            flat, leaves, each, retain_graph=True, create_graph=nested, is_grads_batched=True,
+            flat, leaves, part, retain_graph=True, create_graph=nested, is_grads_batched=True,
             materialize_grads=True,
         )
-        for each in units.split(chunk_size or count)
+        for part in units.split(chunk_size or count)
     ]  # fmt: skip
     columns = [each[0] if len(parts) == 1 else cat(list(each)) for each in zip(*parts, strict=True)]
-    return [reshape(each, shape) for each, shape in zip(columns, shapes, strict=True)]
+    return [reshape(column, shape) for column, shape in zip(columns, shapes, strict=True)]

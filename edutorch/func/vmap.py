@@ -67,7 +67,7 @@ def vmap(
 
         if chunk_size is None or chunk_size >= mapped.size:
             return call(mapped.leaves)
-        parts = [call(each) for each in mapped.chunks(chunk_size)]
+        parts = [call(chunk) for chunk in mapped.chunks(chunk_size)]
         return joined(parts, out_dims, func)
 
     return function
@@ -250,17 +250,17 @@ def joined(parts: Sequence[Any], out_dims: Dims, func: Callable[..., Any]) -> An
     """Put the results of chunks behind each other."""
     spec = tree_flatten(parts[0])[1]
     dims = result_dims(func, parts[0], spec, out_dims)
-    columns = zip(*(tree_leaves(each) for each in parts), strict=True)
+    columns = zip(*(tree_leaves(part) for part in parts), strict=True)
     whole = [
-        each[0] if dim is None else cat(list(each), dim)
-        for each, dim in zip(columns, dims, strict=True)
+        column[0] if dim is None else cat(list(column), dim)
+        for column, dim in zip(columns, dims, strict=True)
     ]
     return tree_unflatten(whole, spec)
 
 
 def check_out_dims(out_dims: Dims, func: Callable[..., Any]) -> None:
     """Raise ValueError unless all dims are integers or None."""
-    if any(not isinstance(each, int | None) for each in tree_leaves(out_dims)):
+    if any(not isinstance(tree_leaf, int | None) for tree_leaf in tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or "
             "a python collection of ints representing where in the outputs the vmapped dimension "

@@ -239,7 +239,7 @@ class Patched:
                 if callable(value) and not name.startswith("_"):
                     known[id(value)] = value
                     self.shadow(vars(module), name, wrapped(value))
-        known |= {id(each): each for each in tracer.functions}
+        known |= {id(function): function for function in tracer.functions}
         scope = getattr(self.function, "__globals__", {})
         for name, value in list(scope.items()):
             if id(value) in known:
@@ -284,9 +284,9 @@ def unpacked_into(frame: Any) -> int | None:
     """Return into how many names the running line unpacks a value, if it does."""
     import dis
 
-    for each in dis.get_instructions(frame.f_code):
-        if each.offset == frame.f_lasti and each.opname == "UNPACK_SEQUENCE":
-            return each.arg
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
+            return instruction.arg
     return None
 
 

@@ -90,7 +90,7 @@ class Capturing:
 
     def is_argument(self, tensor: Tensor) -> bool:
         """Say whether a tensor is one of the arguments."""
-        return any(each is tensor for each in flat_tensors((self.args, self.kwargs)))
+        return any(flat_tensor is tensor for flat_tensor in flat_tensors((self.args, self.kwargs)))
 
     # The run --------------------------------------------------------------------------------
 
@@ -100,7 +100,10 @@ class Capturing:
         captured.reasons = tracer.reasons
         self.look_at_reach()
         mode = current()
-        states, randomness = [len(each.state) for each in self.reach.optimizers], python_random()
+        states, randomness = (
+            [len(optimizer.state) for optimizer in self.reach.optimizers],
+            python_random(),
+        )
         for optimizer in self.reach.optimizers:
             optimizer._scratch = {}
             optimizer.at_once = None  # kernels do not take traced arrays
@@ -129,7 +132,7 @@ class Capturing:
         gradients.let_go(flat_tensors(captured.result), self.start)
         if current() is not mode and current() != mode:
             captured.reasons.append(("the function leaves other modes in force", "?"))
-        captured.again = states != [len(each.state) for each in self.reach.optimizers]
+        captured.again = states != [len(optimizer.state) for optimizer in self.reach.optimizers]
         changed = self.reach.changed()
         if changed:
             captured.reasons.append((f"the function changes something: {changed}", "?"))
@@ -148,7 +151,7 @@ class Capturing:
         for wrong, text in (
             (reach.too_much, "it can reach too many things"),
             (reach.iterators, f"it can go on with an iterator: {', '.join(reach.iterators)}"),
-            (any(hooked(each) for each in reach.optimizers), "an optimizer has hooks"),
+            (any(hooked(optimizer) for optimizer in reach.optimizers), "an optimizer has hooks"),
         ):
             if wrong:
                 self.captured.reasons.append((text, "?"))
@@ -254,7 +257,9 @@ class Capturing:
                 tracer.poison("a tensor from outside gets a past, or begins to want a gradient")
         boundary = tracer.graph._root.prev
         back = None
-        wanting = [each for each in tensors if each._node is not None and each._node is not LEAF]
+        wanting = [
+            tensor for tensor in tensors if tensor._node is not None and tensor._node is not LEAF
+        ]
         if wanting and not tracer.reasons:
             back = gradients.backward_nodes(self, tensors)
         self.writes_and_gradients(nodes)
@@ -283,11 +288,13 @@ class Capturing:
 
     def shared_memory(self, tensors: list[Tensor]) -> None:
         """Note which results show the memory of an input or of an earlier result."""
-        arrays: list[Any] = [each._array for each in tensors]
+        arrays: list[Any] = [tensor._array for tensor in tensors]
         for position, array in enumerate(arrays):
             if not isinstance(array, TracedArray):
                 continue
-            output = [each for each in self.captured.outputs if each.kind == "result"][position]
+            output = [output for output in self.captured.outputs if output.kind == "result"][
+                position
+            ]
             for number, (_, traced) in enumerate(self.tracer.inputs):
                 if traced is not None and traced.memory is array.memory:
                     # An input's result is shown where it lay in this call.
@@ -373,7 +380,7 @@ class Capturing:
         if captured.reasons or captured.backward is not None or captured.spent:
             return
         results = flat_tensors(captured.result)
-        outside = {id(each) for each in results} | {id(each._base) for each in results}
+        outside = {id(result) for result in results} | {id(result._base) for result in results}
         outside |= {id(tensor) for tensor, _ in self.watch.lifted}
         outside |= {id(GRAD.__get__(t)) for t, _, _ in self.watch.grads.values()}
         for attempt in ("first", "after collecting what only refers to itself"):

@@ -130,7 +130,7 @@ class Tracer:
         if node is not None:
             node.meta.update(described(held))
         traced = TracedArray(self.backend, held, node)
-        if held.base is not None or any(each.held.base is held for each in sources):
+        if held.base is not None or any(source.held.base is held for source in sources):
             whole = whole_of(held)
             for source in sources:
                 if whole_of(source.held) is whole:

@@ -163,7 +163,7 @@ class watched:
             self.lifted.append((tensor, traced))
             self.nodes.append(tensor._node)
             hooks = tensor._hooks
-            if hooks is not None and any(getattr(hooks, each) for each in hooks.__slots__):
+            if hooks is not None and any(getattr(hooks, slot) for slot in hooks.__slots__):
                 self.tracer.poison("a hook is hung on a tensor from outside")
         ARRAY.__set__(tensor, traced)
         self.tensors.append(ref(tensor))

@@ -97,7 +97,7 @@ def hooked(optimizer: Any) -> bool:
     """Say whether users have hung functions on the steps of an optimizer."""
     hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hung(when))
     ours = ("edutorch.",)  # schedulers count the steps
-    return any(not (getattr(each, "__module__", "") or "").startswith(ours) for each in hooks)
+    return any(not (getattr(hook, "__module__", "") or "").startswith(ours) for hook in hooks)
 
 
 def python_random() -> Any:

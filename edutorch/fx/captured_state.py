@@ -56,7 +56,7 @@ class Reach:
         self.too_much = False
         self._seen: set[int] = set()
         self._keep: list[Any] = []
-        waiting: list[tuple[Any, str]] = [*((each, "") for each in others), (function, "")]
+        waiting: list[tuple[Any, str]] = [*((other, "") for other in others), (function, "")]
         while waiting and not self.too_much:
             value, path = waiting.pop()
             waiting += reversed(list(self.visit(value, path)))
@@ -306,8 +306,8 @@ def is_users(kind: type) -> bool:
 def global_names(code: types.CodeType) -> list[str]:
     """Return the global names that code refers to, also inside its inner functions."""
     names = [
-        each.argval for each in dis.get_instructions(code)
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        instruction.argval for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     ]  # fmt: skip
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -104,7 +104,7 @@ class Writer:
         if node.op == "call_method":
             return f"{self.text(node.args[0])}.{target}({self.arguments(node, 1)})"
         if not node.kwargs:
-            parts = [self.text(each) for each in node.args]
+            parts = [self.text(argument) for argument in node.args]
             if target in INFIX and len(parts) == 2:
                 return f"{parts[0]} {INFIX[target]} {parts[1]}"
             if target in PREFIX and len(parts) == 1:
@@ -155,8 +155,8 @@ def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     seen: set[Node] = set()
     dying: dict[Node, list[Node]] = {}
     for node in reversed(graph.nodes):
-        for each in node.all_input_nodes:
-            if each not in seen:
-                seen.add(each)
-                dying.setdefault(node, []).append(each)
+        for input_node in node.all_input_nodes:
+            if input_node not in seen:
+                seen.add(input_node)
+                dying.setdefault(node, []).append(input_node)
     return dying

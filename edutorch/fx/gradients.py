@@ -70,10 +70,10 @@ def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes
         if node is None or node is LEAF:
             continue
         nodes = behind(node, capturing.start, targets)
-        if any(each.holds and each.saved is None for each in nodes):
+        if any(node.holds and node.saved is None for node in nodes):
             captured.spent.append(position)
             continue
-        if any(each.hooks for each in nodes):
+        if any(node.hooks for node in nodes):
             tracer.poison("a hook is hung on a tensor that is made inside")
             return None
         if tensor._array.dtype.kind == "c":
@@ -106,7 +106,7 @@ def behind(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
         if node in seen or node._order <= start or node in targets:
             continue
         seen.add(node)
-        stack.extend(each for each in node.edges if each is not None)
+        stack.extend(edge for edge in node.edges if edge is not None)
     return list(seen)
 
 
@@ -117,7 +117,7 @@ def run_rules(
     nodes = {each for edge in edges for each in behind(edge, capturing.start, targets)}
     wanted: set[Any] = set(targets)
     for node in sorted(nodes, key=lambda node: node._order):
-        if any(each in wanted for each in node.edges if each is not None):
+        if any(edge in wanted for edge in node.edges if edge is not None):
             wanted.add(node)
     steps = dict.fromkeys(edge for edge in targets if edge._order)
     engine = Engine(False, True, wanted, steps)
@@ -145,14 +145,14 @@ def split(
     own = needed - before - starts
     later = [node for node in whole.nodes if node in own]
     inside = starts | set(later)
-    used = [each for node in later for each in node.all_input_nodes]
+    used = [input_node for node in later for input_node in node.all_input_nodes]
     saved = dict.fromkeys(each for each in [*used, *gradients] if each not in inside)
     forward, copies = Graph(), {}
     for node in whole.nodes:
         if node in before and node not in inside:
             copies[node] = forward.node_copy(node, copies.__getitem__)
     result = Backward(Graph(), roots=back.roots)
-    ends = [copies[each] for each in results]
+    ends = [copies[result] for result in results]
     places = save(capturing, result, forward, copies, list(saved), ends)
     forward.output(tuple(ends))
     forward.writes = dict(whole.writes)

@@ -79,10 +79,10 @@ class Graph:
         """
         wanted = name or (target if isinstance(target, str) else getattr(target, "__name__", "v"))
         node = Node(self, "", op, target, args or (), kwargs, type_expr)
-        for each in node.all_input_nodes:
-            if each.graph is not self:
+        for input_node in node.all_input_nodes:
+            if input_node.graph is not self:
                 node._update((), {})
-                raise ValueError(f"Graph: the argument {each.name} belongs to another graph")
+                raise ValueError(f"Graph: the argument {input_node.name} belongs to another graph")
         node.name = self._free_name(wanted)
         self._insert(node)
         return node
@@ -260,13 +260,14 @@ class Graph:
                 raise RuntimeError(f"Node {node} does not belong to this Graph")
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}")
-            for each in node.all_input_nodes:
-                if each not in seen:
+            for input_node in node.all_input_nodes:
+                if input_node not in seen:
                     raise RuntimeError(
-                        f"Argument '{each}' of Node '{node}' was used before it has been defined"
+                        f"Argument '{input_node}' of Node '{node}' was used before it has been "
+                        "defined"
                     )
-                if node not in each.users:
-                    raise RuntimeError(f"Node '{each}' does not know its user '{node}'")
+                if node not in input_node.users:
+                    raise RuntimeError(f"Node '{input_node}' does not know its user '{node}'")
             if node.op == "output" and node.next is not self._root:
                 raise RuntimeError(f"output node {node} is not the last one")
             flat = self.owning_module is None and bool(self.constants)

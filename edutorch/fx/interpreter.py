@@ -194,7 +194,7 @@ def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
             if node.op == "get_attr":
                 values[node] = graph.constants[str(node.target)]
             elif node.op == "output":
-                return [values[each] for each in node.args[0]]
+                return [values[argument] for argument in node.args[0]]
             else:
                 args = map_arg(node.args, values.__getitem__)
                 values[node] = run_node(node, args, map_arg(node.kwargs, values.__getitem__))

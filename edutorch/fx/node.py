@@ -185,7 +185,7 @@ class Node:
         target = qualified(self.target)
         if self.op == "get_attr":
             return f"{head}[target={target}]"
-        args = ", ".join(text_of(each) for each in self._args)
+        args = ", ".join(text_of(argument) for argument in self._args)
         comma = "," if len(self._args) == 1 else ""
         kwargs = ", ".join(f"{key}: {text_of(value)}" for key, value in self._kwargs.items())
         return f"{head}[target={target}](args = ({args}{comma}), kwargs = {{{kwargs}}})"

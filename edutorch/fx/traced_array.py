@@ -344,7 +344,7 @@ def _add_operators() -> None:
     def number(function: Any, turned: bool) -> Callable[..., Any]:
         def operator(self: TracedNumber, *others: Any) -> Any:
             given = (*others, self) if turned else (self, *others)
-            if not all(isinstance(each, TracedNumber | int | float) for each in others):
+            if not all(isinstance(other, TracedNumber | int | float) for other in others):
                 return NotImplemented
             return self.backend.number(function, given)
 

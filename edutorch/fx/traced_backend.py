@@ -87,8 +87,8 @@ class TracedBackend(Backend):
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run the forward of an op, and enter it into the graph."""
         tracer = self.tracer
-        held = {name: bare(each) for name, each in inputs.items()}
-        fixed = {name: bare(each) for name, each in settings.items()}
+        held = {name: bare(input_) for name, input_ in inputs.items()}
+        fixed = {name: bare(setting) for name, setting in settings.items()}
         if tracer.running():
             self.sizes_depend(forward.__name__, inputs, fixed)
             self.note_chosen_part(forward.__name__, inputs, settings)
@@ -133,11 +133,11 @@ class TracedBackend(Backend):
             return
         index = settings["index"]
         parts = list(index) if isinstance(index, tuple) else [index]
-        if any(hasattr(each, "dtype") and each.dtype.kind == "b" and each.ndim for each in parts):
+        if any(hasattr(part, "dtype") and part.dtype.kind == "b" and part.ndim for part in parts):
             self.tracer.poison("x[mask] has a size that depends on the numbers")
-        for position, each in enumerate(parts):
-            if getattr(each, "ndim", None) == 0 and each.dtype.kind in "iu":
-                parts[position] = int(each)  # a view, whose place depends on a number
+        for position, part in enumerate(parts):
+            if getattr(part, "ndim", None) == 0 and part.dtype.kind in "iu":
+                parts[position] = int(part)  # a view, whose place depends on a number
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
 
     def note_chosen_part(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
@@ -213,11 +213,13 @@ class TracedBackend(Backend):
         if same is None or kwargs or len(args) < len(REGISTRY[same].inputs):
             return function, args, kwargs
         op = REGISTRY[same]
-        if not any(isinstance(each, TracedArray) for each in args):
+        if not any(isinstance(argument, TracedArray) for argument in args):
             return function, args, kwargs
-        if op.family == "elementwise" and any(isinstance(each, np.generic) for each in args):
+        if op.family == "elementwise" and any(
+            isinstance(argument, np.generic) for argument in args
+        ):
             return function, args, kwargs
-        settings = {each: op.signature.parameters[each].default for each in op.settings}
+        settings = {setting: op.signature.parameters[setting].default for setting in op.settings}
         return op.function, args, settings
 
     def call_writing(self, function: Any, args: Any, kwargs: Any) -> Any:

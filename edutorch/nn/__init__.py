@@ -9,7 +9,18 @@ from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter, is_lazy
 
 __all__ = [
-    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs",
-    "attention", "common_types", "functional", "init", "parallel", "parameter", "utils",
-]  # fmt: skip
+    "Buffer",
+    "DataParallel",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "factory_kwargs",
+    "attention",
+    "common_types",
+    "functional",
+    "init",
+    "parallel",
+    "parameter",
+    "utils",
+]
 __all__ += modules.__all__

@@ -83,7 +83,7 @@ def rows_drawn_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tenso
         )
     drawn_inside(None, [level])
     rows = unbatched(input.detach(), level, 0)
-    outer = tuple(each for each in current().batches if each.level < level.level)
+    outer = tuple(batch for batch in current().batches if batch.level < level.level)
     with changed(batches=outer):
         found = draw(rows.reshape(-1, rows.shape[-1]))
     return batched(found.reshape(*rows.shape[:-1], -1), level, 0)

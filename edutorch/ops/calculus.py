@@ -36,7 +36,7 @@ def diff(
         raise InvalidValueError("diff", f"n cannot be negative, got {n}")
     if n and (prepend is not None or append is not None):
         parts = (prepend, input, append)
-        input = cat([each for each in parts if each is not None], dim)
+        input = cat([part for part in parts if part is not None], dim)
     for _ in range(min(n, input.shape[dim])):
         behind, before = ends(input, dim)
         input = behind ^ before if input.dtype.name == "bool" else behind - before
@@ -135,7 +135,7 @@ def gradient(
     steps = list(spacing) if several else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise ShapeError("gradient", f"needs {len(dims)} spacings, got {len(steps)}")
-    if any(input.shape[each] <= edge_order for each in dims):
+    if any(input.shape[dim] <= edge_order for dim in dims):
         raise ShapeError(
             "gradient", f"each axis needs more than {edge_order} points",
             {"input": tuple(input.shape)},

@@ -46,8 +46,8 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             [2, 6]])
     """
     vectors: Sequence[Tensor] = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
-    if any(each.ndim != 1 for each in vectors):
-        rows = {f"tensor {i}": tuple(each.shape) for i, each in enumerate(vectors)}
+    if any(vector.ndim != 1 for vector in vectors):
+        rows = {f"tensor {i}": tuple(vector.shape) for i, vector in enumerate(vectors)}
         raise ShapeError("cartesian_prod", "expects vectors", rows)
     if len(vectors) == 1:
         return vectors[0]
@@ -66,7 +66,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
         rows = {"indices": str(indices.dtype)}
         raise DTypeError("unravel_index", "expected integers", rows, "indices.long()")
     sizes = [shape] if isinstance(shape, int) else list(shape)
-    if any(each < 0 for each in sizes):
+    if any(size < 0 for size in sizes):
         raise InvalidValueError("unravel_index", f"a size cannot be negative, got {tuple(sizes)}")
     indices, found = indices.long(), []
     for size in reversed(sizes):

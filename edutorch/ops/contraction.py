@@ -25,9 +25,9 @@ from .linalg import matmul
 
 def by_products(operands: Sequence[Array], equation: str) -> Array | None:
     """Compute an equation by products of matrices; None for what `einsum` does as well."""
-    if len(operands) < 2 or not all(ordinary(each) for each in operands):
+    if len(operands) < 2 or not all(ordinary(operand) for operand in operands):
         return None
-    steps = steps_of(equation, tuple(each.shape for each in operands))
+    steps = steps_of(equation, tuple(operand.shape for operand in operands))
     if steps is None:
         return None
     waiting = list(operands)
@@ -148,7 +148,7 @@ def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], st
     """Write out the output and give the axes of `...` letters of their own."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    spare = [each for each in string.ascii_letters if each not in equation]
+    spare = [ascii_letter for ascii_letter in string.ascii_letters if ascii_letter not in equation]
     hidden = [
         len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)
     ]

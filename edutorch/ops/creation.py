@@ -113,7 +113,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(each, keyword, default=value) for each, value in OPTIONS.items()]
-    kept = [each for each in parameters if each.name != "dtype"]
+    kept = [parameter for parameter in parameters if parameter.name != "dtype"]
     function.__signature__ = inspect.Signature([*kept, *extra])  # type: ignore[attr-defined]
     CREATIONS[name] = function
     return function

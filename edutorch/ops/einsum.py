@@ -43,7 +43,7 @@ def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
 def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:
     """Say where an equation and its operands disagree."""
     terms = equation.replace(" ", "").partition("->")[0].split(",")
-    shapes = [tuple(each.shape) for each in operands]
+    shapes = [tuple(operand.shape) for operand in operands]
     if len(terms) != len(shapes):
         message = f"the equation has {len(terms)} terms, but there are {len(shapes)} operands"
         return ShapeError("einsum", message, {f"operand_{i}": s for i, s in enumerate(shapes)})
@@ -77,7 +77,7 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
         # An axis of size 1 may have been stretched: what arrives there is summed.
         sizes = zip(letters, operand.shape, strict=True)
         available -= {letter for letter, size in sizes if size == 1}
-        kept = "".join(dict.fromkeys(each for each in letters if each in available))
+        kept = "".join(dict.fromkeys(letter for letter in letters if letter in available))
         partial = einsum_of(factors, f"{','.join(others)}->{kept}")
         gradients.append(spread_letters(partial, kept, letters, operand.shape))
     return gradients
@@ -95,7 +95,7 @@ def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) 
         each: np.arange(sizes[each]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
         for axis, each in enumerate(unique)
     }
-    return place(full, tuple(grid[each] for each in letters), tuple(shape))
+    return place(full, tuple(grid[letter] for letter in letters), tuple(shape))
 
 
 einsum_of.vjp(

@@ -88,17 +88,17 @@ def counted(
     xp = backends.of(points).xp
     box = xp.zeros(points.shape[0], "int64")
     inside, edges = xp.ones(points.shape[0], "bool"), []
-    for axis, each in enumerate(bins):
+    for axis, bin_ in enumerate(bins):
         column = points[:, axis]
         ends = None if range is None else range[2 * axis : 2 * axis + 2]
-        bounds = each._array if isinstance(each, Tensor) else equal_parts(name, column, each, ends)
+        bounds = bin_._array if isinstance(bin_, Tensor) else equal_parts(name, column, bin_, ends)
         last = bounds.shape[0] - 1
         place = xp.searchsorted(bounds, column, "right") - 1
         place = xp.where(column == bounds[last], last - 1, place)
         inside = xp.logical_and(inside, xp.logical_and(place >= 0, place < last))
         box = box * last + place
         edges.append(bounds)
-    shape = tuple(each.shape[0] - 1 for each in edges)
+    shape = tuple(edge.shape[0] - 1 for edge in edges)
     size = 1
     for each in shape:
         size *= each
@@ -107,8 +107,8 @@ def counted(
     counts = counts.reshape(shape).astype(points.dtype)
     if density:
         counts = counts / xp.sum(counts)
-        for axis, each in enumerate(edges):
-            counts = counts / xp.diff(each).reshape(-1, *[1] * (len(shape) - axis - 1))
+        for axis, edge in enumerate(edges):
+            counts = counts / xp.diff(edge).reshape(-1, *[1] * (len(shape) - axis - 1))
     return wrap(counts), tuple(map(wrap, edges))
 
 

@@ -63,8 +63,8 @@ def near_the_peak(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     half_square = r * (mu - 2 * r * r * power_series(r * r, odd))
     eta = xp.copysign(xp.sqrt(2 * half_square), mu)
     total = xp.zeros_like(a)
-    for each in reversed(temme_coefficients()):
-        total = total / a + power_series(eta, each)
+    for temme_coefficient in reversed(temme_coefficients()):
+        total = total / a + power_series(eta, temme_coefficient)
     correction = xp.exp(-a * half_square) / xp.sqrt(2 * math.pi * a) * total
     z = eta * xp.sqrt(a / 2)
     return erfc.op.forward(xp, -z) / 2 - correction, erfc.op.forward(xp, z) / 2 + correction

@@ -80,7 +80,7 @@ def checked_slice(index: slice) -> slice:
     if index.step is not None and operator.index(index.step) <= 0:
         raise ValueError("step must be greater than zero; use x.flip(dim) to go backwards")
     bounds = (index.start, index.stop, index.step)
-    return slice(*(None if each is None else operator.index(each) for each in bounds))
+    return slice(*(None if bound is None else operator.index(bound) for bound in bounds))
 
 
 def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
@@ -197,10 +197,10 @@ def on_device(index: Any, array: Array) -> Any:
 
 def one_mask_at_most(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Turn masks into positions where there are several: CuPy takes only one."""
-    masks = [each for each in parts if getattr(each, "ndim", 0) and each.dtype.kind == "b"]
+    masks = [part for part in parts if getattr(part, "ndim", 0) and part.dtype.kind == "b"]
     if len(masks) < 2:
         return parts
-    found = [xp.nonzero(each) if any(each is mask for mask in masks) else (each,) for each in parts]
+    found = [xp.nonzero(part) if any(part is mask for mask in masks) else (part,) for part in parts]
     return tuple(each for group in found for each in group)
 
 
@@ -282,7 +282,7 @@ def check_same_type(target: Tensor, value: Tensor, index: Any) -> None:
     if value.dtype is target.dtype:
         return
     parts = index if isinstance(index, tuple) else (index,)
-    arrays = [each for each in parts if getattr(each, "ndim", 0)]
+    arrays = [part for part in parts if getattr(part, "ndim", 0)]
     alone = len(arrays) == 1 and arrays[0].dtype.kind == "b"
     if arrays and not (alone and value.numel() == 1):
         raise DTypeError(
@@ -302,7 +302,7 @@ def as_same_device(value: Tensor, target: Tensor) -> Array:
 
 
 def needs_recording(*tensors: Tensor) -> bool:
-    return current().grad and any(each._node is not None for each in tensors)
+    return current().grad and any(tensor._node is not None for tensor in tensors)
 
 
 @op(linear=True, method=False, public="__setitem__", node="CopySlices")

@@ -45,7 +45,7 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
         return xp.concatenate(tensors, dim)
     except ValueError:
         filled = [
-            each for each in tensors if each.shape != (0,)
+            tensor for tensor in tensors if tensor.shape != (0,)
         ]  # these add nothing, as in PyTorch
         if len(filled) == len(tensors):
             normal_dim("cat", dim, tensors[0].ndim)
@@ -128,7 +128,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    rows = [each if len(each.shape) > 1 else reshape(each, (1, -1)) for each in tensors]
+    rows = [tensor if len(tensor.shape) > 1 else reshape(tensor, (1, -1)) for tensor in tensors]
     return cat(rows, 0)
 
 
@@ -140,7 +140,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[[1, 3],
              [2, 4]]])
     """
-    return cat([atleast_3d(each) for each in tensors], 2)
+    return cat([atleast_3d(tensor) for tensor in tensors], 2)
 
 
 @takes_out
@@ -151,7 +151,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    return cat([each if each.ndim > 1 else each.reshape(-1, 1) for each in tensors], 1)
+    return cat([tensor if tensor.ndim > 1 else tensor.reshape(-1, 1) for tensor in tensors], 1)
 
 
 # One cut into several -----------------------------------------------------------------------
@@ -223,7 +223,10 @@ def tensor_split(
         parts = range(1, indices_or_sections)
         edges = [part * least + min(part, more) for part in parts]
     else:
-        edges = [slice(None, each).indices(size)[1] for each in indices_or_sections]
+        edges = [
+            slice(None, indices_or_section).indices(size)[1]
+            for indices_or_section in indices_or_sections
+        ]
     ends = [max(start, end) for start, end in zip([0, *edges], [*edges, size], strict=True)]
     return tuple(
         narrow(input, dim, start, end - start) for start, end in zip([0, *edges], ends, strict=True)

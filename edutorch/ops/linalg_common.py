@@ -78,7 +78,7 @@ def batch_text(index: tuple[int, ...]) -> str:
 
 def joined(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
     """The numbers of several matrices (or vectors), as one vector per element of the batch."""
-    rows = [each.reshape((*batch, math.prod(each.shape[len(batch) :]))) for each in matrices]
+    rows = [matrix.reshape((*batch, math.prod(matrix.shape[len(batch) :]))) for matrix in matrices]
     return xp.concatenate(rows, axis=-1)
 
 

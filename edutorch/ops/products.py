@@ -147,7 +147,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ValueRangeError("renorm", f"expected maxnorm to be >= 0, got {maxnorm}")
     need_floating("renorm", input._array)
     axis = normal_dim("renorm", dim, input.ndim)
-    others = tuple(each for each in range(input.ndim) if each != axis)
+    others = tuple(index for index in range(input.ndim) if index != axis)
     norm = vector_norm(input, p, others, True)
     is_long = norm > maxnorm
     factor = where(is_long, maxnorm / (where(is_long, norm, 1.0) + 1e-7), 1.0)
@@ -162,19 +162,19 @@ def block_diag(*tensors: Tensor) -> Tensor:
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
-    if any(each.ndim > 2 for each in tensors):
+    if any(tensor.ndim > 2 for tensor in tensors):
         raise ShapeError(
             "block_diag", "expected tensors with at most two axes",
-            {f"tensors[{i}]": tuple(each.shape) for i, each in enumerate(tensors)},
+            {f"tensors[{i}]": tuple(tensor.shape) for i, tensor in enumerate(tensors)},
         )  # fmt: skip
-    blocks = [atleast_2d(each) for each in tensors]
+    blocks = [atleast_2d(tensor) for tensor in tensors]
     if not blocks:
         return empty(1, 0)
-    width, start, rows = builtins.sum(each.shape[1] for each in blocks), 0, []
-    for each in blocks:
-        size, end = each.shape[0], start + each.shape[1]
+    width, start, rows = builtins.sum(block.shape[1] for block in blocks), 0, []
+    for block in blocks:
+        size, end = block.shape[0], start + block.shape[1]
         rows.append(
-            cat([each.new_zeros((size, start)), each, each.new_zeros((size, width - end))], 1)
+            cat([block.new_zeros((size, start)), block, block.new_zeros((size, width - end))], 1)
         )
         start = end
     return cat(rows, 0)

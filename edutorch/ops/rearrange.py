@@ -55,7 +55,7 @@ def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
 
 roll.vjp(
     input=lambda g, shifts, dims: roll(
-        g, -shifts if isinstance(shifts, int) else tuple(-each for each in shifts), dims
+        g, -shifts if isinstance(shifts, int) else tuple(-shift for shift in shifts), dims
     ),
     latex=r"\mathrm{roll}(g, -s)",
 )
@@ -357,13 +357,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise InvalidValueError("meshgrid", f"indexing must be 'ij' or 'xy', got {indexing!r}")
-    shape = tuple(each.numel() for each in tensors)
+    shape = tuple(tensor.numel() for tensor in tensors)
     grids = [
-        each.reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)).expand(shape)
-        for axis, each in enumerate(tensors)
+        tensor.reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)).expand(shape)
+        for axis, tensor in enumerate(tensors)
     ]
     if indexing == "xy" and len(shape) > 1:
-        grids = [each.transpose(0, 1) for each in grids]
+        grids = [grid.transpose(0, 1) for grid in grids]
     return tuple(grids)
 
 
@@ -373,8 +373,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     >>> broadcast_tensors(tensor([1, 2]), tensor([[3]]))[1]
     tensor([[3, 3]])
     """
-    shape = broadcast_shapes(*(each.shape for each in tensors))
-    return tuple(each.expand(shape) for each in tensors)
+    shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
+    return tuple(tensor.expand(shape) for tensor in tensors)
 
 
 from .indexing import place  # noqa: E402  (rules may use any op)

@@ -255,7 +255,7 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     if not input.ndim:
         return return_types.kthvalue(*found)
     parts = (narrow(each, dim, k - 1, 1) for each in found)
-    return return_types.kthvalue(*(each if keepdim else each.squeeze(dim) for each in parts))
+    return return_types.kthvalue(*(part if keepdim else part.squeeze(dim) for part in parts))
 
 
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)

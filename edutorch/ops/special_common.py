@@ -26,8 +26,8 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
     numbers on the way do not overflow float16 where the result would not.
     """
     parameters = list(inspect.signature(forward).parameters.values())[1:]
-    names = [each.name for each in parameters]
-    arrays = [each.name for each in parameters if "Array" in str(each.annotation)]
+    names = [parameter.name for parameter in parameters]
+    arrays = [parameter.name for parameter in parameters if "Array" in str(parameter.annotation)]
 
     @functools.wraps(forward)
     def wide(xp: Any, *arguments: Any, **named: Any) -> Any:
@@ -58,9 +58,9 @@ def no_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
 def power_series(x: Array, coefficients: Sequence[float]) -> Array:
     """Σ cₖ xᵏ, from the highest power to the lowest (Horner)."""
     total = 0 * x + coefficients[-1]
-    for each in reversed(coefficients[:-1]):
+    for coefficient in reversed(coefficients[:-1]):
         total *= x
-        total += each
+        total += coefficient
     return total
 
 
@@ -82,7 +82,7 @@ def bernoulli(count: int) -> list[Fraction]:
     """Return B₂, B₄, …: from Σ (n+1 over k) Bₖ = 0 for k = 0 … n."""
     numbers = [Fraction(1)]
     for n in range(1, 2 * count + 1):
-        known = sum(math.comb(n + 1, k) * each for k, each in enumerate(numbers))
+        known = sum(math.comb(n + 1, k) * number for k, number in enumerate(numbers))
         numbers.append(Fraction(-known, n + 1) if isinstance(known, int) else -known / (n + 1))
     return numbers[2::2]
 

@@ -95,8 +95,8 @@ def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
     try:
         return input.transpose(dims)
     except ValueError:
-        for each in dims:
-            normal_dim("permute", each, input.ndim)
+        for dim in dims:
+            normal_dim("permute", dim, input.ndim)
         raise ShapeError(
             "permute", f"dims {tuple(dims)} is not an order of the {input.ndim} axes",
             {"input": input.shape}, f"name each axis from 0 to {input.ndim - 1} once",
@@ -108,7 +108,7 @@ permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{per
 
 def inverse(dims: Sequence[int]) -> tuple[int, ...]:
     """Return the permutation that undoes another one."""
-    positions = [each % len(dims) for each in dims]
+    positions = [dim % len(dims) for dim in dims]
     return tuple(positions.index(axis) for axis in range(len(dims)))
 
 
@@ -176,7 +176,7 @@ def squeeze(xp: Any, input: Array, dim: int | tuple[int, ...] | None = None) -> 
     if dim is None:
         return xp.squeeze(input)
     dims = (dim,) if isinstance(dim, int) else dim
-    dims = tuple(normal_dim("squeeze", each, input.ndim) for each in dims)
+    dims = tuple(normal_dim("squeeze", dim, input.ndim) for dim in dims)
     return xp.squeeze(input, axis=tuple(a for a in dims if input.ndim and input.shape[a] == 1))
 
 

@@ -115,26 +115,26 @@ class Table:
     """
 
     def __init__(self, plan: AtOnce, params: list[Tensor], state: Any, wanted: list[str]) -> None:
-        self.params, self.arrays = params, [each._array for each in params]
-        self.states = [state.get(each, {}) for each in params]
+        self.params, self.arrays = params, [param._array for param in params]
+        self.states = [state.get(param, {}) for param in params]
         self.wanted = wanted
         self.names = (*wanted, "step") if plan.counted else tuple(wanted)
-        self.held = [[array_of(each, name) for each in self.states] for name in self.names]
-        self.count = sum(each.size for each in self.arrays)
+        self.held = [[array_of(state, name) for state in self.states] for name in self.names]
+        self.count = sum(array.size for array in self.arrays)
         self.kind = self.arrays[0].dtype
         self.fits = self._fit(len(wanted))
         if not self.fits:
             return
         self.one = np.ones(1)
         self.addresses = np.zeros((len(params), COLUMNS), np.int64)
-        self.addresses[:, 0] = [address(each) for each in self.arrays]
+        self.addresses[:, 0] = [address(array) for array in self.arrays]
         for name, arrays in zip(wanted, self.held, strict=False):
             column = 2 + list(plan.columns).index(name)
-            self.addresses[:, column] = [address(each) for each in arrays]
+            self.addresses[:, column] = [address(array) for array in arrays]
         if plan.counted:
             self.one = np.ones(1, self.held[-1][0].dtype)
             self.steps = np.array([address(each) for each in self.held[-1]])
-        sizes = [each.size for each in self.arrays]
+        sizes = [array.size for array in self.arrays]
         self.ends = np.cumsum(sizes).astype(np.uint64)
         self.places: Array | None = None  # in one row of all gradients, if they are small
         if self.count < SMALL * len(params):
@@ -144,17 +144,17 @@ class Table:
     def _fit(self, wanted: int) -> bool:
         arrays = [*self.arrays, *(each for held in self.held[:wanted] for each in held)]
         if self.kind not in (np.float32, np.float64) or not all(
-            each.__class__ is np.ndarray and each.dtype == self.kind and each.flags.c_contiguous
-            and each.flags.writeable for each in arrays
+            array.__class__ is np.ndarray and array.dtype == self.kind and array.flags.c_contiguous
+            and array.flags.writeable for array in arrays
         ):  # fmt: skip
             return False
         steps = self.held[wanted] if len(self.held) > wanted else []
         if not all(
-            each.__class__ is np.ndarray and each.dtype == steps[0].dtype and each.dtype.kind == "f"
-            and each.itemsize > 2 and not each.ndim for each in steps
+            step.__class__ is np.ndarray and step.dtype == steps[0].dtype and step.dtype.kind == "f"
+            and step.itemsize > 2 and not step.ndim for step in steps
         ):  # fmt: skip
             return False
-        places = sorted((address(each), each.nbytes) for each in (*arrays, *steps))
+        places = sorted((address(array), array.nbytes) for array in (*arrays, *steps))
         return all(a + size <= b for (a, size), (b, _) in pairwise(places))
 
     def still(self, params: list[Tensor], state: Any, wanted: list[str]) -> bool:
@@ -163,12 +163,12 @@ class Table:
             return False
         if wanted != self.wanted:
             return False
-        if not all(map(is_, [each._array for each in params], self.arrays)):
+        if not all(map(is_, [param._array for param in params], self.arrays)):
             return False
         try:
-            self.states = [state.get(each) for each in params] if self.names else []
+            self.states = [state.get(param) for param in params] if self.names else []
             for name, arrays in zip(self.names, self.held, strict=True):
-                if not all(map(is_, [each[name]._array for each in self.states], arrays)):
+                if not all(map(is_, [state[name]._array for state in self.states], arrays)):
                     return False
         except (KeyError, TypeError, AttributeError):  # nothing is remembered yet
             return not self.fits
@@ -176,10 +176,10 @@ class Table:
 
     def gradients(self, params: list[Tensor], maximize: bool) -> list[Array] | None:
         """Write down where the gradients are. Their arrays must live until the step is taken."""
-        grads = [each._grad._array for each in params]  # type: ignore[union-attr]
+        grads = [param._grad._array for param in params]  # type: ignore[union-attr]
         kind = self.kind
-        for each in grads:
-            if each.__class__ is not np.ndarray or each.dtype != kind:
+        for grad in grads:
+            if grad.__class__ is not np.ndarray or grad.dtype != kind:
                 return None
         if self.places is not None:
             row = np.concatenate(grads, axis=None)
@@ -187,8 +187,8 @@ class Table:
                 np.negative(row, out=row)
             self.addresses[:, 1] = address(row) + self.places
             return [row]
-        grads = [np.ascontiguousarray(-each if maximize else each) for each in grads]
-        self.addresses[:, 1] = [address(each) for each in grads]
+        grads = [np.ascontiguousarray(-grad if maximize else grad) for grad in grads]
+        self.addresses[:, 1] = [address(grad) for grad in grads]
         return grads
 
 

@@ -179,7 +179,7 @@ class LBFGS(Optimizer):
     def flat_grad(self) -> Tensor:
         """Return all gradients, one behind the other."""
         params = self.param_groups[0]["params"]
-        grads = [zeros_like(each) if each.grad is None else each.grad for each in params]
+        grads = [zeros_like(param) if param.grad is None else param.grad for param in params]
         return cat([pairs(grad.detach()).reshape(-1) for grad in grads])
 
     def go(self, t: float, direction: Tensor) -> None:

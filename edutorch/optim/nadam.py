@@ -23,14 +23,14 @@ __all__ = ["NAdam"]
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...] | None:
     """Count the momentum, and return the numbers that a step of the kernel needs."""
-    products = [each["mu_product"]._array for each in states]
-    if any(each != products[0] for each in products):
+    products = [state["mu_product"]._array for state in states]
+    if any(product != products[0] for product in products):
         return None
     (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     mu, mu_next = momentum(group, steps), momentum(group, steps + 1)
-    for each in products:
-        each *= mu
+    for product in products:
+        product *= mu
     so_far = products[0].item()
     return (
         1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,

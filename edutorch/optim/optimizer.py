@@ -108,7 +108,7 @@ class Optimizer(OptimizerHooks):
         if isinstance(given, set):
             raise TypeError("optimizer parameters need to be in an order: use a list, not a set")
         params = [given] if isinstance(given, Tensor) else list(given)
-        names = [each[0] for each in params if isinstance(each, tuple)]
+        names = [param[0] for param in params if isinstance(param, tuple)]
         if names:
             if len(names) < len(params):
                 raise ValueError(
@@ -116,7 +116,7 @@ class Optimizer(OptimizerHooks):
                     "Some param names are missing"
                 )
             param_group = {**param_group, "param_names": names}
-            params = [each[1] for each in params]
+            params = [param[1] for param in params]
         if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
             raise ValueError(
                 "all optimizer param groups should be with/without names. cannot add param group "
@@ -125,12 +125,12 @@ class Optimizer(OptimizerHooks):
         for param in params:
             check_param(param, self.defaults.get("differentiable", False))
         known = {id(each) for group in self.param_groups for each in group["params"]}
-        if len({id(each) for each in params}) < len(params):
+        if len({id(param) for param in params}) < len(params):
             warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error: each of them is stepped more than once"
             )
-        if known & {id(each) for each in params}:
+        if known & {id(param) for param in params}:
             raise ValueError("some parameters appear in more than one parameter group")
         group = {**self.defaults, **param_group, "params": params}
         self.param_groups.append(group)

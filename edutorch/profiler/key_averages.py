@@ -76,7 +76,7 @@ class FunctionEvent(_Row):
         self.name = self.key = "ProfilerStep*" if span.kind == "step" else span.name
         self.kind, self.thread, self.count = span.kind, span.thread, 1
         self.module, self.stack, self.flops = span.module, span.stack, span.flops
-        self.input_shapes = str([as_list(each) for each in span.shapes]) if span.shapes else ""
+        self.input_shapes = str([as_list(shape) for shape in span.shapes]) if span.shapes else ""
         self.sequence_nr = -1 if span.sequence is None else span.sequence
         self.cpu_time_total = span.duration / 1000
         self.self_cpu_time_total = span.own / 1000
@@ -94,15 +94,22 @@ class FunctionEvent(_Row):
         return (
             f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_total:.3f}us "
             f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
-            f"cpu_children={[each.id for each in self.cpu_children]} thread={self.thread} "
+            f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
             f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
         )
 
 
 SUMMED = (
-    "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total",
-    "cpu_memory_usage", "self_cpu_memory_usage", "saved_memory_usage", "flops", "count",
-)  # fmt: skip
+    "cpu_time_total",
+    "self_cpu_time_total",
+    "device_time_total",
+    "self_device_time_total",
+    "cpu_memory_usage",
+    "self_cpu_memory_usage",
+    "saved_memory_usage",
+    "flops",
+    "count",
+)
 
 
 class FunctionEventAvg(_Row):

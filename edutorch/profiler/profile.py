@@ -264,11 +264,11 @@ class profile:
                 "profile.memory", "memory was not recorded", hint="profile(profile_memory=True)"
             )
         return MemoryUse(
-            sum(each.made for each in memories),
-            sum(each.freed for each in memories),
-            max(each.peak for each in memories),
+            sum(memory.made for memory in memories),
+            sum(memory.freed for memory in memories),
+            max(memory.peak for memory in memories),
             sum(span.kept for span in walk(self.spans)),
-            [change for each in memories for change in each.history],
+            [change for memory in memories for change in memory.history],
         )
 
     def overhead(self) -> Overhead:

@@ -123,7 +123,7 @@ class Recording:
     def _leave(self) -> None:
         modes = current()
         if self in modes.listeners:
-            others = tuple(each for each in modes.listeners if each is not self)
+            others = tuple(listener for listener in modes.listeners if listener is not self)
             switch(modes, listeners=others)
 
     def _read_marks(self, spans: list[Span]) -> None:
@@ -205,8 +205,8 @@ class Recording:
         span = self._open(thread, kind, name_of(event), subject)
         options = self.options
         if kind == "op" and (options.shapes or options.flops):
-            span.shapes = [shape_of(each) for each in event.inputs]
-            span.dtypes = [dtype_of(each) for each in event.inputs]
+            span.shapes = [shape_of(input_) for input_ in event.inputs]
+            span.dtypes = [dtype_of(input_) for input_ in event.inputs]
         if kind == "node":
             span.sequence = subject._order
             maker = self._makers.get(subject._order)
@@ -262,7 +262,7 @@ class Recording:
         span = self._open(thread, "module", f"nn.Module: {name}", event.module)
         thread.modules = (*thread.modules, name)
         if self.options.shapes:
-            span.shapes = [shape_of(each) for each in event.inputs]
+            span.shapes = [shape_of(input_) for input_ in event.inputs]
         if self.options.stack:
             span.stack = stack()
         return span

@@ -77,7 +77,7 @@ class Frame:
         if span.shapes and len(self.shapes) < 4:
             self.shapes[shapes_text(span.shapes)] = None
         counted = set()  # modules that this call has gone through already
-        for below in sorted(span.children, key=lambda each: each.start):
+        for below in sorted(span.children, key=lambda child: child.start):
             place = self
             if below.kind == "node":
                 for module in below.module:
@@ -97,8 +97,8 @@ def plain_name(span: Span) -> str:
 
 def shapes_text(shapes: list[Any]) -> str:
     return ", ".join(
-        "×".join(map(str, each)) if each and isinstance(each, tuple) else "scalar"
-        for each in shapes
+        "×".join(map(str, shape)) if shape and isinstance(shape, tuple) else "scalar"
+        for shape in shapes
     )
 
 
@@ -106,7 +106,7 @@ def tree(roots: list[Span], name: str = "profile") -> Frame:
     """Return the tree of all that was recorded."""
     top = Frame("profile", name)
     top.calls = 1
-    for span in sorted(roots, key=lambda each: each.start):
+    for span in sorted(roots, key=lambda root: root.start):
         top.ns += span.duration
         top.child(span.kind, plain_name(span)).add(span)
     return top

@@ -81,7 +81,9 @@ def checked_key(key: Any) -> Any:
         count += 1
         if isinstance(value, tuple | frozenset) and count < MOST_IN_A_KEY:
             waiting += value
-        elif not isinstance(value, (*SIMPLE, np.generic)) and not safe_globals.has_class(type(value)):
+        elif not isinstance(value, (*SIMPLE, np.generic)) and not safe_globals.has_class(
+            type(value)
+        ):
             raise TypeError(f"a {type(value).__name__} is a key of a dict, or lies in a set")
     return key
 
@@ -131,7 +133,7 @@ def make_bytes(*args: Any) -> bytes:
     """Make bytes of bytes, of a text and its encoding, or of nothing."""
     if args and type(args[0]) is str:
         return encode(*args)
-    if len(args) > 1 or not all(isinstance(each, bytes | bytearray) for each in args):
+    if len(args) > 1 or not all(isinstance(argument, bytes | bytearray) for argument in args):
         raise TypeError("bytes are not made of bytes")
     return bytes(*args)
 
@@ -140,7 +142,7 @@ def number(kind: type) -> Callable[..., Any]:
     """Return what makes a number of this type from numbers, and from nothing else."""
 
     def make(*parts: Any) -> Any:
-        if not all(type(each) in (bool, int, float, type(None)) for each in parts):
+        if not all(type(part) in (bool, int, float, type(None)) for part in parts):
             raise TypeError(f"{kind.__name__}: a number is not made of numbers")
         return kind(*parts)
 
@@ -250,8 +252,8 @@ BUILTINS = {
 }  # fmt: skip
 BUILTINS |= {"xrange": BUILTINS["range"], "long": BUILTINS["int"], "unicode": BUILTINS["str"]}
 KNOWN: dict[str, Any] = {
-    **{f"builtins.{name}": each for name, each in BUILTINS.items()},
-    **{f"__builtin__.{name}": each for name, each in BUILTINS.items()},
+    **{f"builtins.{name}": builtin for name, builtin in BUILTINS.items()},
+    **{f"__builtin__.{name}": builtin for name, builtin in BUILTINS.items()},
     "collections.OrderedDict": Known(lambda values=(): OrderedDict(pairs(values)), OrderedDict),
     "collections.Counter": Known(lambda values=(): Counter(dict(pairs(values))), Counter),
     "collections.defaultdict": Known(make_default),

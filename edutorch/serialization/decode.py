@@ -100,7 +100,7 @@ class Unpacker:
         """Make an object of a class the user has listed: its fields are filled, no code runs."""
         kind = found_class(name, object)
         fields = self.unpack(tree["fields"])
-        known = {each.name for each in dataclasses.fields(kind)}
+        known = {field.name for field in dataclasses.fields(kind)}
         if set(fields) != known:
             raise CheckpointError("load", f"{name} has other fields than when it was saved")
         made = object.__new__(kind)
@@ -131,7 +131,7 @@ def view_of(stored: Tensor, name: str, shape: list[int], strides: list[int], sta
     kind = named_type(name)
     size = kind.itemsize
     numbers = [*shape, *strides, start]
-    if any(type(each) is not int or not 0 <= each < 2**62 for each in numbers) or any(
+    if any(type(number) is not int or not 0 <= number < 2**62 for number in numbers) or any(
         each % size for each in (*strides, start)
     ):
         raise ValueError(f"a view of {shape} with steps of {strides} bytes from {start}")

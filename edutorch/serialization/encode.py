@@ -73,7 +73,7 @@ class Packer:
                 return self.pack_mapping(value, path)
             if dataclasses.is_dataclass(value):
                 fields = {
-                    each.name: getattr(value, each.name) for each in dataclasses.fields(value)
+                    field.name: getattr(value, field.name) for field in dataclasses.fields(value)
                 }
                 return {"dataclass": full_name(value), "fields": self.pack(fields, path)}
             return self.pack_sequence(value, path)

@@ -219,9 +219,11 @@ class Interpreter:
 
     def spend(self, args: Any) -> None:
         """Count what calls may copy: far more than there is in the file is no honest file."""
-        for each in args:
-            if isinstance(each, str | bytes | bytearray | dict | list | tuple | set | frozenset):
-                self.left -= len(each)
+        for argument in args:
+            if isinstance(
+                argument, str | bytes | bytearray | dict | list | tuple | set | frozenset
+            ):
+                self.left -= len(argument)
         if self.left < 0:
             raise ValueError("it copies its own contents over and over")
 

@@ -65,10 +65,10 @@ def add_safe_globals(
     True
     >>> edutorch.serialization.clear_safe_globals()
     """
-    for each in safe_globals:
-        name_of(each)
-        if each not in _LISTED:
-            _LISTED.append(each)
+    for safe_global_ in safe_globals:
+        name_of(safe_global_)
+        if safe_global_ not in _LISTED:
+            _LISTED.append(safe_global_)
 
 
 def get_safe_globals() -> list[Any]:

@@ -136,9 +136,9 @@ class ZipReader(Reader):
     def read(self) -> Any:
         self.entries = self.checked_entries()
         pickles = [
-            each for each in self.entries if each.endswith("/data.pkl") or each == "data.pkl"
+            entry for entry in self.entries if entry.endswith("/data.pkl") or entry == "data.pkl"
         ]
-        if any(each.endswith("/constants.pkl") for each in self.entries):
+        if any(entry.endswith("/constants.pkl") for entry in self.entries):
             raise CheckpointError(
                 "load", f"{self.name} is a TorchScript program, not a checkpoint",
                 hint="in PyTorch: torch.save(torch.jit.load(path).state_dict(), 'weights.pt')",

@@ -50,7 +50,7 @@ def _window_of(
 
 def _half_allowed(name: str, onesided: bool, *tensors: Tensor | None) -> None:
     """Raise DTypeError where half a spectrum is asked for that does not repeat itself."""
-    if onesided and any(each is not None and each.is_complex() for each in tensors):
+    if onesided and any(tensor is not None and tensor.is_complex() for tensor in tensors):
         raise DTypeError(
             name, "Cannot have onesided output if window or input is complex",
             hint="use onesided=False: only the spectrum of real numbers repeats itself",

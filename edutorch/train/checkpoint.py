@@ -38,8 +38,11 @@ def dump(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
     if not weights_only:
         scaler = trainer.precision.scaler
         checkpoint |= {
-            "optimizer_states": [each.state_dict() for each in trainer.optimizers],
-            "lr_schedulers": [each.scheduler.state_dict() for each in trainer.lr_scheduler_configs],
+            "optimizer_states": [optimizer.state_dict() for optimizer in trainer.optimizers],
+            "lr_schedulers": [
+                lr_scheduler_config.scheduler.state_dict()
+                for lr_scheduler_config in trainer.lr_scheduler_configs
+            ],
             "callbacks": {key: each.state_dict() for key, each in named(trainer.callbacks)},
             "loop": loop.state_dict(),
             "random": RandomState.now(trainer.train_loader, trainer.device_type).parts,
@@ -50,7 +53,7 @@ def dump(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
             "logged_metrics": logged_metrics(trainer),
             "gradients": gradients_of(trainer),
             "accumulate_grad_batches": trainer.accumulate_grad_batches,
-        }  # fmt: skip
+        }
     for callback in trainer.callbacks:
         callback.on_save_checkpoint(trainer, module, checkpoint)
     module.on_save_checkpoint(checkpoint)
@@ -97,7 +100,9 @@ def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     load_each("optimizers", trainer.optimizers, checkpoint["optimizer_states"])
     for optimizer in trainer.optimizers:  # a scheduler may step next, and the optimizer has
         optimizer._opt_called = checkpoint["global_step"] > 0  # type: ignore[attr-defined]
-    schedulers = [each.scheduler for each in trainer.lr_scheduler_configs]
+    schedulers = [
+        lr_scheduler_config.scheduler for lr_scheduler_config in trainer.lr_scheduler_configs
+    ]
     load_each("lr_schedulers", schedulers, checkpoint["lr_schedulers"])
     if trainer.precision.scaler is not None and checkpoint["scaler"]:
         trainer.precision.scaler.load_state_dict(checkpoint["scaler"])

@@ -37,7 +37,7 @@ def never_logged(who: str, monitor: str | None, logged: Iterable[str]) -> Monito
 def check_choice(who: str, name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise SettingError if a value is none of the choices."""
     if value not in choices:
-        known = ", ".join(repr(each) for each in choices)
+        known = ", ".join(repr(choice) for choice in choices)
         raise SettingError(who, f"{name} must be one of {known}, got {value!r}")
 
 

@@ -43,8 +43,8 @@ def evaluate(
     """
     found: list[dict[str, float]] = []
     outputs: list[Any] = []
-    lengths = [limited_length(each, limit, "the limit") for each in loaders]
-    known = [each for each in lengths if each is not None]
+    lengths = [limited_length(loader, limit, "the limit") for loader in loaders]
+    known = [length for length in lengths if length is not None]
     trainer.num_evaluation_batches = sum(known) if len(known) == len(lengths) else None
     outer, trainer.evaluating = trainer.evaluating, word
     try:

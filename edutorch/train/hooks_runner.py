@@ -69,11 +69,11 @@ class Running:
         Args:
             then: done before those callbacks that look at what others have logged.
         """
-        watching = [each for each in self.callbacks if each.monitors]
-        others = [each for each in self.callbacks if not each.monitors]
+        watching = [callback for callback in self.callbacks if callback.monitors]
+        others = [callback for callback in self.callbacks if not callback.monitors]
         outer, self.where = self.where, hook
         try:
-            returned = [getattr(each, hook)(self, self.module, *args) for each in others]
+            returned = [getattr(other, hook)(self, self.module, *args) for other in others]
             own = getattr(self.module, hook, None)
             if own is not None:
                 returned.append(own(*args))
@@ -205,9 +205,9 @@ def positional(function: Callable[..., Any], most: int) -> int:
     """Return how many of up to `most` arguments a user's step takes."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return most
-    return min(most, sum(each.kind in kinds for each in parameters))
+    return min(most, sum(parameter.kind in kinds for parameter in parameters))
 
 
 def add_note(error: BaseException, note: str) -> None:

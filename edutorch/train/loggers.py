@@ -51,7 +51,7 @@ class FolderLogger(Logger):
         """The number of this run, or the name that was given."""
         if self._version is None:
             folder = Path(self.save_dir, self.name)
-            found = [re.fullmatch(r"version_(\d+)", each.name) for each in folder.glob("version_*")]
+            found = [re.fullmatch(r"version_(\d+)", path.name) for path in folder.glob("version_*")]
             self._version = max((int(each[1]) for each in found if each), default=-1) + 1
         return self._version
 

@@ -116,7 +116,10 @@ class TrainModule(ModuleHooks, Module):
 
     def lr_schedulers(self) -> Any:
         """Return the scheduler, a list of them, or None."""
-        found = [each.scheduler for each in self.trainer.lr_scheduler_configs]
+        found = [
+            lr_scheduler_config.scheduler
+            for lr_scheduler_config in self.trainer.lr_scheduler_configs
+        ]
         return found[0] if len(found) == 1 else found or None
 
     def clip_gradients(

@@ -68,7 +68,7 @@ def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
         if len(returned) == 2 and isinstance(returned[0], list | tuple):
             optimizers = [checked(each) for each in returned[0]]
             schedulers = returned[1] if isinstance(returned[1], list | tuple) else [returned[1]]
-            return optimizers, [config_of(each) for each in schedulers]
+            return optimizers, [config_of(scheduler) for scheduler in schedulers]
     raise StepOutputError(
         WHO, f"returned {type(returned).__name__}, of which no optimizer can be taken",
         {"returned": shortened(returned)},

@@ -125,10 +125,10 @@ class Stages(Running):
 
     def _make_optimizers(self, model: TrainModule) -> None:
         self.optimizers, self.lr_scheduler_configs = sort_out(model.configure_optimizers())
-        self.asking = {id(each) for each in self.optimizers if needs_closure(each)}
+        self.asking = {id(optimizer) for optimizer in self.optimizers if needs_closure(optimizer)}
         self.stepping_optimizers = [
-            SteppingOptimizer(each, self)  # type: ignore[arg-type]
-            for each in self.optimizers
+            SteppingOptimizer(optimizer, self)  # type: ignore[arg-type]
+            for optimizer in self.optimizers
         ]
         if len(self.optimizers) > 1 and model.automatic_optimization:
             raise TrainError(

@@ -115,8 +115,8 @@ class Trainer(Stages):
         self.callbacks = sorted(given, key=lambda each: isinstance(each, ModelCheckpoint))
         loggers = list(logger) if isinstance(logger, list | tuple) else [logger]
         self.loggers: list[Logger] = [
-            CSVLogger(self.default_root_dir) if each is True else each
-            for each in loggers if each not in (False, None)
+            CSVLogger(self.default_root_dir) if logger is True else logger
+            for logger in loggers if logger not in (False, None)
         ]  # fmt: skip
 
     # What a user calls --------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Trainer(Stages):
     @property
     def log_dir(self) -> str:
         """Where the first logger that writes files writes them."""
-        folders = [each.log_dir for each in self.loggers if each.log_dir]
+        folders = [logger.log_dir for logger in self.loggers if logger.log_dir]
         return folders[0] if folders else self.default_root_dir
 
     @property
@@ -243,7 +243,7 @@ class Trainer(Stages):
     @property
     def checkpoint_callback(self) -> ModelCheckpoint | None:
         """The first ModelCheckpoint."""
-        found = (each for each in self.callbacks if isinstance(each, ModelCheckpoint))
+        found = (callback for callback in self.callbacks if isinstance(callback, ModelCheckpoint))
         return next(found, None)
 
 

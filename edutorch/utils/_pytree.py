@@ -34,7 +34,11 @@ class TreeSpec:
     @property
     def num_leaves(self) -> int:
         """How many leaves there are."""
-        return 1 if self.is_leaf() else sum(each.num_leaves for each in self.children_specs)
+        return (
+            1
+            if self.is_leaf()
+            else sum(children_spec.num_leaves for children_spec in self.children_specs)
+        )
 
     @property
     def num_children(self) -> int:
@@ -46,7 +50,7 @@ class TreeSpec:
         return self.type is None
 
     def __repr__(self) -> str:
-        inside = [repr(each) for each in self.children_specs]
+        inside = [repr(children_spec) for children_spec in self.children_specs]
         if self.type is None:
             return "*"
         if self.type in DICTS:
@@ -147,7 +151,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     def build(spec: TreeSpec) -> Any:
         if spec.is_leaf():
             return next(remaining)
-        return closed(spec, [build(each) for each in spec.children_specs])
+        return closed(spec, [build(children_spec) for children_spec in spec.children_specs])
 
     return build(treespec)
 
@@ -185,8 +189,8 @@ def tree_map(
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     others = []
-    for each in rests:
-        below, other = tree_flatten(each, is_leaf)
+    for rest in rests:
+        below, other = tree_flatten(rest, is_leaf)
         if other != spec:
             raise ValueError(f"tree_map: the trees differ: {spec} and {other}")
         others.append(below)
@@ -220,7 +224,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
     >>> tree_all(lambda n: n > 0, [1, (2, 3)])
     True
     """
-    return all(pred(each) for each in tree_leaves(tree))
+    return all(pred(tree_leaf) for tree_leaf in tree_leaves(tree))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
@@ -229,4 +233,4 @@ def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
     >>> tree_any(lambda n: n > 2, [1, (2, 3)])
     True
     """
-    return any(pred(each) for each in tree_leaves(tree))
+    return any(pred(tree_leaf) for tree_leaf in tree_leaves(tree))

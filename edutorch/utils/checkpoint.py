@@ -119,11 +119,11 @@ class Part:
         self.function, self.context = function, context
         self.checks, self.early_stop = determinism_check == "default", _EARLY_STOP[-1]
         leaves, self.spec = tree_flatten((args, kwargs))
-        self.given = [Given(each) if isinstance(each, Tensor) else each for each in leaves]
-        devices = {backends.of(each._array) for each in leaves if isinstance(each, Tensor)}
+        self.given = [Given(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        devices = {backends.of(leaf._array) for leaf in leaves if isinstance(leaf, Tensor)}
         devices.add(backends.CPU)
         self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
-        self.states = [each.get_state() for each in self.generators]
+        self.states = [generator.get_state() for generator in self.generators]
         self.autocast = current().autocast
         self.described: list[str] = []  # of each value that was saved
         self.versions: list[int] = []  # and how often its memory had been written to
@@ -159,7 +159,7 @@ class Part:
 
         leaves = [each.get() if isinstance(each, Given) else each for each in self.given]
         args, kwargs = tree_unflatten(leaves, self.spec)
-        devices = [each.device for each in self.generators]
+        devices = [generator.device for generator in self.generators]
         autocast = self.autocast and self.autocast.afresh()
         modes = changed(grad=True, listeners=(), saving=None, levels=(), autocast=autocast)
         with modes, fork_rng(devices, bool(devices)):

@@ -150,7 +150,11 @@ def tensors(t: Any, dtype: str) -> dict[str, Any]:
     return {"t": t, "F": t.nn.functional, **made}
 
 
-EXPRESSIONS = [each for line in LINES.strip().splitlines() for each in split_expressions(line)]
+EXPRESSIONS = [
+    split_expression
+    for line in LINES.strip().splitlines()
+    for split_expression in split_expressions(line)
+]
 
 
 def types_of(result: Any) -> list[str]:

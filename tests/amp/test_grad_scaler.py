@@ -137,7 +137,7 @@ def test_a_copy_leaves_the_scaler_as_it_is():
     assert scaler._scale is scale and scaler._growth_tracker is not None
     scaler.step(optimizer)
     scaler.update(4.0)
-    assert [each.get_scale() for each in copies] == [8.0] * 3
+    assert [copy.get_scale() for copy in copies] == [8.0] * 3
 
 
 def scaled(t: Any) -> tuple[Any, Any, Any]:

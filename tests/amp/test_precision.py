@@ -38,7 +38,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_one_rounding(name, kind):
     function, *arrays = CALLS[name]
-    given = [t.tensor(each).to(getattr(t, kind)) for each in arrays]
+    given = [t.tensor(array).to(getattr(t, kind)) for array in arrays]
     found = function(*given)
     exact = function(*(each.double() for each in given)).numpy()
     assert str(found.dtype) == f"torch.{kind}"

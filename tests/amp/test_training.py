@@ -42,7 +42,7 @@ def losses(t: Any, net: Any, rows: np.ndarray, kind: str, scaled: bool) -> list[
         assert y.dtype is getattr(t, kind)
         assert loss.dtype is t.float32
         scaler.scale(loss).backward()
-        assert all(each.grad.dtype is t.float32 for each in net.parameters())
+        assert all(parameter.grad.dtype is t.float32 for parameter in net.parameters())
         scaler.step(optimizer)
         scaler.update()
         found.append(loss.item())

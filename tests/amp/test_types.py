@@ -100,7 +100,9 @@ as_it_is = cache(answer)
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")
 @tried("lower", SHORT)
-@pytest.mark.parametrize("expression", [each for each in EXPRESSIONS if each not in DIFFERENT])
+@pytest.mark.parametrize(
+    "expression", [expression for expression in EXPRESSIONS if expression not in DIFFERENT]
+)
 def test_functions(expression, lower, torch):
     compared = 0
     for kind in GIVEN[lower]:
@@ -161,7 +163,7 @@ def strict(expression: str, kind: str, lower: str, enabled: bool) -> Any:
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "expression", [each for each in EXPRESSIONS if each not in DIFFERENT_ON_A_GPU]
+    "expression", [expression for expression in EXPRESSIONS if expression not in DIFFERENT_ON_A_GPU]
 )
 def test_functions_on_a_gpu(expression, fake):
     for kind in GIVEN["float16"]:

@@ -282,10 +282,10 @@ def test_sequential_with_a_module():
     model = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 2))
     x = edutorch.randn(4, 3)
     model(x).square().sum().backward()
-    wanted = [each.grad.clone() for each in model.parameters()]
+    wanted = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     checkpoint_sequential(model, 2, x, use_reentrant=False).square().sum().backward()
-    for each, g in zip(model.parameters(), wanted, strict=True):
-        assert edutorch.allclose(each.grad, g)
+    for parameter, g in zip(model.parameters(), wanted, strict=True):
+        assert edutorch.allclose(parameter.grad, g)
     with pytest.raises(ValueError, match="Unexpected keyword arguments"):
         checkpoint_sequential(model, 2, x, other=1)

@@ -32,7 +32,7 @@ def test_every_op_moves_its_tangents(op):
         function, numbers = of_numbers(op, given, differentiable(op, case))
         if function(*numbers).dtype not in FINE:
             continue
-        tangents = [direction(each) for each in numbers]
+        tangents = [direction(number) for number in numbers]
         with fwAD.dual_level():
             pairs = zip(numbers, tangents, strict=True)
             dual = function(*(fwAD.make_dual(x, t) for x, t in pairs))

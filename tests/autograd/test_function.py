@@ -73,7 +73,7 @@ def test_derivatives_are_pytorchs(torch, number):
         second = lib.autograd.grad(loss, (x, w), retain_graph=True)
         loss.backward()
         rows = [*first, *second, x.grad, w.grad]
-        found.append([each if each is None else each.tolist() for each in rows])
+        found.append([row if row is None else row.tolist() for row in rows])
     for ours, theirs in zip(*found, strict=True):
         assert ours == pytest.approx(theirs)
 
@@ -99,7 +99,7 @@ def test_its_node_in_the_graph(torch):
                 [step and step.name().split(":")[-1] for step, _ in y.grad_fn.next_functions],
                 [(step.name(), number) for step, number in node.next_functions],
                 y.grad_fn.n,
-                [each.tolist() for each in y.grad_fn.saved_tensors],
+                [saved_tensor.tolist() for saved_tensor in y.grad_fn.saved_tensors],
             ]
         )
     assert found[0] == found[1]
@@ -120,13 +120,15 @@ def settings(lib, materialize):
 
         @staticmethod
         def backward(ctx, *gradients):
-            seen.append([each if each is None else each.tolist() for each in gradients])
+            seen.append(
+                [gradient if gradient is None else gradient.tolist() for gradient in gradients]
+            )
             return gradients[0], None
 
     x, y = lib.tensor([1.0, 2.0], requires_grad=True), lib.tensor([3.0, 4.0])
     outputs = Settings.apply(x, y)
     outputs[0].sum().backward()
-    flags = [each.requires_grad for each in outputs[:4]]
+    flags = [output.requires_grad for output in outputs[:4]]
     return seen, flags, outputs[4], x.grad.tolist(), y.grad
 
 

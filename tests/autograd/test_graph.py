@@ -177,7 +177,7 @@ def test_a_hook_on_several_tensors(torch):
         x, w, v = leaf(lib, 1.0), leaf(lib, 2.0), leaf(lib, 3.0)
 
         def told(gradients, said=said):
-            said.append([None if each is None else each.tolist() for each in gradients])
+            said.append([None if gradient is None else gradient.tolist() for gradient in gradients])
 
         handle = lib.autograd.graph.register_multi_grad_hook((x, w, v), told)
         y = x * w

@@ -8,7 +8,7 @@ import edutorch
 
 
 def shown(gradients):
-    return [each if each is None else each.tolist() for each in gradients]
+    return [gradient if gradient is None else gradient.tolist() for gradient in gradients]
 
 
 def node_hooks(lib, create_graph):

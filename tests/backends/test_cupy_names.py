@@ -60,7 +60,9 @@ def check(name: str, call: ast.Call | None) -> None:
     if ufunc in known["ufuncs"] and method:
         if ufunc not in cupy_names.REDUCING or method not in UFUNC_METHODS:
             raise AttributeError(f"CuPy has no {name}")
-        wrong = {each.arg for each in call.keywords} - UFUNC_METHODS[method] if call else set()
+        wrong = (
+            {keyword.arg for keyword in call.keywords} - UFUNC_METHODS[method] if call else set()
+        )
         if wrong:
             raise TypeError(f"CuPy's {name} does not take {sorted(wrong)}")
         return
@@ -68,9 +70,9 @@ def check(name: str, call: ast.Call | None) -> None:
         raise AttributeError(f"CuPy has no function {name}")
     if call is None:
         return
-    keywords = frozenset(each.arg for each in call.keywords if each.arg is not None)
-    spread = any(isinstance(each, ast.Starred) for each in call.args)
-    spread = spread or any(each.arg is None for each in call.keywords)
+    keywords = frozenset(keyword.arg for keyword in call.keywords if keyword.arg is not None)
+    spread = any(isinstance(argument, ast.Starred) for argument in call.args)
+    spread = spread or any(keyword.arg is None for keyword in call.keywords)
     if not spread:
         cupy_names.check_call(name, len(call.args), keywords)
     elif name in known["functions"]:

@@ -75,7 +75,7 @@ def luminance(colour: list[int]) -> float:
     """Return the relative luminance, as the web's guidelines define it."""
     parts = [each / 255 for each in colour]
     red, green, blue = (
-        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

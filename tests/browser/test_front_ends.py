@@ -75,12 +75,12 @@ def test_the_page_draws_where_python_cannot(
     if not MODULE.exists():
         pytest.skip("@hpcc-js/wasm-graphviz is not installed (make widgets)")
     (tmp_path / "vendor").mkdir()
-    for each in (ROOT / "widgets").glob("*.*s*"):
-        shutil.copy(each, tmp_path)
+    for path in (ROOT / "widgets").glob("*.*s*"):
+        shutil.copy(path, tmp_path)
     shutil.copy(MODULE, tmp_path / "vendor" / "graphviz.js")
     for place in (door, widget):
         monkeypatch.setattr(place, "folder", lambda: tmp_path)
-    gone = {each.name: "hidden" for each in engines() if each.formats}
+    gone = {engine.name: "hidden" for engine in engines() if engine.formats}
     monkeypatch.setattr(door, "_BROKEN", gone)
     found = engines()
     assert [each.name for each in found if each.available] == ["the page"]

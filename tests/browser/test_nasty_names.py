@@ -85,7 +85,7 @@ def test_nasty_names_in_a_function_that_is_touched(page: Any) -> None:
     for index in range(nodes.count()):
         nodes.nth(index).evaluate("node => node.focus()")
     legends = page.locator(".edutorch-touch legend").all_text_contents()
-    assert any(NASTY[0] in each for each in legends)
+    assert any(NASTY[0] in legend for legend in legends)
     bench.shown.command(
         {"type": "touch", "act": "set", "name": NASTY[0], "index": 0, "to": -1000.0}
     )

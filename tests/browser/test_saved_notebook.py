@@ -111,10 +111,10 @@ def reopened(lab: Lab, page: Any, notebook: dict[str, Any], name: str) -> None:
 def test_the_notebook_keeps_pictures_and_no_widget(saved: Path) -> None:
     cells = json.loads(saved.read_text())["cells"]
     kinds = [set(output.get("data", {})) for cell in cells for output in cell["outputs"]]
-    pictures = [each for each in kinds if "image/svg+xml" in each]
+    pictures = [kind for kind in kinds if "image/svg+xml" in kind]
     assert len(pictures) == SHOWN
-    assert all({"image/png", "text/plain"} <= each for each in pictures)
-    assert not [each for each in kinds if "application/vnd.jupyter.widget-view+json" in each]
+    assert all({"image/png", "text/plain"} <= picture for picture in pictures)
+    assert not [kind for kind in kinds if "application/vnd.jupyter.widget-view+json" in kind]
 
 
 def test_reopened_without_a_kernel(lab: Lab, page: Any, saved: Path) -> None:
@@ -136,7 +136,7 @@ def test_untrusted(lab: Lab, page: Any, saved: Path) -> None:
     )
     reopened(lab, page, notebook, "untrusted.ipynb")
     pictures = assert_shown(page, "untrusted")
-    assert [each["source"] for each in pictures] == ["data:image/png;base64,"] * SHOWN
+    assert [picture["source"] for picture in pictures] == ["data:image/png;base64,"] * SHOWN
 
 
 def test_converted_to_html_and_served(page: Any, saved: Path, site: tuple[Path, str]) -> None:

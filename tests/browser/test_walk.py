@@ -106,4 +106,4 @@ def test_finish_leaves_a_picture(lab: Lab, page: Any) -> None:
     save(page)
     kinds = [set(output.get("data", {})) for output in lab.outputs("done.ipynb")]
     assert {"text/plain", "image/svg+xml", "image/png"} in kinds
-    assert not any("application/vnd.jupyter.widget-view+json" in each for each in kinds)
+    assert not any("application/vnd.jupyter.widget-view+json" in kind for kind in kinds)

@@ -28,13 +28,13 @@ def graph_of(build: Callable[..., Sequence[Any]], inputs: Specs) -> Any:
 
     def call(function: Any, *args: Any, **settings: Any) -> Any:
         defaults = {
-            name: each.default for name, each in function.op.signature.parameters.items()
-            if name in function.op.settings and each.default is not each.empty
+            name: parameter.default for name, parameter in function.op.signature.parameters.items()
+            if name in function.op.settings and parameter.default is not parameter.empty
         }  # fmt: skip
         settings = defaults | settings
         node = graph.call_function(function, args, settings)
         with np.errstate(all="ignore"):
-            given = {name: example(each) for name, each in settings.items()}
+            given = {name: example(setting) for name, setting in settings.items()}
             y = function.op.forward(np, *map(example, args), **given)
         if isinstance(y, tuple):
             node.meta["tuple"] = True

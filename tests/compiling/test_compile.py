@@ -307,7 +307,7 @@ def test_only_the_optimizer_step_is_compiled(as_tensor):
                 model(torch.full((2, 12), 0.1 * i)).square().mean().backward()
             run()
             schedule.step()
-        found.append([each.tolist() for each in model.parameters()])
+        found.append([parameter.tolist() for parameter in model.parameters()])
     assert found[0] == found[1]
     assert len(run.entries) == 1
 

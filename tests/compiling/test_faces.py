@@ -65,7 +65,7 @@ def test_a_backend_of_ones_own():
     seen = []
 
     def backend(module, examples):
-        seen.append((module.code, [tuple(each.shape) for each in examples]))
+        seen.append((module.code, [tuple(example.shape) for example in examples]))
         return module.forward
 
     compiled = torch.compile(lambda x, y: x @ y, backend=backend)
@@ -148,7 +148,7 @@ def test_memory_and_graphs_are_let_go():
     references = [weakref.ref(x), weakref.ref(y)]
     del x, y
     gc.collect()
-    assert [each() for each in references] == [None, None]
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_a_replayed_call_lets_its_arguments_go(backend):
@@ -164,4 +164,4 @@ def test_a_replayed_call_lets_its_arguments_go(backend):
     references = [weakref.ref(x), weakref.ref(loss)]
     del x, loss
     gc.collect()
-    assert [each() for each in references] == [None, None]
+    assert [reference() for reference in references] == [None, None]

@@ -62,18 +62,18 @@ def test_random_graphs(seed, dtype):
         graph = graph_of(Random(seed).build, specs)
     except ValueError:  # an extreme of nothing: no graph
         return
-    before = [each.copy() for each in arrays]
+    before = [array.copy() for array in arrays]
     with np.errstate(all="ignore"):
         wanted = run_on_arrays(graph)(arrays)
         plain = lower(graph, fuse=False)(arrays)
         lowered = lower(graph, wait=True, fuse=True)
         once, again = lowered(arrays), lowered(arrays)
-    assert not [each.failed for each in lowered._kernels.values() if each.failed]
+    assert not [kernel.failed for kernel in lowered._kernels.values() if kernel.failed]
     for one, other, third, right in zip(plain, once, again, wanted, strict=True):
         assert_close(one, right)
         assert_close(other, right)
         np.testing.assert_array_equal(other, third)
-        mine = any(np.shares_memory(other, each) for each in arrays)
+        mine = any(np.shares_memory(other, array) for array in arrays)
         assert mine or not np.shares_memory(other, third)
     for array, kept in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, kept)
@@ -103,7 +103,7 @@ def test_what_is_fused_is_one_kernel_and_says_so():
     lowered = lower(graph, wait=True, fuse=True)
     assert len(lowered.fused) == 1
     (kernel,) = lowered.fused
-    assert {each.node.name for each in kernel.results} == {
+    assert {result.node.name for result in kernel.results} == {
         "maximum",
         "softmax",
         "sum_1",
@@ -211,7 +211,7 @@ def test_a_kernel_takes_arrays_of_any_layout(name):
     graph = graph_of(chain, [((4, 130), "float32"), ((130,), "float32")])
     draw = np.random.default_rng(0)
     arrays = [draw.normal(size=shape).astype("float32") for shape in ((4, 130), (130,))]
-    given = [LAYOUTS[name](each) for each in arrays]
+    given = [LAYOUTS[name](array) for array in arrays]
     wanted = run_on_arrays(graph)(arrays)
     lowered = lower(graph, wait=True, fuse=True)
     for _ in range(2):

@@ -175,7 +175,7 @@ def test_losses_of_classes(fuse):
     x[0, 3] = -np.inf  # not the right class: it does not count
     target = np.array([0, 2, 3, 1, 1, 0])
     lowered = lower(graph, wait=True, fuse=fuse)
-    assert not [each.failed for each in lowered._kernels.values() if each.failed]
+    assert not [kernel.failed for kernel in lowered._kernels.values() if kernel.failed]
     for found, wanted in zip(lowered([x, target]), run_on_arrays(graph)([x, target]), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
     with pytest.raises(IndexError, match="Target 4 is out of bounds"):

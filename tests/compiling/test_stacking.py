@@ -35,7 +35,9 @@ def steps_of(make, calls=20, **settings):
         if compiled:
             step = torch.compile(step, **settings)
         losses = [step().item() for _ in range(calls)]
-        found.append((losses, [each.detach().numpy() for each in model.parameters()], step))
+        found.append(
+            (losses, [parameter.detach().numpy() for parameter in model.parameters()], step)
+        )
     (eager, ours, _), (compiled, theirs, step) = found
     np.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-6)
     for one, other in zip(ours, theirs, strict=True):
@@ -76,8 +78,8 @@ def test_what_depends_on_itself_stays_apart():
 
         def forward(self, x):
             parts = [self.a(x[i]) for i in range(4)]
-            parts = [self.b(torch.relu(each)) for each in parts]
-            late = [self.a(each + 1) for each in parts]  # the same weights, one product later
+            parts = [self.b(torch.relu(part)) for part in parts]
+            late = [self.a(part + 1) for part in parts]  # the same weights, one product later
             return torch.stack([self.b(each.sin()) for each in late]).sum(0)
 
     steps_of(lambda: (Twice(), [torch.randn(4, 3, 4)]))
@@ -103,7 +105,7 @@ def test_rows_of_several_heights():
             self.layer = nn.Linear(3, 2)
 
         def forward(self, *inputs):
-            return torch.cat([self.layer(each).tanh() for each in inputs])
+            return torch.cat([self.layer(input_).tanh() for input_ in inputs])
 
     step = steps_of(lambda: (Heights(), [torch.randn(n, 3) for n in (1, 4, 2, 3)]))
     assert products(step.code) == 2

@@ -132,9 +132,9 @@ def of_calls(*calls):
     number.meta["number"] = True
     nodes = []
     for target, args, meta in calls:
-        args = tuple({"x": x, "number": number}.get(each, each) if isinstance(each, str)
-                     else nodes[each[0]] if isinstance(each, list) else each
-                     for each in args)  # fmt: skip
+        args = tuple({"x": x, "number": number}.get(argument, argument) if isinstance(argument, str)
+                     else nodes[argument[0]] if isinstance(argument, list) else argument
+                     for argument in args)  # fmt: skip
         node = graph.call_function(target, args, {})
         node.meta.update(meta)
         nodes.append(node)

@@ -21,7 +21,7 @@ def leaf(*numbers: float):
 
 
 def values(*gradients):
-    return [each if each is None else each.tolist() for each in gradients]
+    return [gradient if gradient is None else gradient.tolist() for gradient in gradients]
 
 
 # Paths through the graph ---------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_any_equation(equation, turned):
     terms = equation.partition("->")[0].split(",")
     arrays = [some(term, seed) for seed, term in enumerate(terms)]
     if turned:  # as views whose axes lie the other way round
-        arrays = [each.T.copy().T for each in arrays]
+        arrays = [array.T.copy().T for array in arrays]
     found = edutorch.einsum(equation, *map(edutorch.tensor, arrays))
     np.testing.assert_allclose(found.numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-9)
 

@@ -66,7 +66,7 @@ def test_the_indices_are_of_every_kind():
     parts = [
         part for index in INDICES for part in (index if isinstance(index, tuple) else (index,))
     ]
-    assert {type(each).__name__ for each in parts} == {
+    assert {type(part).__name__ for part in parts} == {
         "int", "slice", "NoneType", "ellipsis", "ndarray", "list",
     }  # fmt: skip
 

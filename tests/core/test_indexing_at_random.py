@@ -163,7 +163,7 @@ def test_adding_at_every_kind_of_index():
         x = lib.arange(24, dtype=lib.float64).reshape(SHAPE).requires_grad_()
         y = x * 1
         parts = [each.made(lib) for each in index if isinstance(each, Positions)]
-        parts = [each if isinstance(each, lib.Tensor) else lib.tensor(each) for each in parts]
+        parts = [part if isinstance(part, lib.Tensor) else lib.tensor(part) for part in parts]
         value = lib.tensor(2.5, dtype=lib.float64, requires_grad=True)
         y.index_put_(parts, value, accumulate=True)
         (y * y).sum().backward()

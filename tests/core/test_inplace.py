@@ -147,7 +147,7 @@ ONLY_HERE = {an_op_that_saved_its_input}
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "program",
-    [each for each in PROGRAMS if each not in ONLY_HERE],
+    [program for program in PROGRAMS if program not in ONLY_HERE],
     ids=lambda program: program.__name__,
 )
 def test_as_in_pytorch(program):

@@ -85,6 +85,6 @@ def test_a_graph_has_no_cycles():
         nodes = [weakref.ref(each) for each in (y.grad_fn, z.grad_fn, z.grad_fn.edges[0])]
         z.backward(retain_graph=True)
         del y, z
-        assert [each() for each in nodes] == [None] * 3
+        assert [node() for node in nodes] == [None] * 3
     finally:
         gc.enable()

@@ -48,15 +48,15 @@ def described(library, cut):
     pieces = cut(y)
     node = pieces[0].grad_fn
     return (
-        [each.tolist() for each in pieces],
-        [(each.grad_fn is node, each.output_nr, each._base is y) for each in pieces],
+        [piece.tolist() for piece in pieces],
+        [(piece.grad_fn is node, piece.output_nr, piece._base is y) for piece in pieces],
         node.name().replace("Slice", "Narrow"),  # our name of what PyTorch calls a slice
         [(each.name(), number) for each, number in node.next_functions],
     )
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", [each for each in CUTS if each != "unsafe_split"])
+@pytest.mark.parametrize("name", [cut for cut in CUTS if cut != "unsafe_split"])
 def test_nodes_as_in_pytorch(torch, name):
     assert described(edutorch, CUTS[name]) == described(torch, CUTS[name])
 
@@ -70,7 +70,7 @@ def test_gradients_as_in_pytorch(torch, name, used):
         pieces = CUTS[name](x * x)
         if used == "one":
             pieces = pieces[-1:]
-        total = sum((i + 1) * (each**2).sum() for i, each in enumerate(pieces))
+        total = sum((i + 1) * (piece**2).sum() for i, piece in enumerate(pieces))
         if used == "twice":
             total = total + pieces[0].sum()
         total.backward()
@@ -118,7 +118,7 @@ def test_missing_gradients_are_zeros():
     assert x.grad.tolist() == [[0, 0, 1, 1, 0, 0]] * 4
     ((given,), outputs) = seen[0]
     assert given.tolist() == x.grad.tolist()
-    assert [each is None for each in outputs] == [True, False, True]
+    assert [output is None for output in outputs] == [True, False, True]
 
 
 def test_hooks_and_kept_gradients_of_a_piece():

@@ -66,10 +66,10 @@ def test_eight_threads_add_to_the_same_leaves():
             raise
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not failed
     assert w.grad.tolist() == [100.0 * sum(range(8))] * 64
     assert v.grad.tolist() == [800.0] * 64

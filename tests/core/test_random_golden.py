@@ -32,7 +32,7 @@ def filled(fill: Any) -> Any:
 def drawn(kind: str, *settings: float) -> Any:
     """The samples of a distribution."""
     return lambda dtype: getattr(distributions, kind)(
-        *(edutorch.tensor(each, dtype=dtype) for each in settings)
+        *(edutorch.tensor(setting, dtype=dtype) for setting in settings)
     ).sample((5,))
 
 

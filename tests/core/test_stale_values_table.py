@@ -104,7 +104,7 @@ NOT_HERE = {"put_", "scatter_", "set_", "masked_scatter_", "index_reduce_", "res
 
 
 @pytest.mark.parametrize("op", RESULTS)
-@tried("write", [each for each in WRITES if each not in NOT_HERE])
+@tried("write", [write for write in WRITES if write not in NOT_HERE])
 def test_a_write_into_a_saved_result_is_noticed(op, write):
     x, right = tensor(X, requires_grad=True), tensor(X, requires_grad=True)
     RESULTS[op](right).sum().backward()

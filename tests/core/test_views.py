@@ -81,7 +81,7 @@ NOT_WRITTEN = ("detach", "split", "chunk", "unbind")
 """Without a history, or one of several views of one function (see `test_pieces.py`)."""
 
 
-@pytest.mark.parametrize("view", [each for each in VIEWS if each not in NOT_WRITTEN])
+@pytest.mark.parametrize("view", [view for view in VIEWS if view not in NOT_WRITTEN])
 def test_a_write_into_a_view_is_differentiated(view):
     leaf = start().double().requires_grad_()
 

@@ -203,7 +203,7 @@ NUMBERS = [[0.5, -1.5, 2.0], [1.25, -0.75, 3.0]]
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "program",
-    [each for each in PROGRAMS if each not in ONLY_HERE],
+    [program for program in PROGRAMS if program not in ONLY_HERE],
     ids=lambda program: program.__name__,
 )
 def test_as_in_pytorch(program, device):  # noqa: F811
@@ -220,7 +220,7 @@ def test_as_in_pytorch(program, device):  # noqa: F811
 
 @pytest.mark.parametrize(
     "program",
-    [each for each in PROGRAMS if each not in PAST_THE_TENSOR],
+    [program for program in PROGRAMS if program not in PAST_THE_TENSOR],
     ids=lambda program: program.__name__,
 )
 def test_by_differences(program, device):  # noqa: F811

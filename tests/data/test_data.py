@@ -85,8 +85,8 @@ def test_streams(settings, torch):
 
     ours = DataLoader(Stream(7), **settings)
     theirs = torch.utils.data.DataLoader(Theirs(), **settings)
-    assert [np.asarray(each).tolist() for each in ours] == [
-        np.asarray(each).tolist() for each in theirs
+    assert [np.asarray(our).tolist() for our in ours] == [
+        np.asarray(their).tolist() for their in theirs
     ]
 
 

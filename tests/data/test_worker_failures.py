@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers 
 
 def in_use():
     """Return the processes, open files and shared memory of this moment."""
-    children = {each.pid for each in multiprocessing.active_children()}
+    children = {active_child.pid for active_child in multiprocessing.active_children()}
     # Semaphores have no owner in their names: these are PyTorch's, in tests that run beside.
     shared = {name for name in os.listdir("/dev/shm") if not name.startswith("sem.mp-")}
     return children, set(os.listdir("/proc/self/fd")), shared
@@ -164,8 +164,8 @@ WORDS = {
 def test_it_says_what_happened(case):
     make, kind, words = WORDS[case]
     text = text_of(make(), kind)
-    for each in words:
-        assert each in text
+    for word in words:
+        assert word in text
 
 
 class Breaks(IterableDataset):

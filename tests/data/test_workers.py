@@ -137,7 +137,9 @@ def test_seeds_are_derived_as_pytorch_does(torch):
 
     with pytest.MonkeyPatch.context() as patch:
         made = multiprocess_iterator.job_of
-        patch.setattr(multiprocess_iterator, "job_of", lambda loader, worker, _: made(loader, worker, base))
+        patch.setattr(
+            multiprocess_iterator, "job_of", lambda loader, worker, _: made(loader, worker, base)
+        )
         assert list(ours) == [list(each) for each in expected]
 
 
@@ -303,7 +305,7 @@ def test_a_part_of_a_large_tensor_travels_alone():
     large = edutorch.arange(1e6).reshape(1000, 1000)
     for part in (large[3], large[:, 3], large[5:7].requires_grad_()):
         body, buffers = pack({"part": part})
-        assert len(body) + sum(each.nbytes for each in buffers) < 10_000
+        assert len(body) + sum(buffer.nbytes for buffer in buffers) < 10_000
         arrived = Parcel(body, buffers).unpack()["part"]
         assert arrived.tolist() == part.tolist()
         assert arrived.requires_grad == part.requires_grad

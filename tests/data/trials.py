@@ -41,7 +41,7 @@ def loader():
 
 
 def pids():
-    return [each.pid for each in multiprocessing.active_children()]
+    return [active_child.pid for active_child in multiprocessing.active_children()]
 
 
 def kill_a_worker():

@@ -325,13 +325,15 @@ def take_gradients(
     if not outputs or not leaves:
         return
     noise = call.noise()
-    weights = [cotangent(each, torch, index, noise) for index, each in enumerate(outputs)]
+    weights = [cotangent(output, torch, index, noise) for index, output in enumerate(outputs)]
     create = call.mode == "second"
     gradients = torch.autograd.grad(
         outputs, leaves, weights, allow_unused=True, create_graph=create
     )
     append_gradients(gradients, leaves, "gradient", results)
-    seconds = [each for each in gradients if each is not None and each.requires_grad]
+    seconds = [
+        gradient for gradient in gradients if gradient is not None and gradient.requires_grad
+    ]
     if create:
         stage[0] = "second"
         weights = [cotangent(g, torch, 7 + index, noise) for index, g in enumerate(seconds)]

@@ -281,7 +281,7 @@ def test_a_parameter_of_a_norm_does_not_broadcast(channels, size, name):
     """One channel became as many as there were weights."""
     x = edutorch.ones(4, channels, 2)
     sizes = {**dict.fromkeys(MISFITS, channels), name: size}
-    parameters = [edutorch.ones(sizes[each]) for each in MISFITS]
+    parameters = [edutorch.ones(sizes[misfit]) for misfit in MISFITS]
     for call in (
         lambda: functional.batch_norm(x, *parameters),
         lambda: functional.batch_norm(x, *parameters, training=True),

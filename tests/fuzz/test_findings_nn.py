@@ -31,7 +31,7 @@ def second(torch: Any, function: Callable[[Any], Any], values: Any, dtype: str =
 
 
 def integers(torch: Any, *values: Any, dtype: str = "int64") -> list[Any]:
-    return [torch.tensor(each, dtype=getattr(torch, dtype)) for each in values]
+    return [torch.tensor(value, dtype=getattr(torch, dtype)) for value in values]
 
 
 KINK = [-2.0, -0.0, 0.0, 1.0]

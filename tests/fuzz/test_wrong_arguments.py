@@ -52,7 +52,7 @@ def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]
 def test_flags_and_integers_are_looked_at(torch):
     taken, unclear, tried = [], [], 0
     for target in all_targets(torch):
-        wanted = any(each.annotation in WRONG for each in target.parameters)
+        wanted = any(parameter.annotation in WRONG for parameter in target.parameters)
         call = None if target.is_class or not wanted else valid_call(target)
         for parameter, title, wrong in spoiled(call, target) if call else ():
             error = run_call(wrong, edutorch).error

@@ -34,7 +34,7 @@ def test_each_op_is_one_node_with_shapes_lines_and_modules():
     assert linear.meta["line"].startswith("test_capture.py:")
     assert (linear.meta["module"], linear.meta["phase"]) == ("layer", "forward")
     assert relu.meta["module"] == ""
-    assert [each.name for each in captured.inputs] == ["x", "layer.weight", "layer.bias"]
+    assert [input_.name for input_ in captured.inputs] == ["x", "layer.weight", "layer.bias"]
     assert list(nodes)[:3] == ["x", "layer_weight", "layer_bias"]
 
 
@@ -75,7 +75,7 @@ def test_gradients_become_a_graph():
         "0.weight", "0.bias", "2.weight", "2.bias",
     ]  # fmt: skip
     forward = run_on_arrays(captured.graph)
-    arrays = [each.tensor._array for each in captured.inputs]
+    arrays = [input_.tensor._array for input_ in captured.inputs]
     found = forward(arrays)
     saved = [arrays[n] if kind == "input" else found[n] for kind, n in back.saved]
     g = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
@@ -112,9 +112,9 @@ def test_a_whole_step_is_one_graph():
     assert {node.meta["phase"] for node in captured.graph.nodes if node.op == "call_function"} == {
         "forward", "backward", "optimizer",
     }  # fmt: skip
-    kinds = [each.kind for each in captured.outputs]
+    kinds = [output.kind for output in captured.outputs]
     assert (kinds.count("result"), kinds.count("write"), kinds.count("grad")) == (1, 8, 2)
-    names = {each.name for each in captured.inputs}
+    names = {input_.name for input_ in captured.inputs}
     assert {"x", "y", "lr"} <= names
     assert any("exp_avg" in name for name in names)
 

@@ -18,7 +18,7 @@ def names(graph):
 def both(function, *args):
     graph = fx.capture(function, *args).graph
     better = fx.passes.standard(graph)
-    arrays = [each._array for each in args]
+    arrays = [argument._array for argument in args]
     for before, after in zip(
         run_on_arrays(graph)(arrays), run_on_arrays(better)(arrays), strict=True
     ):
@@ -112,9 +112,9 @@ def test_each_pass_alone_keeps_a_whole_step(each):
     better = each(captured.graph)
     better.lint()
     inputs = [
-        each.holder[each.key] if each.kind == "number"
-        else (x if each.kind == "argument" else each.tensor)._array
-        for each in captured.inputs
+        input_.holder[input_.key] if input_.kind == "number"
+        else (x if input_.kind == "argument" else input_.tensor)._array
+        for input_ in captured.inputs
     ]  # fmt: skip
     before, after = run_on_arrays(captured.graph)(inputs), run_on_arrays(better)(inputs)
     assert all(map(np.array_equal, before, after))

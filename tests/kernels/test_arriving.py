@@ -79,7 +79,7 @@ def test_each_weight_gets_one_product_for_all_its_uses(steps, dtype, made):
 
 def test_factors_are_gone_before_there_is_a_product():
     def multiply(a, b):
-        alive.append([each() is not None for each in factors])
+        alive.append([factor() is not None for factor in factors])
         return a @ b
 
     def one(rows):

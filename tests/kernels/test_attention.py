@@ -119,7 +119,7 @@ def test_the_function_with_and_without_kernels(monkeypatch):
 
     def gradients():
         x = wide.detach().requires_grad_()
-        q, k, v = (each.view(2, 20, 4, 16).transpose(1, 2) for each in x.split(64, 2))
+        q, k, v = (part.view(2, 20, 4, 16).transpose(1, 2) for part in x.split(64, 2))
         y = scaled_dot_product_attention(q, k, v, is_causal=True)
         y.transpose(1, 2).reshape(2, 20, 64).cos().sum().backward()
         return y.detach().numpy(), x.grad.numpy()

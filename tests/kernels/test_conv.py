@@ -209,7 +209,7 @@ def test_a_layer_learns_by_kernels_as_by_definitions():
         )
         image = x.clone().requires_grad_()
         layers(image).square().sum().backward()
-        return [image.grad, *(each.grad for each in layers.parameters())]
+        return [image.grad, *(parameter.grad for parameter in layers.parameters())]
 
     fast = gradients()
     with reference_only():

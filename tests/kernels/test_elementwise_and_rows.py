@@ -197,7 +197,7 @@ def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
     name = "native_layer_norm_together" if centred else "fused_rms_norm_together"
     given = (x, None, None, 1, 1e-5) if centred else (x, None, 1, 1e-5)
     back, *others = kernel(norms, name)(g, *given)
-    assert all(each is None for each in others)
+    assert all(other is None for other in others)
     with np.errstate(all="ignore"):
         wide = (g.astype(float), x.astype(float), *given[1:])
         expected = REGISTRY[name.removesuffix("_together")].together(*wide)[0]

@@ -57,7 +57,7 @@ states = {each.name: each.state for each in kernels.warm_up(compile=False)}
 print(states["optimizers.adam"], states["optimizers.step_count"], states["optimizers.radam"])
 """
     files = sorted(tmp_path.rglob("*"))
-    assert any(each.suffix == ".nbc" for each in files)
+    assert any(file.suffix == ".nbc" for file in files)
     assert run(states, NUMBA_CACHE_DIR=str(tmp_path)) == ["loaded", "loaded", "not", "compiled"]
     assert sorted(tmp_path.rglob("*")) == files
 
@@ -93,7 +93,7 @@ def test_an_installation_that_cannot_be_written_keeps_kernels_in_the_users_cache
         PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="",
     )  # fmt: skip
     assert home in Path(path).parents or sys.platform != "linux"
-    assert any(each.suffix == ".nbc" for each in home.rglob("*"))
+    assert any(path.suffix == ".nbc" for path in home.rglob("*"))
 
 
 def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):

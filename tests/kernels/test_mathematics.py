@@ -60,7 +60,7 @@ def wrong(y, x, exact, kind):
     """Return how many units in the last place each result is away from the exact one."""
     with mpmath.workdps(40):
         truths = [exact(mpmath.mpf(float(each))) for each in x]
-        steps = np.spacing(np.abs(np.array([float(each) for each in truths]).astype(kind)))
+        steps = np.spacing(np.abs(np.array([float(truth) for truth in truths]).astype(kind)))
         return [
             abs(float((mpmath.mpf(float(found)) - truth) / float(step)))
             for found, truth, step in zip(y, truths, steps, strict=True)
@@ -80,7 +80,7 @@ def test_the_last_digits(name, kind):
 def test_the_ends_are_those_of_numpy(name, kind):
     limits = np.finfo(kind)
     ends = [0.0, np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, 1.0]
-    x = np.array([*ends, *(-each for each in ends)], kind)
+    x = np.array([*ends, *(-end for end in ends)], kind)
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x)
     found = apply(name, x)

@@ -59,14 +59,14 @@ def made(name, settings, shapes, dtype):
 
 def give_gradients(params, step):
     generator = np.random.default_rng(step)
-    for each in params:
-        each.grad = edutorch.tensor(generator.normal(size=each.shape), dtype=each.dtype)
+    for param in params:
+        param.grad = edutorch.tensor(generator.normal(size=param.shape), dtype=param.dtype)
 
 
 def everything(params, optimizer):
     """All parameters and what is remembered about them, as bytes."""
-    held = [value for each in params for value in optimizer.state.get(each, {}).values()]
-    return [each.detach().numpy().tobytes() for each in [*params, *held] if each is not None]
+    held = [value for param in params for value in optimizer.state.get(param, {}).values()]
+    return [param.detach().numpy().tobytes() for param in [*params, *held] if param is not None]
 
 
 def trained(name, settings, shapes, dtype, steps=4):
@@ -98,7 +98,7 @@ def test_the_same_bits(name, settings, shapes, dtype, calls):
     fast = trained(name, settings, shapes, dtype)
     assert len(calls) >= 3, "the kernel was not used"
     with reference_only():
-        assert all(each.run is None for each in slots())
+        assert all(slot.run is None for slot in slots())
         slow = trained(name, settings, shapes, dtype)
     assert fast == slow
 

@@ -85,7 +85,7 @@ def begins(count, work=ENOUGH, more=0.0):
 def test_each_row_is_done_once_and_parts_are_even(count):
     found = begins(count, more=5.0)
     bounds = [count * part // 4 for part in range(4)]
-    assert found == [max(each for each in bounds if each <= row) for row in range(count)]
+    assert found == [max(bound for bound in bounds if bound <= row) for row in range(count)]
 
 
 def test_arguments_of_all_kinds():
@@ -105,8 +105,8 @@ def test_several_threads_do_it():
         while begun[0] < 4:
             begun[0] = begun[1:].sum()
             # One that fell asleep just before leaves its part to the caller, who waits in its own.
-            for each in parallel._team.helpers:
-                each.wake()
+            for helper in parallel._team.helpers:
+                helper.wake()
 
     counter = threading.Thread(target=count)
     counter.start()
@@ -184,10 +184,10 @@ def test_threads_of_the_user_may_use_it_at_once():
         results[number] = {tuple(begins(8, more=float(number))) for _ in range(300)}
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(LONG)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
     assert results == {number: {(0, 0, 2, 2, 4, 4, 6, 6)} for number in range(3)}
     assert not parallel._team.users
 
@@ -195,12 +195,12 @@ def test_threads_of_the_user_may_use_it_at_once():
 def test_helpers_sleep_when_nothing_comes_and_wake_up():
     begins(8)
     deadline = time.monotonic() + LONG
-    while not all(each.asleep for each in parallel._team.helpers):
+    while not all(helper.asleep for helper in parallel._team.helpers):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     begins(8)
     deadline = time.monotonic() + LONG
-    while any(each.asleep for each in parallel._team.helpers):
+    while any(helper.asleep for helper in parallel._team.helpers):
         begins(8)  # one may just have gone to sleep again
         assert time.monotonic() < deadline
 

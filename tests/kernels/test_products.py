@@ -176,7 +176,7 @@ def gradients(function, *shapes, dtype=edutorch.float64):
     inputs = [edutorch.tensor(numbers(*shape), dtype=dtype, requires_grad=True) for shape in shapes]
     y = function(*inputs)
     y.backward(edutorch.tensor(numbers(*y.shape), dtype=dtype))
-    return [y.detach().numpy(), *(each.grad.numpy() for each in inputs)]
+    return [y.detach().numpy(), *(input_.grad.numpy() for input_ in inputs)]
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,10 @@ def test_threads_never_draw_the_same_numbers(uniform):
             found.append(uniform(one, (1000,), np.float64))
 
     threads = [threading.Thread(target=draw) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     np.testing.assert_array_equal(np.sort(np.concatenate(found)), np.sort(other.random(80_000)))
 
 

@@ -45,7 +45,9 @@ def close(found, exact, dtype):
 
 
 def double(arrays):
-    return [np.asarray(each, float) if isinstance(each, np.ndarray) else each for each in arrays]
+    return [
+        np.asarray(array, float) if isinstance(array, np.ndarray) else array for array in arrays
+    ]
 
 
 @settings(max_examples=20, deadline=None)

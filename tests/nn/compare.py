@@ -53,10 +53,10 @@ def compare_modules(
     """
     ours.load_state_dict(carry(theirs.state_dict(), device))
     theirs_in = [
-        each.clone().requires_grad_() if i in differentiable else each
-        for i, each in enumerate(inputs)
+        input_.clone().requires_grad_() if i in differentiable else input_
+        for i, input_ in enumerate(inputs)
     ]
-    ours_in = [ours_of(each, device, i in differentiable) for i, each in enumerate(inputs)]
+    ours_in = [ours_of(input_, device, i in differentiable) for i, input_ in enumerate(inputs)]
     y, expected = ours(*ours_in), theirs(*theirs_in)
     assert_close(y, expected, "output")
     weights = np.cos(np.arange(expected.numel()).reshape(tuple(expected.shape)))  # no symmetry

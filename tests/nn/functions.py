@@ -30,13 +30,15 @@ def compare_calls(
     """
     torch.manual_seed(4)
     theirs = [
-        each.clone() if isinstance(each, torch.Tensor) else torch.randn(each, dtype=torch.float64)
-        for each in inputs
+        input_.clone()
+        if isinstance(input_, torch.Tensor)
+        else torch.randn(input_, dtype=torch.float64)
+        for input_ in inputs
     ]
-    numbers = [i for i, each in enumerate(theirs) if each.is_floating_point()]
+    numbers = [i for i, their in enumerate(theirs) if their.is_floating_point()]
     for i in numbers:
         theirs[i].requires_grad_()
-    ours = [ours_of(each, device, i in numbers) for i, each in enumerate(theirs)]
+    ours = [ours_of(their, device, i in numbers) for i, their in enumerate(theirs)]
     expected, found = every(call(torch.nn.functional, *theirs)), every(call(F, *ours))
     assert_close(found, expected)
     if not expected[0].requires_grad:

@@ -36,8 +36,8 @@ def model_of(library):
 
 
 def rounded(values):
-    return [None if each is None else [round(x, 4) for x in each.flatten().tolist()]
-            for each in values]  # fmt: skip
+    return [None if value is None else [round(x, 4) for x in value.flatten().tolist()]
+            for value in values]  # fmt: skip
 
 
 def test_hooks_for_all_modules(torch):
@@ -217,7 +217,7 @@ def test_subclasses_are_asked(torch):
 
         model = library.nn.Sequential(Frozen(1, 1), library.nn.Dropout())
         model.train().double()
-        return said, [each.training for each in model.modules()], str(model[0].weight.dtype)
+        return said, [module.training for module in model.modules()], str(model[0].weight.dtype)
 
     assert run(edutorch) == run(torch)
     with pytest.raises(ValueError, match="training mode is expected to be boolean"):

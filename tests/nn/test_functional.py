@@ -13,7 +13,7 @@ def both(torch, device, call, *shapes):
     """Call with random tensors in both libraries; compare results and gradients."""
     torch.manual_seed(4)
     theirs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
-    ours = [ours_of(each, device, True) for each in theirs]
+    ours = [ours_of(their, device, True) for their in theirs]
     expected, found = call(torch.nn.functional, *theirs), call(F, *ours)
     assert_close(found, expected)
     (expected**3).sum().backward()
@@ -112,7 +112,7 @@ def test_second_derivatives_of_a_convolution(settings, device, torch):
         torch.randn(s, dtype=torch.float64).requires_grad_()
         for s in ((2, 4, 6, 5), (2, 4 // groups, 3, 2))
     ]
-    ours = [ours_of(each, device, True) for each in theirs]
+    ours = [ours_of(their, device, True) for their in theirs]
     penalty(torch.nn.functional, *theirs, torch.autograd.grad).backward()
     penalty(F, *ours, edutorch.autograd.grad).backward()
     for a, b in zip(ours, theirs, strict=True):

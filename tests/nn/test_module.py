@@ -235,7 +235,9 @@ def test_finding_by_path(ours):
 def test_a_copy_is_a_module_of_its_own(ours):
     twin = copy.deepcopy(ours)
     assert twin.again is twin.inner
-    assert [type(each) for each in twin.parameters()] == [type(each) for each in ours.parameters()]
+    assert [type(parameter) for parameter in twin.parameters()] == [
+        type(parameter) for parameter in ours.parameters()
+    ]
     assert twin.first.weight.requires_grad
     assert twin.kept.tolist() == [3]
     twin.first.weight.data.fill_(7)
@@ -274,7 +276,7 @@ def test_sequential_is_a_list(device):
 def test_module_list_and_dict(device):
     layers = nn.ModuleList([nn.ReLU(), nn.Tanh()])
     layers += [nn.Sigmoid()]
-    assert [type(each) for each in layers[1:]] == [nn.Tanh, nn.Sigmoid]
+    assert [type(layer) for layer in layers[1:]] == [nn.Tanh, nn.Sigmoid]
     assert type((layers + [nn.GELU()])[-1]) is nn.GELU
     named = nn.ModuleDict([("a", nn.ReLU())])
     named["b"] = nn.Tanh()
@@ -288,7 +290,7 @@ def test_module_list_and_dict(device):
 
 def test_parameter_list_and_dict(device):
     weights = nn.ParameterList([edutorch.ones(2), nn.Parameter(edutorch.zeros(3))])
-    assert [tuple(each.shape) for each in weights] == [(2,), (3,)]
+    assert [tuple(weight.shape) for weight in weights] == [(2,), (3,)]
     assert weights[-1].requires_grad
     named = nn.ParameterDict({"a": edutorch.ones(2)})
     named["b"] = edutorch.zeros(1)

@@ -29,7 +29,7 @@ def test_attention(kind, device, torch):
     heads = 2 if kind == "gqa" else 4
     shapes = [(2, 4, 3, 5), (2, heads, 6, 5), (2, heads, 6, 2)]
     theirs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    ours = [ours_of(each, device, True) for each in theirs]
+    ours = [ours_of(their, device, True) for their in theirs]
     seen = torch.rand(3, 6) > 0.4
     seen[1] = False  # a query that may see nothing
     masks = {

@@ -18,7 +18,7 @@ SETTINGS = [
     {"num_layers": 2, "bidirectional": True, "batch_first": True},
 ]  # fmt: skip
 LAYERS = [
-    *((name, each) for name in ("RNN", "LSTM", "GRU") for each in SETTINGS),
+    *((name, setting) for name in ("RNN", "LSTM", "GRU") for setting in SETTINGS),
     ("RNN", {"nonlinearity": "relu"}), ("LSTM", {"proj_size": 2}),
     ("LSTM", {"proj_size": 2, "num_layers": 2, "bidirectional": True}),
 ]  # fmt: skip
@@ -47,7 +47,7 @@ def first_states(torch, name, settings, *batch):
 
 def both(states, device):
     return (
-        tuple(ours_of(each, device, True) for each in states)
+        tuple(ours_of(state, device, True) for state in states)
         if isinstance(states, tuple)
         else ours_of(states, device, True)
     )
@@ -57,10 +57,10 @@ def same_gradients(ours, theirs, mine, x, found, expected):
     """Send a gradient without symmetry through both, and compare what arrives."""
     for outputs, library in ((found, edutorch), (expected, None)):
         total = 0
-        for each in outputs:
-            weights = np.cos(np.arange(math.prod(each.shape))).reshape(tuple(each.shape))
-            made = each.new_tensor(weights) if library is None else edutorch.tensor(weights)
-            total = total + (each * made.to(each.device)).sum()
+        for output in outputs:
+            weights = np.cos(np.arange(math.prod(output.shape))).reshape(tuple(output.shape))
+            made = output.new_tensor(weights) if library is None else edutorch.tensor(weights)
+            total = total + (output * made.to(output.device)).sum()
         total.backward()
     for a, b in zip(mine, x, strict=True):
         assert_close(a.grad, b.grad, "input")
@@ -164,7 +164,7 @@ def test_differentiable_twice(device):
 
 def test_the_parts_of_a_layer():
     layer = nn.LSTM(3, 4, 2)
-    assert [len(each) for each in layer.all_weights] == [4, 4]
+    assert [len(weight) for weight in layer.all_weights] == [4, 4]
     assert layer.flatten_parameters() is None
     assert nn.RNNBase("LSTM", 3, 4).extra_repr() == "3, 4"
 

@@ -48,8 +48,8 @@ def compare(torch: Any, name: str, *given: Any, device: str = "cpu", gradients: 
     for library, place in ((torch, {}), (edutorch, {"device": device})):
         arguments = [made(library, each, place) for each in given]
         inputs = leaves(arguments) if gradients else []
-        for each in inputs:
-            each.requires_grad_()
+        for input_ in inputs:
+            input_.requires_grad_()
         outputs = every(getattr(library, name)(*arguments, **settings))[:count]
         total = 0.0
         for y in outputs:
@@ -58,7 +58,7 @@ def compare(torch: Any, name: str, *given: Any, device: str = "cpu", gradients: 
                 total = total + (y * made(library, weights, place)).sum()
         if inputs:
             total.backward()  # type: ignore[union-attr]
-        results.append((outputs, [each.grad for each in inputs]))
+        results.append((outputs, [input_.grad for input_ in inputs]))
     (expected, wanted), (found, slopes) = results
     assert_close(found, expected, name)
     for i, (slope, other) in enumerate(zip(slopes, wanted, strict=True)):
@@ -255,7 +255,7 @@ def test_mistakes_of_networks():
 
 def test_dropout_between_layers():
     edutorch.manual_seed(0)
-    params = [edutorch.tensor(each) for each in weights("gru", 2, 1, True)]
+    params = [edutorch.tensor(weight) for weight in weights("gru", 2, 1, True)]
     x, h = edutorch.tensor(some(6, BATCH, SIZE)), edutorch.zeros(2, BATCH, HIDDEN).double()
     calm = edutorch.gru(x, h, params, True, 2, 0.5, False, False, False)[0]
     wild = edutorch.gru(x, h, params, True, 2, 0.5, True, False, False)[0]

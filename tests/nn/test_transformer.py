@@ -55,7 +55,7 @@ def mine_of(value, device, torch):
 
 def compare(ours, theirs, inputs, call, device, torch):
     """Call both, compare outputs and all gradients."""
-    x = [each.requires_grad_() for each in inputs]
+    x = [input_.requires_grad_() for input_ in inputs]
     mine = [ours_of(each, device, True) for each in x]
     expected = theirs(*x, **call)
     found = ours(*mine, **{key: mine_of(value, device, torch) for key, value in call.items()})

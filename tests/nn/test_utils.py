@@ -28,7 +28,7 @@ def with_gradients(torch, device):
     """Return parameters of both libraries, with the same gradients."""
     theirs = [torch.zeros(3, 2).double().requires_grad_(), torch.zeros(4).double().requires_grad_()]
     theirs.append(torch.zeros(2).double().requires_grad_())  # which has none
-    ours = [ours_of(each, device, True) for each in theirs]
+    ours = [ours_of(their, device, True) for their in theirs]
     for a, b in zip(ours[:2], theirs[:2], strict=True):
         b.grad = some(torch, *b.shape) * 3
         a.grad = ours_of(b.grad, device)
@@ -52,8 +52,8 @@ def test_clip_value_and_total(device, torch):
     torch.nn.utils.clip_grad_value_(theirs, 1.5)
     utils.clip_grad_value_(ours, 1.5)
     assert_close(ours[0].grad, theirs[0].grad)
-    expected = torch.nn.utils.get_total_norm([each.grad for each in theirs[:2]])
-    assert_close(utils.get_total_norm([each.grad for each in ours[:2]]), expected)
+    expected = torch.nn.utils.get_total_norm([their.grad for their in theirs[:2]])
+    assert_close(utils.get_total_norm([our.grad for our in ours[:2]]), expected)
     torch.nn.utils.clip_grads_with_norm_(theirs, 1.0, expected)
     utils.clip_grads_with_norm_(ours, 1.0, ours_of(expected, device))
     assert_close(ours[1].grad, theirs[1].grad)

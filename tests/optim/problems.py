@@ -71,17 +71,20 @@ SHARED = [{"maximize": True, "lr": 1e-3}, {"foreach": False}, {"foreach": True}]
 
 SETTINGS = [
     (name, settings)
-    for name, each in OPTIONS.items()
-    for settings in (*each, *(SHARED if name not in ("LBFGS", "Muon") else ()))
+    for name, option in OPTIONS.items()
+    for settings in (*option, *(SHARED if name not in ("LBFGS", "Muon") else ()))
 ]
 """(optimizer, settings): each option."""
 
 STATEFUL = [
-    (name, settings) for name, each in OPTIONS.items() if name != "Muon" for settings in each[1:3]
+    (name, settings)
+    for name, option in OPTIONS.items()
+    if name != "Muon"
+    for settings in option[1:3]
 ]
 """(optimizer, settings): two of each optimizer for parameters of all shapes."""
 
-COMPLEX = [each for each in SETTINGS if each[0] not in ("Adafactor", "Muon")]
+COMPLEX = [setting for setting in SETTINGS if setting[0] not in ("Adafactor", "Muon")]
 
 
 def label(value):

@@ -71,7 +71,7 @@ def test_the_order_of_steps_is_watched(torch):
         )]  # fmt: skip
 
     ours = run(edutorch)
-    assert [len(each) for each in ours] == [1, 0, 0, 0, 1, 1, 1]
+    assert [len(our) for our in ours] == [1, 0, 0, 0, 1, 1, 1]
     assert ours == run(torch)
 
 

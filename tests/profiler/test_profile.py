@@ -246,7 +246,7 @@ def test_results_are_the_same_under_a_profile(device):
             optimizer.zero_grad()
             net(edutorch.ones(2, 4, device=device)).sum().backward()
             optimizer.step()
-        return [each.tolist() for each in net.parameters()]
+        return [parameter.tolist() for parameter in net.parameters()]
 
     plain = run()
     with profile(record_shapes=True, profile_memory=True, with_flops=True):

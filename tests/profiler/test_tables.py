@@ -28,7 +28,7 @@ def columns(text):
     """Return the titles of a table, and its rows as lists of cells."""
     lines = text.splitlines()
     rules = [number for number, line in enumerate(lines) if set(line) == {"-", " "}]
-    widths = [len(each) for each in lines[rules[0]].split("  ")]
+    widths = [len(part) for part in lines[rules[0]].split("  ")]
 
     def cells(line):
         found, start = [], 0
@@ -47,8 +47,8 @@ def test_columns_are_pytorchs(torch, recorded):
         torch.nn.Linear(8, 16)(torch.ones(5, 8))
     titles, _ = columns(theirs.key_averages(group_by_input_shape=True).table())
     ours, _ = columns(recorded.key_averages(group_by_input_shape=True).table())
-    titles = [each for each in titles if each]
-    assert [each for each in ours if each in titles] == titles
+    titles = [title for title in titles if title]
+    assert [our for our in ours if our in titles] == titles
     assert set(ours) - set(titles) == {"Saved Mem", "Total KFLOPs"}
 
 

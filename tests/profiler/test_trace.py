@@ -87,7 +87,7 @@ def test_arrows_lead_from_each_op_to_its_backward(trace):
 
 def test_memory_is_a_counter(recorded, trace):
     counters = [event for event in trace["traceEvents"] if event["ph"] == "C"]
-    assert [each["args"]["bytes in use"] for each in counters] == [
+    assert [counter["args"]["bytes in use"] for counter in counters] == [
         live for _, live in recorded.memory().history
     ]
     assert counters

@@ -48,7 +48,7 @@ def train(model, optimizer, steps, schedule=None):
 
 
 def numbers(model):
-    return [each.tolist() for each in model.parameters()]
+    return [parameter.tolist() for parameter in model.parameters()]
 
 
 def make_model():
@@ -92,7 +92,7 @@ def test_every_schedule_goes_on_exactly(name):
 
     ours = make()
     train(*ours[:2], 4, ours[2])
-    found = round_trip([each.state_dict() for each in ours])
+    found = round_trip([our.state_dict() for our in ours])
     twins = make()
     for twin, state in zip(twins, found, strict=True):
         twin.load_state_dict(state)

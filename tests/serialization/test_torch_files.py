@@ -132,7 +132,7 @@ def test_a_training_run_goes_on(torch):
 
     theirs, mine = parts(torch), parts(edutorch)
     train(torch, *theirs)
-    found = loaded(saved(torch, [each.state_dict() for each in theirs]))
+    found = loaded(saved(torch, [their.state_dict() for their in theirs]))
     for part, state in zip(mine, found, strict=True):
         part.load_state_dict(state)
     train(torch, *theirs)

@@ -77,7 +77,7 @@ def saved(tmp_path, values, **settings):
         max_epochs=len(values), callbacks=keeper, enable_checkpointing=True, limit_train_batches=2
     )
     trainer.fit(Told(values), data(), data(4))
-    return keeper, sorted(each.name for each in tmp_path.iterdir())
+    return keeper, sorted(path.name for path in tmp_path.iterdir())
 
 
 def test_the_best_checkpoints_are_kept(tmp_path):
@@ -116,7 +116,7 @@ def test_checkpoints_every_so_many_steps(tmp_path):
     )
     trainer = quiet(max_steps=10, callbacks=keeper, enable_checkpointing=True)
     trainer.fit(Net(), data())
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["004.ckpt", "008.ckpt", "010.ckpt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["004.ckpt", "008.ckpt", "010.ckpt"]
     resumed = quiet(max_steps=11)
     resumed.fit(Net(), data(), ckpt_path=tmp_path / "008.ckpt")
     assert resumed.global_step == 11

@@ -76,7 +76,7 @@ def test_the_order_in_test_and_predict():
         == """setup on_predict_start on_predict_epoch_start on_predict_batch_start
         predict_step on_predict_batch_end on_predict_epoch_end on_predict_end teardown""".split()
     )
-    assert [tuple(each.shape) for each in outputs] == [(4, 2)]
+    assert [tuple(output.shape) for output in outputs] == [(4, 2)]
 
 
 def test_a_callback_gets_the_same_hooks_before_the_module():
@@ -197,7 +197,9 @@ def test_two_optimizers_by_hand():
 
         def configure_optimizers(self):
             optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in (self.a, self.b)]
-            return optimizers, [optim.lr_scheduler.StepLR(each, 1, 0.5) for each in optimizers]
+            return optimizers, [
+                optim.lr_scheduler.StepLR(optimizer, 1, 0.5) for optimizer in optimizers
+            ]
 
     net = Two()
     before = net.a.weight.tolist(), net.b.weight.tolist()
@@ -205,7 +207,10 @@ def test_two_optimizers_by_hand():
     trainer.fit(net, data())
     assert trainer.global_step == 14
     assert net.a.weight.tolist() != before[0] and net.b.weight.tolist() != before[1]
-    assert [each.param_groups[0]["lr"] for each in trainer.optimizers] == [0.1 / 2**7, 0.1]
+    assert [optimizer.param_groups[0]["lr"] for optimizer in trainer.optimizers] == [
+        0.1 / 2**7,
+        0.1,
+    ]
     with pytest.raises(train.TrainError, match="accumulate_grad_batches is for automatic"):
         quiet(accumulate_grad_batches=2).fit(Two(), data())
 

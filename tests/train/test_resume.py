@@ -86,7 +86,7 @@ def test_a_checkpoint_from_any_batch_goes_on_exactly(tmp_path):
 
     torch.manual_seed(7)
     whole = run(None, SaveAll())
-    saved = sorted(each.name for each in tmp_path.iterdir())
+    saved = sorted(path.name for path in tmp_path.iterdir())
     assert len(saved) == 14 + 2 + 2
     for name in saved:
         torch.manual_seed(999)

@@ -276,15 +276,15 @@ def sharpness_aware(watch):
         for _ in range(STEPS):
             F.cross_entropy(net(x), y).backward()
             with torch.no_grad():
-                moves = [0.01 * each.grad for each in net.parameters()]
-                for each, move in zip(net.parameters(), moves, strict=True):
-                    each += move
+                moves = [0.01 * parameter.grad for parameter in net.parameters()]
+                for parameter, move in zip(net.parameters(), moves, strict=True):
+                    parameter += move
             optimizer.zero_grad()
             loss = F.cross_entropy(net(x), y)
             loss.backward()
             with torch.no_grad():
-                for each, move in zip(net.parameters(), moves, strict=True):
-                    each -= move
+                for parameter, move in zip(net.parameters(), moves, strict=True):
+                    parameter -= move
             optimizer.step()
             optimizer.zero_grad()
     return view

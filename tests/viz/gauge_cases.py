@@ -33,7 +33,9 @@ def gauges_of(view):
 def is_fine(view):
     gauges = gauges_of(view)  # asked behind its back: it counts how often it tells a page
     rows = rows_of([layer for layer in gauges.layers.values() if layer.norms])
-    return words_of(rows, [each for each in gauges.activations.values() if each.looks]) == [FINE]
+    return words_of(
+        rows, [activation for activation in gauges.activations.values() if activation.looks]
+    ) == [FINE]
 
 
 def mlp(activation=nn.ReLU, layers=2, width=8):

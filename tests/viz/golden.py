@@ -101,7 +101,7 @@ def patch() -> dict[str, Any]:
             "tab": None,
         },
         "curves": {"loss": curve.points()},
-        "numbers": [None if np.isnan(each) else float(each) for each in numbers],
+        "numbers": [None if np.isnan(number) else float(number) for number in numbers],
         "signs": np.frombuffer(packed[split:], "i1").tolist(),
     }
 

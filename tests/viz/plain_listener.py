@@ -109,19 +109,21 @@ class PlainListener(listening):
                 self.gradients[id(event.tensor)] = norm_of(event.tensor.grad)
 
     def note(self, label, inputs, outputs, node, latent=False) -> None:
-        inputs = [self.shown.get(id(each), each) for each in inputs]  # an index is an array
-        inputs = [wrap(each) if isinstance(each, np.ndarray) else each for each in inputs]
+        inputs = [self.shown.get(id(input_), input_) for input_ in inputs]  # an index is an array
+        inputs = [wrap(input_) if isinstance(input_, np.ndarray) else input_ for input_ in inputs]
         operands = [
-            each for each in inputs if isinstance(each, Tensor) and not hasattr(each, "_number")
+            input_
+            for input_ in inputs
+            if isinstance(input_, Tensor) and not hasattr(input_, "_number")
         ]  # 1 of `1 - x`
-        for each in operands:
-            self.norms.setdefault(id(each), norm_of(each))
-        sources = tuple(self.maker_of(each) for each in operands)
+        for operand in operands:
+            self.norms.setdefault(id(operand), norm_of(operand))
+        sources = tuple(self.maker_of(operand) for operand in operands)
         shape = tuple(outputs[0].shape) if node is None else tuple(node.shape)
-        for each in outputs:
-            self.shown[id(each._array)] = each
-        for each in (*outputs, *([node] if node is not None else [])):
-            self.maker[id(each)] = len(self.ran)
+        for output in outputs:
+            self.shown[id(output._array)] = output
+        for output in (*outputs, *([node] if node is not None else [])):
+            self.maker[id(output)] = len(self.ran)
         self.kept.append(node)
         norm = norm_of(outputs[0])
         self.ran.append(Ran((label, shape), norm, sources, node is not None, latent))

@@ -113,7 +113,9 @@ def publisher(monkeypatch):
 
 def test_it_is_sent_to_that_cell(monkeypatch, publisher):
     for parent, cell in ((None, "now"), ({"header": {"msg_id": "then"}}, "then")):
-        monkeypatch.setattr(cell_output, "_watched", SimpleNamespace(cell=lambda parent=parent: parent))
+        monkeypatch.setattr(
+            cell_output, "_watched", SimpleNamespace(cell=lambda parent=parent: parent)
+        )
         assert display_in_cell("shown") == "handle"
         assert publisher.sent[-1]["parent_header"] == {"msg_id": cell}
         assert publisher.hooks == []

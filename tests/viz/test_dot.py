@@ -20,7 +20,7 @@ from edutorch.viz.tensors.summaries import TINY, Stats, summarize, whole
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
-ENGINES = [each.name for each in engines() if each.available]
+ENGINES = [engine.name for engine in engines() if engine.available]
 HARMLESS = {"svg", "g", "title", "text", "path", "polygon", "polyline", "ellipse"}
 
 
@@ -76,7 +76,7 @@ def test_a_label_is_one_short_printable_line(label):
 
 def test_engines_say_the_same():
     texts = [lines_in(render(dot_text(example()), engine=engine).decode()) for engine in ENGINES]
-    assert all(each == texts[0] for each in texts)
+    assert all(text == texts[0] for text in texts)
 
 
 def test_numbers_never_move_a_box():
@@ -143,7 +143,7 @@ def test_red_is_trouble_and_nothing_else():
 def example_without_nan():
     whole_one = example()
     fine = Stats(2, 0.0, 0, 0, 0.0)
-    grads = [None if each is None else fine if each.bad else each for each in whole_one.grads]
+    grads = [None if grad is None else fine if grad.bad else grad for grad in whole_one.grads]
     return Snapshot(whole_one.graph, whole_one.values, tuple(grads), whole_one.flows)
 
 

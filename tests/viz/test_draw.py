@@ -70,7 +70,7 @@ def test_saving(tmp_path, ending, start):
     x = edutorch.ones(3, requires_grad=True)
     path = draw(x.exp().sum()).save(tmp_path / f"graph.{ending}")
     assert path.read_bytes().startswith(start)
-    assert [each.name for each in tmp_path.iterdir()] == [f"graph.{ending}"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"graph.{ending}"]
 
 
 @pytest.mark.parametrize("name", ["graph.gif", "graph", "graph.svg.gz"])

@@ -47,11 +47,11 @@ def frames(svg):
 
 def test_the_tree_has_forward_backward_and_optimizer(recorded):
     tree = recorded.tree()
-    assert [(each.kind, each.label, each.calls) for each in tree.children.values()] == [
+    assert [(child.kind, child.label, child.calls) for child in tree.children.values()] == [
         ("range", "loss", 2), ("backward", "backward", 2), ("optimizer", "step Adam", 2),
     ]  # fmt: skip
     net = tree.children["backward", "backward"].children["module", "Sequential"]
-    labels = [each.label for each in net.children.values()]
+    labels = [child.label for child in net.children.values()]
     assert labels == ["2 (Linear)", "1 (ReLU)", "0 (Linear)"]
     assert net.calls == 2
     (node,) = net.children["module", "2 (Linear)"].children.values()
@@ -73,12 +73,12 @@ def test_widths_are_times(recorded):
         assert 0 <= left <= left + width <= 1 + 1e-5
     top = [float(group.get("data-width")) for group in groups if group.get("data-depth") == "1"]
     assert sum(top) == pytest.approx(1, abs=1e-5)
-    assert top == pytest.approx([each.ns / tree.ns for each in tree.children.values()], abs=1e-6)
+    assert top == pytest.approx([child.ns / tree.ns for child in tree.children.values()], abs=1e-6)
 
 
 def test_each_frame_has_a_title_to_read(recorded):
     titles = [group.find(f"{{{SVG}}}title").text for group in frames(viz.flame(recorded).svg)]
-    linear = next(each for each in titles if each.startswith("op linear"))
+    linear = next(title for title in titles if title.startswith("op linear"))
     assert re.search(r"\d+\.\d %", linear)
     assert "2 calls" in linear
     assert "inputs 3×4, 8×4, 8" in linear

@@ -150,8 +150,8 @@ def test_the_numbers_of_a_group_are_those_of_what_it_computes():
 def test_every_node_is_in_exactly_one_group_or_outside():
     whole = tower()
     root = grouped(whole.graph)[0]
-    members = [each for group in [root, *all_groups(root)] for each in group.members
-               if isinstance(each, int)]  # fmt: skip
+    members = [member for group in [root, *all_groups(root)] for member in group.members
+               if isinstance(member, int)]  # fmt: skip
     assert sorted(members) == list(range(len(whole.graph.nodes)))
     assert root.size == len(members)
 

@@ -357,7 +357,10 @@ def test_gauges_hear_of_a_glance():
     view = settled(loop)
     let_alone(view, loop)
     gauges = view._looks.gauges
-    looks, alive = gauges._looks, {key: each.looks for key, each in gauges.activations.items()}
+    looks, alive = (
+        gauges._looks,
+        {key: activation.looks for key, activation in gauges.activations.items()},
+    )
     assert changed(view, loop) is not None
     view.__exit__(None, None, None)
     assert gauges._looks == looks + 1
@@ -392,7 +395,7 @@ def test_steps_that_rest_are_counted_with_their_losses():
     points = view._curves["loss"].points()
     assert points[-1][0] == 3000
     assert points[0][1] == pytest.approx(np.mean(losses[: 3000 // len(points) + 1]), rel=0.2)
-    total = sum(each[2] for each in view._curves["loss"]._points)
+    total = sum(point[2] for point in view._curves["loss"]._points)
     assert total == 3000
 
 

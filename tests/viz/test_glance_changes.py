@@ -207,7 +207,7 @@ def test_a_glance_right_after_the_first_look():
         while view._recorder.glimpse is None and time.monotonic() < end:
             view._throttle._delay = 0
             step()
-            if all(view._recorder.snapshot is not each for each in looks):
+            if all(view._recorder.snapshot is not look for look in looks):
                 looks.append(view._recorder.snapshot)
         assert view._recorder.glimpse is not None
         assert len(looks) == 1

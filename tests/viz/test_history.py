@@ -72,8 +72,8 @@ def test_integers_bools_and_complex_numbers_keep_their_text():
     }  # fmt: skip
     whole = arrange(vertices, ["op"])
     again = unpack(pack(whole), whole.graph)
-    assert [each and each.text for each in again.values] == [
-        each and each.text for each in whole.values
+    assert [value and value.text for value in again.values] == [
+        value and value.text for value in whole.values
     ]
 
 
@@ -348,9 +348,9 @@ def test_nodes_that_come_and_go_are_told():
     }
     assert labels == {(name, name) for name in ("x", "w", "mul", "exp", "sin")}
     assert removed == []
-    added = [each for each in changes(before, after) if each.what == "added"]
+    added = [change for change in changes(before, after) if change.what == "added"]
     assert [each.name for each in added] == ["net.log"]
-    gone = [each for each in changes(after, before) if each.what == "removed"]
+    gone = [change for change in changes(after, before) if change.what == "removed"]
     assert [each.name for each in gone] == ["net.log"]
 
 

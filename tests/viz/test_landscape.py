@@ -26,11 +26,11 @@ def bits(model):
 
 def test_the_middle_is_the_loss_itself():
     model = network()
-    before, ids = bits(model), [id(each._array) for each in model.parameters()]
+    before, ids = bits(model), [id(parameter._array) for parameter in model.parameters()]
     found = viz.landscape(model, F.mse_loss, (X, Y), steps=5)
-    assert [id(each._array) for each in model.parameters()] == ids
+    assert [id(parameter._array) for parameter in model.parameters()] == ids
     assert bits(model) == before and model.training
-    assert all(each.grad is None for each in model.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
     model.eval()
     assert found.losses[2, 2] == pytest.approx(F.mse_loss(model(X), Y).item(), rel=1e-6)
     assert found.losses.shape == (5, 5) and found.losses.std() > 0

@@ -250,7 +250,7 @@ def test_nested_views_show_a_model_each():
         rows = zip(snapshot.graph.nodes, snapshot.grads, strict=True)
         norms = sorted(grad.norm for node, grad in rows if node.kind == "parameter")
         assert norms == pytest.approx(
-            sorted(each.grad.norm().item() for each in model.parameters())
+            sorted(parameter.grad.norm().item() for parameter in model.parameters())
         )
 
 

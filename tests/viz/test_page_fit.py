@@ -56,7 +56,7 @@ def frames(snapshot):
 
 
 def view_box(svg):
-    return [float(each) for each in re.search(r'viewBox="([^"]*)"', svg)[1].split()]
+    return [float(part) for part in re.search(r'viewBox="([^"]*)"', svg)[1].split()]
 
 
 def check_size(svg, boxes):

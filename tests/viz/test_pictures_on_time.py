@@ -21,7 +21,7 @@ from edutorch.viz.render.graphviz import engines, render
 from tests.viz.golden import NASTY, example, floats_in, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
-ENGINES = [each.name for each in engines() if each.available and each.formats]
+ENGINES = [engine.name for engine in engines() if engine.available and engine.formats]
 
 
 class Page:
@@ -201,7 +201,7 @@ def boxes(svg):
     for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
         if group.get("class") == "node":
             (shape,) = group.findall(f"{SVG}polygon")
-            ys = [float(each.split(",")[1]) for each in shape.get("points").split()]
+            ys = [float(part.split(",")[1]) for part in shape.get("points").split()]
             texts = [(each.text, float(each.get("y"))) for each in group.findall(f"{SVG}text")]
             found[group.get("id")] = (min(ys), max(ys)), texts
     return found

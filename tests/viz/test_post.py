@@ -54,7 +54,9 @@ def both_ways():
     cell = nbformat.v4.new_code_cell(BOTH_WAYS)
     notebook = nbformat.v4.new_notebook(cells=[cell])
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    return json.loads("".join(each["text"] for each in cell.outputs if each["name"] == "stdout"))
+    return json.loads(
+        "".join(output["text"] for output in cell.outputs if output["name"] == "stdout")
+    )
 
 
 def test_in_a_kernel_every_message_goes_the_short_way(both_ways):
@@ -62,7 +64,9 @@ def test_in_a_kernel_every_message_goes_the_short_way(both_ways):
 
 
 def test_messages_of_both_ways_arrive_in_their_order(both_ways):
-    steps = [each["content"]["data"]["state"]["patch"]["step"] for each in both_ways["sent"]]
+    steps = [
+        both_way["content"]["data"]["state"]["patch"]["step"] for both_way in both_ways["sent"]
+    ]
     assert steps == list(range(40))
 
 
@@ -75,7 +79,7 @@ def test_they_are_the_same_but_for_their_own_numbers_and_dates(both_ways):
             each["header"].pop(own)
         each["content"]["data"]["state"]["patch"].pop("step")
     assert usual == short
-    identities = {each["header"].get("msg_id") for each in both_ways["sent"][4:]}
+    identities = {both_way["header"].get("msg_id") for both_way in both_ways["sent"][4:]}
     assert len(identities) == 36
 
 

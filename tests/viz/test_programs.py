@@ -82,7 +82,7 @@ def parameter_names(models: tuple[Any, ...], variables: dict[str, Any]) -> dict[
                 known.setdefault(id(tensor), []).append(name)
         names |= {key: " = ".join(paths) for key, paths in known.items()}
     if not models:
-        wanted = (each for each in variables.items() if getattr(each[1], "requires_grad", False))
+        wanted = (item for item in variables.items() if getattr(item[1], "requires_grad", False))
         names = {id(tensor): name for name, tensor in wanted}
     return names
 

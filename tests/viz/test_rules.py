@@ -201,7 +201,7 @@ class Calculator:
         if piece.kind == "power":
             return self.value(piece.parts[0]) ** self.value(piece.parts[1])
         if piece.kind == "row":
-            self_parts = [each for each in piece.parts if each.kind != "space"]
+            self_parts = [part for part in piece.parts if part.kind != "space"]
             result, rest = self.sum(self_parts)
             if rest:
                 raise KeyError(rest[0].text)
@@ -265,9 +265,9 @@ def test_the_formulas_of_single_numbers_are_true():
             known = {**saved_by(node), "g": 1.3}
             tree = parse(latex)
             values = {
-                each: float(known[meaning(op, each)])
-                for each in symbols(tree)
-                if known.get(meaning(op, each)) is not None
+                symbol: float(known[meaning(op, symbol)])
+                for symbol in symbols(tree)
+                if known.get(meaning(op, symbol)) is not None
             }
             try:
                 says = Calculator(values).value(tree)

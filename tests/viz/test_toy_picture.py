@@ -83,11 +83,11 @@ def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None
     assert fit.get_color() == "black" and tuple(fit.get_xdata()) != (0, 0)
     legend = plane.get_legend()
     if kind == "line":
-        assert [each.get_marker() for each in points] == ["o"] and legend is None
+        assert [point.get_marker() for point in points] == ["o"] and legend is None
     else:
-        assert [each.get_marker() for each in points] == ["o", "s"]
+        assert [point.get_marker() for point in points] == ["o", "s"]
         assert [text.get_text() for text in legend.get_texts()] == ["class 0", "class 1"]
-        assert len({each.get_color() for each in points}) == 2
+        assert len({point.get_color() for point in points}) == 2
         for side, drawn in enumerate(points):
             of_class = play.points[play.points[:, 2] == side]
             np.testing.assert_allclose(drawn.get_xydata(), of_class[:, :2])
@@ -118,8 +118,8 @@ def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -
     assert play.step(2).finish() is play and play.stage.page is None
     for each in views:
         assert {"image/png", "text/html", "text/plain"} <= set(each.shown)
-    for each in outputs:
-        assert "step 2" in each.shown["text/plain"]
+    for output in outputs:
+        assert "step 2" in output.shown["text/plain"]
     play._ipython_display_()
     assert "image/png" in outputs[-1].shown, "a finished toy shows its picture"
 

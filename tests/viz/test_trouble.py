@@ -279,7 +279,7 @@ def test_an_error_in_forward_leaves_the_graph_with_the_op_in_red():
     report = viz.post_mortem()
     (node,) = red(report.snapshot)
     assert node.label == "✗ linear" and node.dtype == "5×4 with 2×5 with 2"
-    labels = [each.label for each in report.snapshot.graph.nodes]
+    labels = [node.label for node in report.snapshot.graph.nodes]
     assert labels.count("linear") == 1 and "relu" in labels
     sources = [e.source for e in report.snapshot.graph.edges if e.target == node.id]
     assert len(sources) == 3
@@ -331,7 +331,7 @@ def test_an_error_that_nobody_watched_is_read_from_the_traceback(monkeypatch):
         lesson()
     monkeypatch.setattr(sys, "last_value", caught.value, raising=False)
     report = viz.post_mortem()
-    labels = [each.label for each in report.snapshot.graph.nodes]
+    labels = [node.label for node in report.snapshot.graph.nodes]
     assert labels == ["x", "exp", "✗ matmul"]
 
 

@@ -101,6 +101,6 @@ def test_the_gauges_say_it_and_name_a_layer(kind, place):
         view = code(PLACES[place])
     words = gauges_of(view).patch()["words"]
     fixed = max(re.split(r"\{.*?\}", GAUGE_WORDS[kind]), key=len)
-    said = [each for each in words if fixed in each]
+    said = [word for word in words if fixed in word]
     assert said, words
     assert name in said[0]

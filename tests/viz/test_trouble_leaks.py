@@ -100,7 +100,7 @@ def test_the_cells_of_a_notebook_are_known():
     x = leaf(1.0)
     space.Out = {4: (x * 2).sum()}
     try:
-        found = [each for each in viz.trouble().findings if "`Out[4]`" in each.says]
+        found = [finding for finding in viz.trouble().findings if "`Out[4]`" in finding.says]
         assert found and "%reset -f out" in found[0].do
     finally:
         del sys.modules["shell_of_a_notebook"]

@@ -111,12 +111,12 @@ class Pair:
         self.optimizers = optimizers
 
     def zero_grad(self):
-        for each in self.optimizers:
-            each.zero_grad()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
 
     def step(self):
-        for each in self.optimizers:
-            each.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
 
 
 def test_a_model_left_in_eval_mode():

@@ -127,7 +127,10 @@ def test_every_node_and_edge_tells_the_truth(seed):
 
 def gradient_of_edge(event, place, incoming):
     """Compute what flows along one edge: this op alone, once more, with a leaf in that place."""
-    inputs = [each.detach() if isinstance(each, edutorch.Tensor) else each for each in event.inputs]
+    inputs = [
+        input_.detach() if isinstance(input_, edutorch.Tensor) else input_
+        for input_ in event.inputs
+    ]
     inputs[place] = inputs[place].clone().requires_grad_()
     output = getattr(edutorch, event.op.name)(*inputs, **event.settings)
     return autograd.grad(output, inputs[place], incoming)[0].numpy()

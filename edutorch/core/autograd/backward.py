@@ -193,15 +193,15 @@ def batched(
     enter, leave = public("batched"), public("unbatched")
     try:
         with changed(batches=(*outer, level)):
-            begun = [enter(each, level, 0) for each in starts]
+            begun = [enter(start, level, 0) for start in starts]
             rows = grad(roots, wanted, begun, retain, create_graph, **options)
     except VmapError:
         if not retain:
             raise
         return one_by_one(roots, wanted, starts, create_graph, **options)
     inside = [
-        each if each is None or backends.of(each._array) is level else enter(each, level, None)
-        for each in rows
+        row if row is None or backends.of(row._array) is level else enter(row, level, None)
+        for row in rows
     ]
     return tuple(None if each is None else leave(each, level, 0) for each in inside)
 
@@ -212,7 +212,7 @@ def one_by_one(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Do the same with a backward pass for each of them."""
     rows = [
-        grad(roots, wanted, [each[i] for each in starts], True, create_graph, **options)  # type: ignore[index]
+        grad(roots, wanted, [start[i] for start in starts], True, create_graph, **options)  # type: ignore[index]
         for i in range(starts[0]._array.shape[0])
     ]
     columns = zip(*rows, strict=True)

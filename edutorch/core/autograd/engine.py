@@ -92,7 +92,9 @@ def conjugated(g: Any, recording: bool) -> Any:
 
 
 def each_conjugated(gradients: Sequence[Any], recording: bool) -> list[Any]:
-    return [each if each is None else conjugated(each, recording) for each in gradients]
+    return [
+        gradient if gradient is None else conjugated(gradient, recording) for gradient in gradients
+    ]
 
 
 # The engine --------------------------------------------------------------------------
@@ -402,7 +404,7 @@ def complete(
         with changed(grad=create_graph or asked, autocast=None):  # the types are chosen already
             engine.run(edges, each_conjugated(gradients, True))
     else:
-        engine.run(edges, each_conjugated([each._array for each in gradients], False))
+        engine.run(edges, each_conjugated([gradient._array for gradient in gradients], False))
         settle()
     for leaf in engine.leaves:
         g = engine.arrived(leaf)

@@ -87,7 +87,7 @@ def propagate(op: Op, given: Sequence[Any], settings: dict[str, Any], output: Te
         return
     for depth, level in enumerate(levels):
         tangents = [tangent_of(each, level) for each in given]
-        if any(each is not None for each in tangents):
+        if any(tangent is not None for tangent in tangents):
             with changed(levels=levels[:depth], listeners=(), saving=None):
                 moved = push(op, given, tangents, settings, output)
             set_tangent(output, level, fitted(moved, output))
@@ -107,7 +107,7 @@ def push(
         ]
         return called(op, moved, settings)
     numbers = [each for each in given if isinstance(each, Tensor)]
-    if op.family == "elementwise" and not any(each.is_complex() for each in numbers):
+    if op.family == "elementwise" and not any(number.is_complex() for number in numbers):
         return elementwise(op, given, tangents, settings, output)
     return twice(op, given, tangents, settings)
 
@@ -146,7 +146,9 @@ def elementwise(
         if tangent is None or name not in op.rules:
             continue
         rule = op.rules[name]
-        part = rule.function(*({**values, "g": tangent}[each] for each in rule.parameters))
+        part = rule.function(
+            *({**values, "g": tangent}[parameter] for parameter in rule.parameters)
+        )
         total = part if total is None else total + part
     return zeros_as(output) if total is None else total
 

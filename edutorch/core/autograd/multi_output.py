@@ -95,8 +95,8 @@ class PiecesNode(Node):
         found = g.by_output
         gradients: list[Any] = [found.get(index) for index in range(len(self.shapes))]
         if len(found) < len(gradients):
-            for index, each in enumerate(gradients):
-                if each is None:
+            for index, gradient in enumerate(gradients):
+                if gradient is None:
                     missing = self.backend.xp.zeros(self.shapes[index], self.dtype)
                     gradients[index] = wrap(missing) if recording else missing
         values = dict(zip(self.op.saved, self.saved or (), strict=True), g=gradients)
@@ -108,7 +108,7 @@ def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...])
     """Return the tensors of the pieces of `input`, recorded together if anything is."""
     if not arrays:
         return ()
-    outputs = tuple([fill(new(Tensor), each) for each in arrays])
+    outputs = tuple([fill(new(Tensor), array) for array in arrays])
     link_views(outputs, input)
     modes, past, kind = current(), input._node, arrays[0].dtype
     if past is None or not modes.grad or kind not in dtypes.DIFFERENTIABLE:
@@ -121,7 +121,7 @@ def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...])
     node.saved = settings
     node.hooks = node.writes = None
     node.backend = backends.of(arrays[0])  # type: ignore[attr-defined]
-    node.shapes = shapes = [each.shape for each in arrays]  # type: ignore[attr-defined]
+    node.shapes = shapes = [array.shape for array in arrays]  # type: ignore[attr-defined]
     node.shape, node.dtype = shapes[0], kind
     to_node = (node,)
     for index, output in enumerate(outputs):  # `output_of`, written out
@@ -144,7 +144,7 @@ def cut_anywhere(
 ) -> tuple[Tensor, ...]:
     """Do the same where more is in force than on the fast path."""
     if isinstance(input._array, Shared):
-        arrays = [each.view(type(input._array)) for each in arrays]
+        arrays = [array.view(type(input._array)) for array in arrays]
     outputs = cut(op, input, arrays, tuple(settings.values()))
     levels = current().levels
     if outputs and outputs[0]._array.dtype in dtypes.DIFFERENTIABLE:

@@ -68,13 +68,15 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
     added = {alias: name for alias, name in ALIASES.items() if name in op.settings}
     lines += [f"if {alias} is not None:\n    {name} = {alias}" for alias, name in added.items()]
     left_out = False
-    for each in op.signature.parameters.values():
-        required = each.default is inspect.Parameter.empty and each.kind is not KEYWORD_ONLY
-        left_out = left_out or each.name in added.values()
+    for parameter in op.signature.parameters.values():
+        required = (
+            parameter.default is inspect.Parameter.empty and parameter.kind is not KEYWORD_ONLY
+        )
+        left_out = left_out or parameter.name in added.values()
         if left_out and required:
-            each = each.replace(default=None)
-            lines.append(f"if {each.name} is None:\n    raise missing(OP, {each.name!r})")
-        parameters.append(each)
+            parameter = parameter.replace(default=None)
+            lines.append(f"if {parameter.name} is None:\n    raise missing(OP, {parameter.name!r})")
+        parameters.append(parameter)
     lines += _flag_tests(op) + _integer_tests(op)
     parameters += [inspect.Parameter(alias, KEYWORD_ONLY, default=None) for alias in added]
     return parameters, "".join(f"{line}\n" for line in lines)
@@ -99,7 +101,11 @@ def _integer_tests(op: Op) -> list[str]:
     if op.family == "movement":
         return []
     parameters = op.signature.parameters.values()
-    names = [each.name for each in parameters if each.annotation == "int" and each.name in WHOLE]
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.annotation == "int" and parameter.name in WHOLE
+    ]
     return [
         f"if {name}.__class__ is not int:\n    {name} = whole(OP.title, {name}, {name!r})"
         for name in names
@@ -226,7 +232,9 @@ def _sequence_path(op: Op) -> str:
     (name,) = op.inputs
     same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
     out = " and out is None" if op.has_out else ""
-    arguments = ", ".join("arrays" if each == name else each for each in op.signature.parameters)
+    arguments = ", ".join(
+        "arrays" if parameter == name else parameter for parameter in op.signature.parameters
+    )
     lines = [
         f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}{out}:",
         "    arrays, edges, wanted = [], [], False",

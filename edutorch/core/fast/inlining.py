@@ -34,7 +34,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
         return None
     if not isinstance(last, ast.Return) or last.value is None:
         return None
-    return None if any(isinstance(each, SCOPES) for each in ast.walk(last.value)) else last.value
+    return None if any(isinstance(node, SCOPES) for node in ast.walk(last.value)) else last.value
 
 
 def source_of(function: Callable[..., Any]) -> str:
@@ -54,7 +54,7 @@ def is_text(statement: ast.stmt) -> bool:
 
 def free_names(expression: ast.expr, forward: Callable[..., Any]) -> dict[str, Any]:
     """Return what the expression uses of its module, by name."""
-    names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
+    names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
     parameters = inspect.signature(forward).parameters
     outside = forward.__globals__
     return {name: outside[name] for name in names if name in outside and name not in parameters}

@@ -41,7 +41,7 @@ def drop_unused(graph: Graph) -> Graph:
     # Random numbers that nobody uses are drawn all the same: later ones would be others.
     graph.eliminate_dead_code()
     used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
-    graph.constants = {name: each for name, each in graph.constants.items() if name in used}
+    graph.constants = {name: constant for name, constant in graph.constants.items() if name in used}
     return graph
 
 
@@ -54,7 +54,7 @@ def fold_constants(graph: Graph) -> Graph:
             continue
         if node.meta.get("tuple") or node.meta.get("number") or not node.all_input_nodes:
             continue
-        if any(each.op != "get_attr" for each in node.all_input_nodes):
+        if any(input_node.op != "get_attr" for input_node in node.all_input_nodes):
             continue
         if np.prod(node.meta.get("shape", ()), dtype=int) > LARGEST:
             continue

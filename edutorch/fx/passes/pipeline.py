@@ -23,6 +23,6 @@ def standard(graph: Graph) -> Graph:
         add = torch.add(exp, exp, alpha = 1);  exp = None
         return (add,)
     """
-    for each in PASSES:
-        graph = each(graph)
+    for pass_ in PASSES:
+        graph = pass_(graph)
     return graph

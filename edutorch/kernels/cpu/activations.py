@@ -203,7 +203,10 @@ def gelu() -> Run:
 
 def gelu_input() -> Run:
     """Make the derivative of `gelu`, in both forms."""
-    forms = {"none": slope_of(scalar_functions.gelu_slope), "tanh": slope_of(scalar_functions.gelu_tanh_slope)}
+    forms = {
+        "none": slope_of(scalar_functions.gelu_slope),
+        "tanh": slope_of(scalar_functions.gelu_tanh_slope),
+    }
     return lambda g, input, approximate: forms[approximate](g, input)
 
 

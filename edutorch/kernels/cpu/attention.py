@@ -163,18 +163,18 @@ def shaped_like(x: Any, shape: tuple[int, ...]) -> Any:
 def ready(*arrays: Any) -> list[Any] | None:
     """Return operands whose rows BLAS can read, or None for what the definition does."""
     kind = arrays[0].dtype
-    if kind not in (np.float32, np.float64) or any(each.dtype != kind for each in arrays):
+    if kind not in (np.float32, np.float64) or any(array.dtype != kind for array in arrays):
         return None
-    if not all(each.size for each in arrays):
+    if not all(array.size for array in arrays):
         return None
-    return [each if unbroken(each) else np.ascontiguousarray(each) for each in arrays]
+    return [array if unbroken(array) else np.ascontiguousarray(array) for array in arrays]
 
 
 def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
     """Let a kernel go through all heads; `arrays` are g (if there is one), q, k, v and results."""
     q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
     kind, keys = q.dtype, v.shape[-2]
-    steps = (each.strides[-2] // each.itemsize for each in arrays)
+    steps = (array.strides[-2] // array.itemsize for array in arrays)
     d, e = q.shape[-1], v.shape[-1]
     tile = TILE
     if not TILED:
@@ -182,7 +182,7 @@ def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any)
     sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
     heads = q.size // (q.shape[-2] * d)
     work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_A_NUMBER
-    found = (places(each) for each in arrays)
+    found = (places(array) for array in arrays)
     in_parts(
         kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work
     )  # fmt: skip
@@ -214,7 +214,7 @@ def attend_together() -> Callable[..., Any]:
         batches = {each.shape[:-2] for each in (g, query, key, value)}
         if arrays is None or len(batches) > 1 or address(query.dtype) is None:
             return None
-        found = [shaped_like(each, each.shape) for each in arrays[1:]]
+        found = [shaped_like(array, array.shape) for array in arrays[1:]]
         if is_causal and key.shape[-2] > query.shape[-2]:  # keys that nobody sees
             for each in found[1:]:
                 each[..., query.shape[-2] :, :] = 0

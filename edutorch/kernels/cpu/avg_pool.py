@@ -73,16 +73,16 @@ def shares(
     start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     one, other = np.empty(plane, y.dtype), np.empty(plane, y.dtype)
-    for each in range(start, stop):
+    for index in range(start, stop):
         one[:] = 0
-        at = each * len(places)
+        at = index * len(places)
         for p in range(len(places)):
             one[places[p]] = g[at + p] / divisor[p]
         spread_along(one, plane, kernel[2], steps[2], other)
         spread_along(other, plane, kernel[1], steps[1], one)
         if kernel[0] > 1:
             spread_along(one, plane, kernel[0], steps[0], other)
-        out_of_frame(other if kernel[0] > 1 else one, each, sizes, outer, before, y)
+        out_of_frame(other if kernel[0] > 1 else one, index, sizes, outer, before, y)
 
 
 @functools.lru_cache(maxsize=256)

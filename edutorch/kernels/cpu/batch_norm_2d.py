@@ -43,8 +43,8 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
     wide()
     n, c = x.shape
     factor = np.empty(BAND, x.dtype)
-    for each in range(start, stop):
-        at = np.int64(each) * BAND
+    for index in range(start, stop):
+        at = np.int64(index) * BAND
         end = min(at + BAND, c)
         mean, variance, shift = means[at:end], variances[at:end], bias[at:end]
         moments(x, at, mean, variance)
@@ -64,8 +64,8 @@ def batch_norm_back(start, stop, g, x, weight, eps, back, by_weight, by_bias):
     means, scales = np.empty(BAND, x.dtype), np.empty(BAND, x.dtype)
     pushes, pulls = np.empty(BAND), np.empty(BAND)
     shared, slope = np.empty(BAND, x.dtype), np.empty(BAND, x.dtype)
-    for each in range(start, stop):
-        at = np.int64(each) * BAND
+    for index in range(start, stop):
+        at = np.int64(index) * BAND
         end = min(at + BAND, c)
         moments(x, at, means[: end - at], scales[: end - at])
         for i in range(end - at):

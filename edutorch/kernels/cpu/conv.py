@@ -108,9 +108,9 @@ def write_out(
                    lane, square)  # fmt: skip
         else:
             for o in range(rows):
-                for each in range(end - p):
-                    place = target + o * y_plane + targets[p - shift + each]
-                    y[PLACE(place)] = sums[s_at + each * width + o]
+                for index in range(end - p):
+                    place = target + o * y_plane + targets[p - shift + index]
+                    y[PLACE(place)] = sums[s_at + index * width + o]
         p = end
 
 

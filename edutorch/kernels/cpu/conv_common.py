@@ -38,7 +38,7 @@ def read(number: Any) -> Any:
 def compiled(function: Callable[..., None], signature: Callable[[Any], Any]) -> Any:
     """Compile a kernel for both kinds of numbers."""
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-    return njit([signature(each) for each in FLOATS], **options)(function)
+    return njit([signature(float_) for float_ in FLOATS], **options)(function)
 
 
 def alike(*arrays: Any) -> bool:
@@ -137,8 +137,8 @@ def channels_last(start, stop, x, channels, plane, lane, y):
     start, stop = share_out(start, stop)
     square = room(lane * lane, y)
     parts = (channels + lane - 1) // lane
-    for each in range(start, stop):
-        image, c = each // parts, each % parts * lane
+    for index in range(start, stop):
+        image, c = index // parts, index % parts * lane
         turned(x, (image * channels + c) * plane, plane, min(lane, channels - c), plane, y,
                image * plane * channels + c, channels, lane, square)  # fmt: skip
 

@@ -145,8 +145,8 @@ def dots(
     wide()
     framed = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
     answer, begin = np.zeros(length, g.dtype), positions[0]
-    for each in range(start, stop):
-        for unit in range(n * each // parts * groups, n * (each + 1) // parts * groups):
+    for index in range(start, stop):
+        for unit in range(n * index // parts * groups, n * (index + 1) // parts * groups):
             put_into_frame(x, unit, 1, channels, sizes, outer, before, framed)
             for o in range(count):
                 g_at = (unit * count + o) * places
@@ -156,7 +156,7 @@ def dots(
                 else:
                     for p in range(places):
                         answer[PLACE(positions[p] - begin)] = g[PLACE(g_at + p)]
-                target = ((each * groups + unit % groups) * count + o) * taps
+                target = ((index * groups + unit % groups) * count + o) * taps
                 for k in range(taps):
                     seen = begin + offsets[k]
                     sums[target + k] += dot(answer, framed[seen : seen + length])

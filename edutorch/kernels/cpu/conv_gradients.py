@@ -83,9 +83,9 @@ def tally(
     answer = cleared(AT_HAND * wide, g)
     square = room(lane * lane, g)
     rows = (taps + SIX - 1) // SIX * SIX
-    for each in range(start, stop):
-        for image in range(n * each // parts, n * (each + 1) // parts, images):
-            here = min(images, n * (each + 1) // parts - image)
+    for index in range(start, stop):
+        for image in range(n * index // parts, n * (index + 1) // parts, images):
+            here = min(images, n * (index + 1) // parts - image)
             if not bare:
                 put_into_frame(x, image, here, channels, sizes, outer, before, framed)
             source, begin = (x, image * channels * plane) if bare else (framed, 0)
@@ -101,7 +101,7 @@ def tally(
                                 min(width, count - at), answer, width, lane, square)  # fmt: skip
                         for m in range(0, some, STEP):
                             for k in range(0, taps, SIX):
-                                y_at = ((each * groups + part) * wide + at) * rows + k * width
+                                y_at = ((index * groups + part) * wide + at) * rows + k * width
                                 product(width // lane, source, x_at, offsets, k, positions,
                                         first + m, min(STEP, some - m), answer, m * width, sums,
                                         y_at, width, sums, y_at, width)  # fmt: skip
@@ -122,8 +122,8 @@ def finish(start, stop, sums, parts, groups, taps, count, wide, lane, y):
                 width = width_at(at, wide, lane)
                 begin = (part * wide + at) * rows + first * width
                 whole = sums[begin : begin + (last - first) * width]
-                for each in range(1, parts):
-                    more = sums[begin + each * groups * rows * wide :]
+                for index in range(1, parts):
+                    more = sums[begin + index * groups * rows * wide :]
                     for i in range(len(whole)):
                         whole[i] += more[i]
                 turned(sums, begin, width, last - first, min(width, count - at), y,

@@ -98,8 +98,8 @@ def framed(shape: Counts, pads: Pads) -> Frame:
 def grid(*axes: Any) -> np.ndarray:
     """Return the sums of one number of each list, the last list running fastest."""
     total = np.zeros(1, np.int64)
-    for each in axes:
-        total = (total[:, None] + np.asarray(each, np.int64)).reshape(-1)
+    for axis in axes:
+        total = (total[:, None] + np.asarray(axis, np.int64)).reshape(-1)
     return total
 
 
@@ -232,7 +232,7 @@ def plans_of_spread(
     channels = shape[1] // groups
     plans, everywhere = [], True
     for phases in itertools.product(*(phases for phases, _ in axes)):
-        if not all(len(each.taps) for each in phases):
+        if not all(len(phase.taps) for phase in phases):
             everywhere = False
             continue
         starts = grid(*(p.starts * step for p, step in zip(phases, steps, strict=True))) + sum(

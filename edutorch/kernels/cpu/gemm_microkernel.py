@@ -82,7 +82,7 @@ class Placed(Writer):
         count, number = self.vector.count, "f32" if self.size == 4 else "f64"
         function = cgutils.get_or_insert_function(
             self.builder.module,
-            ir.FunctionType(kind, [each.type for each in arguments]),
+            ir.FunctionType(kind, [argument.type for argument in arguments]),
             f"llvm.masked.{name}.v{count}{number}.p0v{count}{number}",
         )
         return self.builder.call(function, arguments)

@@ -189,7 +189,9 @@ def product(width: int, listed: bool = False, height: int = SIX) -> Callable[...
             s_step, y_step: from one row to the next.
         """
         numbers = (x, b, s, y)
-        if any(not isinstance(each, types.Array) or each.dtype != x.dtype for each in numbers):
+        if any(
+            not isinstance(number, types.Array) or number.dtype != x.dtype for number in numbers
+        ):
             return None
         size = types.int64
         lists = (first, size, second, size)

@@ -94,12 +94,12 @@ FLOATS = {np.dtype("float32"), np.dtype("float64")}
 
 def alike(arrays: Iterable[Any], kind: Any = None) -> bool:
     """Say whether all are NumPy's arrays of one type, float32 or float64, without gaps."""
-    for each in arrays:
-        if each.__class__ is not np.ndarray or not each.flags.c_contiguous:
+    for array in arrays:
+        if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
             return False
         if kind is None:
-            kind = each.dtype
-        elif each.dtype != kind:
+            kind = array.dtype
+        elif array.dtype != kind:
             return False
     return kind in FLOATS
 

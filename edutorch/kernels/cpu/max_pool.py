@@ -187,16 +187,16 @@ def back(
     start, stop = share_out(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     framed = np.empty(1 if bare else plane, y.dtype)
-    for each in range(start, stop):
-        target = y[each * plane : (each + 1) * plane] if bare else framed
+    for index in range(start, stop):
+        target = y[index * plane : (index + 1) * plane] if bare else framed
         for p in range(plane):
             target[p] = 0
-        at = each * len(places)
+        at = index * len(places)
         given, winner = g[at : at + len(places)], won[at : at + len(places)]
         for p in range(len(given)):
             target[PLACE(places[p] + offsets[PLACE(winner[p])])] += given[p]
         if not bare:
-            out_of_frame(framed, each, sizes, outer, before, y)
+            out_of_frame(framed, index, sizes, outer, before, y)
 
 
 @njit

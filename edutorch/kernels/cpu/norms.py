@@ -81,8 +81,8 @@ def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by
     number = x.dtype.type
     rows, n = x.shape
     size = (rows + by_weight.shape[0] - 1) // by_weight.shape[0]
-    for each in range(start, stop):
-        group = np.int64(each)
+    for index in range(start, stop):
+        group = np.int64(index)
         pull, push = by_weight[group], by_bias[group]
         for r in range(group * size, min(rows, (group + 1) * size)):
             row, given, out = x[r], g[r], back[r]
@@ -107,8 +107,8 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
     wide()
     number = x.dtype.type
     channels = x.shape[1] // size
-    for each in range(start, stop):
-        r = np.int64(each)
+    for index in range(start, stop):
+        r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
         scale = 1 / math.sqrt(spread(x[r], mean) / x.shape[1] + eps)
         first = r * channels % weight.size
@@ -125,8 +125,8 @@ def group_norm_back(start, stop, g, x, weight, size, eps, back, by_weight, by_bi
     wide()
     number = x.dtype.type
     channels = x.shape[1] // size
-    for each in range(start, stop):
-        r = np.int64(each)
+    for index in range(start, stop):
+        r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
         scale = 1 / math.sqrt(spread(x[r], mean) / x.shape[1] + eps)
         first = r * channels % weight.size
@@ -215,7 +215,7 @@ def parameters(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray
         return None
     rows = [np.ones(size, input.dtype) if weight is None else weight.reshape(-1)]
     rows.append(np.zeros(size, input.dtype) if bias is None else bias.reshape(-1))
-    return rows if all(each.size == size for each in rows) else None
+    return rows if all(row.size == size for row in rows) else None
 
 
 def wanted(back: Any, weight: Any, bias: Any, by_weight: Any, by_bias: Any) -> tuple[Any, ...]:
@@ -267,7 +267,7 @@ def rows_back(
     settings = found[0], centred, eps
     results = tables[2], *sums, weight is None and bias is None
     in_parts(rows_back_kernel(), groups, *tables[:2], *settings, *results, work=3 * input.size)
-    return wanted(back, weight, bias, *(each.sum(0) for each in sums))
+    return wanted(back, weight, bias, *(sum_.sum(0) for sum_ in sums))
 
 
 def native_layer_norm() -> Run:
@@ -335,7 +335,7 @@ def native_group_norm_together() -> Run:
         arrays = [each.reshape(shape) for each in (g, input, back)]
         settings = found[0], size, eps
         in_parts(kernel, shape[0], *arrays[:2], *settings, arrays[2], *sums, work=3 * input.size)
-        by_channel = (each.reshape(len(input), -1).sum(0) for each in sums)
+        by_channel = (sum_.reshape(len(input), -1).sum(0) for sum_ in sums)
         return wanted(back, weight, bias, *by_channel)
 
     return run

@@ -89,10 +89,10 @@ class Team:
         """Do all parts of a kernel, and come back when nobody writes any more."""
         while len(self.helpers) < parts - 1:
             self.helpers.append(Helper(f"edutorch-kernel-{len(self.helpers) + 1}"))
-            self._words = np.array([0, *(each.box for each in self.helpers)])
+            self._words = np.array([0, *(helper.box for helper in self.helpers)])
             self._address = self._words.ctypes.data
         self._words[0] = parts
-        asleep = [each for each in self.helpers[: parts - 1] if each.asleep]
+        asleep = [helper for helper in self.helpers[: parts - 1] if helper.asleep]
         for each in asleep:
             each.wake()
         try:

@@ -50,8 +50,8 @@ def count(addresses, step, like):
     """Add a step to each of these numbers; return the number if it is the same for all, or -1."""
     same = True
     total = carray(pointer(addresses[0], like), (1,))[0] + step
-    for each in addresses:
-        held = carray(pointer(each, like), (1,))
+    for address in addresses:
+        held = carray(pointer(address, like), (1,))
         held[0] += step
         same = same and held[0] == total
     return float(total) if same else -1.0

@@ -39,8 +39,8 @@ def pieces(start, stop, x, centres, distances, found):
     start, stop = share_out(start, stop)
     wide()
     count = found.shape[1]
-    for each in range(start, stop):
-        r, piece = np.int64(each) // count, np.int64(each) % count
+    for index in range(start, stop):
+        r, piece = np.int64(index) // count, np.int64(index) % count
         part = x[r, piece * PIECE : (piece + 1) * PIECE]
         found[r, piece] = spread(part, centres[r]) if distances else total(part)
 

@@ -108,8 +108,8 @@ def softmax_columns(start, stop, x, y, logarithm):
     n, inner = x.shape[1], x.shape[2]
     bands = (inner + COLUMNS - 1) // COLUMNS
     peaks, sums = np.empty(COLUMNS, x.dtype), np.empty(COLUMNS, x.dtype)
-    for each in range(start, stop):
-        band = np.int64(each)
+    for index in range(start, stop):
+        band = np.int64(index)
         at = band % bands * COLUMNS
         size = min(COLUMNS, inner - at)
         table, out = x[band // bands], y[band // bands]
@@ -144,8 +144,8 @@ def softmax_columns_back(start, stop, g, y, back, logarithm):
     n, inner = y.shape[1], y.shape[2]
     bands = (inner + COLUMNS - 1) // COLUMNS
     sums = np.empty(COLUMNS, y.dtype)
-    for each in range(start, stop):
-        band = np.int64(each)
+    for index in range(start, stop):
+        band = np.int64(index)
         at = band % bands * COLUMNS
         size = min(COLUMNS, inner - at)
         block = band // bands

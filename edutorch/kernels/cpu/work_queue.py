@@ -64,7 +64,7 @@ def sharing(typing: Any, start: Any, stop: Any) -> Any:
 def write_share_out(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Write down: if this is a call for a team, fill its boxes, and keep the first part."""
     start, stop = arguments
-    first, last = (cgutils.alloca_once_value(builder, each) for each in arguments)
+    first, last = (cgutils.alloca_once_value(builder, argument) for argument in arguments)
     kernel = builder.function
     given = kernel.args[4:]  # before them are the places for a result and for an error, and rows
     kept = ir.LiteralStructType([each.type for each in given])
@@ -81,8 +81,8 @@ def write_share_out(context: Any, builder: Any, signature: Any, arguments: Any) 
 
         with cgutils.for_range_slice(builder, WORD(1), parts, WORD(1)) as (part, _):
             box = builder.inttoptr(builder.load(builder.gep(team, [part])), WORDS)
-            for i, each in enumerate(without_owners(given)):
-                builder.store(each, field(builder, box, kept, i))
+            for i, without_owner in enumerate(without_owners(given)):
+                builder.store(without_owner, field(builder, box, kept, i))
             words = {CODE: code, START: row(part), STOP: row(builder.add(part, WORD(1)))}
             for place, word in words.items():
                 builder.store(word, builder.gep(box, [WORD(place)]))
@@ -128,7 +128,9 @@ def part_of(kernel: Any, kept: Any) -> Any:
     def word(place: int) -> Any:
         return builder.gep(box, [WORD(place)])
 
-    result, error = (cgutils.alloca_once(builder, each.type.pointee) for each in kernel.args[:2])
+    result, error = (
+        cgutils.alloca_once(builder, argument.type.pointee) for argument in kernel.args[:2]
+    )
     given = [builder.load(field(builder, box, kept, i)) for i in range(len(kept.elements))]
     rows = [builder.load(word(place)) for place in (START, STOP)]
     status = builder.call(kernel, [result, error, *rows, *given])

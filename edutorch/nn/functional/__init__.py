@@ -9,7 +9,23 @@ from .activation import (
     sigmoid, silu, softplus, softsign, tanh,
 )  # fmt: skip
 from .scaled_dot_product_attention import scaled_dot_product_attention
-from .activation import (celu, celu_, elu_, hardshrink, hardsigmoid, hardtanh_, leaky_relu_, relu_, rrelu, rrelu_, selu_, softshrink, tanhshrink, threshold, threshold_)  # fmt: skip
+from .activation import (
+    celu,
+    celu_,
+    elu_,
+    hardshrink,
+    hardsigmoid,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu,
+    rrelu_,
+    selu_,
+    softshrink,
+    tanhshrink,
+    threshold,
+    threshold_,
+)
 from .bilinear import bilinear
 from .loss.classification import cross_entropy, linear_cross_entropy, nll_loss
 from .adaptive import (
@@ -53,7 +69,7 @@ from .grid_sample import affine_grid, grid_sample
 from .conv_nd import (
     conv1d, conv3d, conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )  # fmt: skip
-from .activation import (gumbel_softmax, log_softmax, softmax, softmin)
+from .activation import gumbel_softmax, log_softmax, softmax, softmin
 from .unpooling import (
     fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d,
     fractional_max_pool3d_with_indices, local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d,

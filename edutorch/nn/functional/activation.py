@@ -17,8 +17,20 @@ from ...core.tensor_methods import as_method, overwrite, refuse_leaf
 from ...errors import InvalidValueError, ShapeError, ZeroDivisorError, warn
 from ...modes import no_grad
 from ...ops import (
-    argmax, chunk, clamp, erf, exp, expm1, rand_like, reshape, scatter, sigmoid, softplus, tanh,
-    where, zeros_like,
+    argmax,
+    chunk,
+    clamp,
+    erf,
+    exp,
+    expm1,
+    rand_like,
+    reshape,
+    scatter,
+    sigmoid,
+    softplus,
+    tanh,
+    where,
+    zeros_like,
 )  # fmt: skip
 from ...ops import relu as relu_of
 from ...ops.special import LARGE, SMALL, scale, series_coefficients, tail_coefficients

@@ -79,7 +79,7 @@ def adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
         windows = bounds(n, m)
         if 0 < m * WIDE <= n:
             parts = (narrow(input, axis, start, end - start) for start, end in windows)
-            input = cat([mean(each, axis, True) for each in parts], axis)
+            input = cat([mean(part, axis, True) for part in parts], axis)
             continue
         taps: Taps = [
             [(place, 1 / (end - start)) for place in range(start, end)] for start, end in windows

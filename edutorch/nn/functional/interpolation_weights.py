@@ -34,7 +34,7 @@ class Blend(NamedTuple):
     def of(cls, taps: Taps) -> Blend:
         """Fill the shorter ones up: their last tap is shared out, for 0 · ∞ would be NaN."""
         widest = max(map(len, taps), default=1)
-        even = [filled_up(each, widest - len(each)) for each in taps]
+        even = [filled_up(tap, widest - len(tap)) for tap in taps]
         positions = numpy.array([position for each in even for position, _ in each], "int64")
         weights = numpy.array([weight for each in even for _, weight in each])
         only_moves = widest == 1 and bool((weights == 1).all())

@@ -78,8 +78,11 @@ linear.op.composed = one_output
 
 def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
     """Compute with 16-bit numbers as processors do: in float32, rounded once at the end."""
-    kind = next(each.dtype for each in arguments if hasattr(each, "dtype"))
-    wide = (each.astype("float32") if hasattr(each, "dtype") else each for each in arguments)
+    kind = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
+    wide = (
+        argument.astype("float32") if hasattr(argument, "dtype") else argument
+        for argument in arguments
+    )
     return forward(xp, *wide).astype(kind)
 
 

@@ -160,7 +160,7 @@ def network(
             weights = params[number * per_run : (number + 1) * per_run]
             if not has_biases:
                 weights = (*weights[:2], None, None, *weights[2:])
-            start = tuple(each[number] for each in states)
+            start = tuple(state[number] for state in states)
             outputs, end = through(step, reverse, x, sizes, start, weights)
             seen.append(outputs)
             last.append(end)

@@ -78,7 +78,7 @@ class _NormBase(Module):
         shape = tuple(input.shape)
         name = type(self).__name__
         if len(shape) not in self.axes:
-            wanted = " or ".join(f"{each}D" for each in self.axes)
+            wanted = " or ".join(f"{axis}D" for axis in self.axes)
             hint = "a batch of one is x.unsqueeze(0)" if len(shape) + 1 in self.axes else None
             if len(shape) == 2:
                 hint = "features without an image, (n, c), are for BatchNorm1d"

@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 
-
 class FeatureError(EdutorchError, AssertionError):
     """An input has not the features of a loaded weight (an AssertionError, as PyTorch's)."""
 

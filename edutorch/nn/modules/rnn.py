@@ -275,7 +275,7 @@ def permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, 
     """Put the samples of all states into another order."""
     if order is None:
         return states
-    return tuple(index_select(each, 1, order) for each in states)
+    return tuple(index_select(state, 1, order) for state in states)
 
 
 class RNN(RNNBase):

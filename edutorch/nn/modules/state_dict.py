@@ -213,7 +213,7 @@ def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -
         if missing:
             problems.insert(0, f"Missing key(s) in state_dict: {listed(missing)}. ")
     if problems:
-        lines = "".join(f"\n\t{each}" for each in problems)
+        lines = "".join(f"\n\t{problem}" for problem in problems)
         name = type(module).__name__
         raise StateDictError(
             None,

@@ -10,7 +10,15 @@ from ...modes import no_grad
 from ...ops import ones_like, rand, where
 from .. import functional as F
 from ..functional import (
-    celu, celu_, hardshrink, prelu, relu_, selu, selu_, threshold, threshold_,
+    celu,
+    celu_,
+    hardshrink,
+    prelu,
+    relu_,
+    selu,
+    selu_,
+    threshold,
+    threshold_,
 )  # fmt: skip
 from ..functional.activation import replace
 from ..functional.dropout import channels, check_probability, masked

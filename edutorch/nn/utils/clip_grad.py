@@ -39,7 +39,7 @@ def get_total_norm(
     pieces = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not pieces:
         return tensor(0.0)
-    lengths = [beside(pieces[0], vector_norm(each, norm_type)) for each in pieces]
+    lengths = [beside(pieces[0], vector_norm(piece, norm_type)) for piece in pieces]
     total = vector_norm(stack(lengths), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(
@@ -78,8 +78,8 @@ def clip_grads_with_norm_(
     """
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
-        for each in with_gradients(parameters, "clip_grads_with_norm_"):
-            each.grad.mul_(beside(each, factor))  # type: ignore[union-attr]
+        for with_gradient in with_gradients(parameters, "clip_grads_with_norm_"):
+            with_gradient.grad.mul_(beside(with_gradient, factor))  # type: ignore[union-attr]
 
 
 def clip_grad_norm_(
@@ -132,5 +132,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     with no_grad():
-        for each in with_gradients(parameters, "clip_grad_value_"):
-            each.grad.clamp_(-limit, limit)  # type: ignore[union-attr]
+        for with_gradient in with_gradients(parameters, "clip_grad_value_"):
+            with_gradient.grad.clamp_(-limit, limit)  # type: ignore[union-attr]

@@ -20,12 +20,12 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     tensor([1., 2., 3.])
     """
     pieces = list(parameters)
-    if len({str(each.device) for each in pieces}) > 1:
+    if len({str(piece.device) for piece in pieces}) > 1:
         raise DifferentDevicesError(
             "parameters_to_vector", "Found two parameters on different devices, this is currently "
             "not supported.",
         )  # fmt: skip
-    return cat([reshape(each, (-1,)) for each in pieces])
+    return cat([reshape(piece, (-1,)) for piece in pieces])
 
 
 class DifferentDevicesError(DeviceError, TypeError):
@@ -45,12 +45,12 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec)}")
     begin = 0
-    for each in parameters:
-        part = vec[begin : begin + each.numel()]
-        if part.numel() != each.numel():
+    for parameter in parameters:
+        part = vec[begin : begin + parameter.numel()]
+        if part.numel() != parameter.numel():
             raise ShapeError(
                 "vector_to_parameters", f"the vector ends before the parameters: {vec.numel()} "
                 "numbers are too few", {"vec": tuple(vec.shape)},
             )  # fmt: skip
-        each.data = reshape(part, each.shape).detach()
-        begin += each.numel()
+        parameter.data = reshape(part, parameter.shape).detach()
+        begin += parameter.numel()

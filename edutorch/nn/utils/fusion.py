@@ -57,7 +57,7 @@ def fuse_conv_bn_weights(
 ) -> Pair:  # fmt: skip
     """Return weight and bias of the fused convolution."""
     axis = 1 if transpose else 0
-    shape = [-1 if each == axis else 1 for each in range(conv_w.ndim)]
+    shape = [-1 if index == axis else 1 for index in range(conv_w.ndim)]
     scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
     weight = (conv_w * reshape(scale, shape)).to(conv_w.dtype)
     return fused_pair(conv_w, conv_b, weight, bn_rm, scale, bn_b)

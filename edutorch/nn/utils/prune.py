@@ -118,20 +118,20 @@ def global_unstructured(
         )
     places, given = list(parameters), importance_scores or {}
     tensors = [getattr(module, name) for module, name in places]
-    scores: Any = [given.get(place, each) for place, each in zip(places, tensors, strict=True)]
+    scores: Any = [given.get(place, tensor) for place, tensor in zip(places, tensors, strict=True)]
     masks: Any = [
-        getattr(module, f"{name}_mask", ones_like(each))
-        for (module, name), each in zip(places, tensors, strict=True)
+        getattr(module, f"{name}_mask", ones_like(tensor))
+        for (module, name), tensor in zip(places, tensors, strict=True)
     ]
     with no_grad():
         mask = PruningContainer(method).compute_mask(
             parameters_to_vector(scores), parameters_to_vector(masks)
         )
     begin = 0
-    for (module, name), each in zip(places, tensors, strict=True):
-        part = mask[begin : begin + each.numel()]
-        custom_from_mask(module, name, reshape(part, each.shape))
-        begin += each.numel()
+    for (module, name), tensor in zip(places, tensors, strict=True):
+        part = mask[begin : begin + tensor.numel()]
+        custom_from_mask(module, name, reshape(part, tensor.shape))
+        begin += tensor.numel()
 
 
 def remove(module: Any, name: str) -> Any:

@@ -45,4 +45,4 @@ def check_matrix(t: Tensor, dim: int) -> None:
 
 def norm_of(t: Tensor, n: Any, dim: int) -> Tensor:
     """Return the Lₙ norm of each channel along `dim`."""
-    return norm(t, n, [each for each in range(t.ndim) if each != dim % t.ndim])
+    return norm(t, n, [index for index in range(t.ndim) if index != dim % t.ndim])

@@ -133,8 +133,8 @@ class PruningContainer(BasePruningMethod):
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
         if methods:
             self._tensor_name = methods[0]._tensor_name
-        for each in methods:
-            self.add_pruning_method(each)
+        for method in methods:
+            self.add_pruning_method(method)
 
     def add(self, method: BasePruningMethod) -> PruningContainer:
         """Add a method and return the container."""
@@ -171,7 +171,7 @@ class PruningContainer(BasePruningMethod):
             part = mask == 1
         elif method.PRUNING_TYPE == "structured":
             axis = method.dim % t.ndim  # type: ignore[attr-defined]
-            left = mask.sum([each for each in range(t.ndim) if each != axis]) != 0
+            left = mask.sum([index for index in range(t.ndim) if index != axis]) != 0
             part = (slice(None),) * axis + (left,)
         else:
             raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")

@@ -285,17 +285,17 @@ def pad_sequence(
         )  # fmt: skip
     if not pieces:
         raise ShapeError("pad_sequence", "received an empty list of sequences")
-    if any(each.shape[1:] != pieces[0].shape[1:] for each in pieces):
-        shapes = [tuple(each.shape) for each in pieces]
+    if any(piece.shape[1:] != pieces[0].shape[1:] for piece in pieces):
+        shapes = [tuple(piece.shape) for piece in pieces]
         raise ShapeError(
             "pad_sequence", "all axes but the first must be the same", {"sequences": shapes}
         )
-    longest = max(each.shape[0] for each in pieces)
+    longest = max(piece.shape[0] for piece in pieces)
     rows = []
-    for each in pieces:
-        missing = longest - each.shape[0]
+    for piece in pieces:
+        missing = longest - piece.shape[0]
         width = (missing, 0) if padding_side == "left" else (0, missing)
-        rows.append(pad(each, (0, 0) * (each.ndim - 1) + width, "constant", padding_value))
+        rows.append(pad(piece, (0, 0) * (piece.ndim - 1) + width, "constant", padding_value))
     return stack(rows, 0 if batch_first else 1)
 
 
@@ -318,7 +318,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     >>> pack_sequence([tensor([1]), tensor([2, 3])], enforce_sorted=False).data
     tensor([2, 1, 3])
     """
-    lengths = tensor([each.shape[0] for each in sequences], dtype=int64, device="cpu")
+    lengths = tensor([sequence.shape[0] for sequence in sequences], dtype=int64, device="cpu")
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

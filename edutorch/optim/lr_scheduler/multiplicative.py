@@ -55,8 +55,8 @@ class LambdaLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Return what is needed to continue. Functions are not saved, callable objects are."""
         saved = [
-            None if isinstance(each, types.FunctionType) else each.__dict__.copy()
-            for each in self.lr_lambdas
+            None if isinstance(lr_lambda_, types.FunctionType) else lr_lambda_.__dict__.copy()
+            for lr_lambda_ in self.lr_lambdas
         ]
         return {**super().state_dict(), "lr_lambdas": saved}
 

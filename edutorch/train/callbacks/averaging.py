@@ -75,7 +75,7 @@ class StochasticWeightAveraging(Callback):
             SWALR(optimizer, self.swa_lrs, self.annealing_epochs, self.annealing_strategy)
             for optimizer in trainer.optimizers
         ]
-        trainer.lr_scheduler_configs = [LRSchedulerConfig(each) for each in schedulers]
+        trainer.lr_scheduler_configs = [LRSchedulerConfig(scheduler) for scheduler in schedulers]
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin when it is time."""

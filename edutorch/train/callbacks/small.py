@@ -45,7 +45,10 @@ class LearningRateMonitor(Callback):
 
     def log_rates(self, trainer: Any, interval: str | None) -> None:
         """Log the rates of all optimizers, or of those whose scheduler has this interval."""
-        configs = {id(each.scheduler.optimizer): each for each in trainer.lr_scheduler_configs}
+        configs = {
+            id(lr_scheduler_config.scheduler.optimizer): lr_scheduler_config
+            for lr_scheduler_config in trainer.lr_scheduler_configs
+        }
         found: dict[str, float] = {}
         for optimizer in trainer.optimizers:
             config = configs.get(id(optimizer))

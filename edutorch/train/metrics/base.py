@@ -107,7 +107,7 @@ class Metric(Module):
 
     def error(self, message: str, hint: str | None = None, **arguments: Any) -> MetricError:
         """Make an error that names this metric and the shapes that it was given."""
-        shapes = {name: described(each) for name, each in arguments.items()}
+        shapes = {name: described(argument) for name, argument in arguments.items()}
         return MetricError(type(self).__name__, message, shapes, hint)
 
 

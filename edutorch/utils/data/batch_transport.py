@@ -106,7 +106,7 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
 
 def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
     """Send what `pack` returned, under a short `head`."""
-    sizes = [each.nbytes for each in buffers]
+    sizes = [buffer.nbytes for buffer in buffers]
     places, total = laid_out(sizes)
     file, complaint = None, ""
     if total > MANY and HAS_MEMORY_FILES:
@@ -117,8 +117,8 @@ def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
     try:
         pipe.send((head, body, sizes, file is not None, complaint))
         if file is None:
-            for each in buffers:
-                pipe.send_bytes(each)
+            for buffer in buffers:
+                pipe.send_bytes(buffer)
         else:
             with as_socket(pipe) as connection:
                 socket.send_fds(connection, [b"m"], [file])
@@ -176,8 +176,8 @@ def receive(pipe: Any) -> tuple[Any, Parcel, str]:
     if in_memory:
         return head, Parcel(body, mapped(pipe, sizes)), complaint
     buffers = [bytearray(size) for size in sizes]
-    for each in buffers:
-        pipe.recv_bytes_into(each)
+    for buffer in buffers:
+        pipe.recv_bytes_into(buffer)
     return head, Parcel(body, buffers), complaint
 
 

@@ -91,7 +91,7 @@ def function_for(value: Any, functions: Mapping[Any, Collate]) -> Collate | None
     exact = functions.get(type(value))
     if exact is not None:
         return exact
-    return next((each for kind, each in functions.items() if isinstance(value, kind)), None)
+    return next((function for kind, function in functions.items() if isinstance(value, kind)), None)
 
 
 def mapping_like(first: Any, named: dict[Any, Any]) -> Any:

@@ -54,16 +54,16 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """
 
     def __init__(self, *tensors: Tensor) -> None:
-        if len({each.shape[0] for each in tensors}) != 1:
+        if len({tensor.shape[0] for tensor in tensors}) != 1:
             raise ShapeError(
                 "TensorDataset",
                 "Size mismatch between tensors: each needs one row for each sample",
-                {f"tensors[{i}]": tuple(each.shape) for i, each in enumerate(tensors)},
+                {f"tensors[{i}]": tuple(tensor.shape) for i, tensor in enumerate(tensors)},
             )  # fmt: skip
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        return tuple(each[index] for each in self.tensors)
+        return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]
@@ -87,17 +87,17 @@ class StackDataset(Dataset[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
-            return {name: each[index] for name, each in self.datasets.items()}
-        return tuple(each[index] for each in self.datasets)
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """Return many samples; a part that has `__getitems__` is asked once."""
         if type(self).__getitem__ is not StackDataset.__getitem__:
-            return [self[each] for each in indices]
+            return [self[index] for index in indices]
         if isinstance(self.datasets, dict):
-            parts = [samples_of(each, indices) for each in self.datasets.values()]
+            parts = [samples_of(dataset, indices) for dataset in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*parts, strict=True)]
-        return list(zip(*(samples_of(each, indices) for each in self.datasets), strict=True))
+        return list(zip(*(samples_of(dataset, indices) for dataset in self.datasets), strict=True))
 
     def __len__(self) -> int:
         return self._length
@@ -110,7 +110,7 @@ def samples_of(dataset: Any, indices: list[int]) -> list[Any]:
     """
     many: Any = getattr(dataset, "__getitems__", None)
     if not many:
-        return [dataset[each] for each in indices]
+        return [dataset[index] for index in indices]
     found = many(indices)
     if len(found) != len(indices):
         raise ValueError(
@@ -138,8 +138,8 @@ class Subset(Dataset[Sample]):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """Return many samples; a dataset that has `__getitems__` is asked once."""
         if type(self).__getitem__ is not Subset.__getitem__:  # a subclass changes each sample
-            return [self[each] for each in indices]
-        return samples_of(self.dataset, [self.indices[each] for each in indices])
+            return [self[index] for index in indices]
+        return samples_of(self.dataset, [self.indices[index] for index in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -156,9 +156,9 @@ class ConcatDataset(Dataset[Sample]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("datasets should not be an empty iterable")
-        if any(isinstance(each, IterableDataset) for each in self.datasets):
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise TypeError("ConcatDataset does not support IterableDataset: use ChainDataset")
-        self.cumulative_sizes = list(accumulate(len(each) for each in self.datasets))
+        self.cumulative_sizes = list(accumulate(len(dataset) for dataset in self.datasets))
 
     def __getitem__(self, index: int) -> Sample:
         total = len(self)
@@ -184,7 +184,7 @@ class ChainDataset(IterableDataset[Sample]):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(each) for each in self.datasets)
+        return sum(len(dataset) for dataset in self.datasets)
 
 
 def random_split(
@@ -202,7 +202,7 @@ def random_split(
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 + 1e-9:
         if min(sizes) < 0:  # only then another one is above 1
             raise ValueError("each fraction should be between 0 and 1")
-        sizes = [math.floor(total * each + 1e-9) for each in sizes]
+        sizes = [math.floor(total * size + 1e-9) for size in sizes]
         for i in range(total - sum(sizes)):  # what rounding left over, one for each
             sizes[i % len(sizes)] += 1
     if sum(sizes) != total:
@@ -211,5 +211,5 @@ def random_split(
             f"({sum(sizes)} and {total})"
         )
     order = randperm(total, generator=generator, device="cpu").tolist()
-    ends = list(accumulate(int(each) for each in sizes))
+    ends = list(accumulate(int(size) for size in sizes))
     return [Subset(dataset, order[end - int(n) : end]) for n, end in zip(sizes, ends, strict=True)]

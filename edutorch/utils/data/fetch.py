@@ -58,7 +58,9 @@ class ByNumber:
             return self.collate(samples)
         except Exception:
             if self.batched:
-                self._nothing = [n for n, each in zip(asked, samples, strict=False) if each is None]
+                self._nothing = [
+                    n for n, sample in zip(asked, samples, strict=False) if sample is None
+                ]
             raise
 
     def doing(self) -> dict[str, str]:
@@ -132,7 +134,7 @@ def out_of_range(dataset: Any, numbers: Any) -> dict[str, str]:
 def as_rows(numbers: Sequence[Any]) -> np.ndarray | None:
     """Return the numbers of samples as an array; None if they are something else."""
     try:
-        return np.array([operator.index(each) for each in numbers], np.int64)
+        return np.array([operator.index(number) for number in numbers], np.int64)
     except TypeError:
         return None
 
@@ -144,7 +146,7 @@ def rows_at_once(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
     """
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
-        return lambda rows: [each[rows] for each in tensors]
+        return lambda rows: [tensor[rows] for tensor in tensors]
     if type(dataset) is Subset:
         inner, indices = rows_at_once(dataset.dataset), as_rows(dataset.indices)
         if inner is None or indices is None:
@@ -189,4 +191,4 @@ def kind_of_rows(dataset: Any) -> tuple[Any, ...]:
         dataset = dataset.dataset
     if type(dataset) is ConcatDataset:
         return kind_of_rows(dataset.datasets[0])
-    return tuple((each.shape[1:], each.dtype, each.device) for each in dataset.tensors)
+    return tuple((tensor.shape[1:], tensor.dtype, tensor.device) for tensor in dataset.tensors)

@@ -28,7 +28,7 @@ class FromWorkers(Batches):
         super().__init__(loader)
         self._in_order, self._persistent = loader.in_order, loader.persistent_workers
         self._prefetch, self._streams = loader.prefetch_factor, loader._streams
-        jobs = [job_of(loader, each, self._base_seed) for each in range(loader.num_workers)]
+        jobs = [job_of(loader, index, self._base_seed) for index in range(loader.num_workers)]
         self._crew = Crew(loader.timeout)
         # Runs when the iterator is forgotten and, before Python waits for children, at the end.
         util.Finalize(self, self._crew.close, args=(True,), exitpriority=10)

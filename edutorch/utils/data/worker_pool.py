@@ -136,7 +136,7 @@ class Crew:
         end = time.monotonic() + self.timeout if self.timeout else None
         while True:
             left = LOOK_AGAIN if end is None else min(LOOK_AGAIN, end - time.monotonic())
-            sentinels = [each.sentinel for each in self.processes]
+            sentinels = [process.sentinel for process in self.processes]
             ready = connections.wait([*self.pipes, *sentinels], max(left, 0))
             for number, pipe in enumerate(self.pipes):
                 if pipe in ready:
@@ -148,7 +148,9 @@ class Crew:
                 pid, count = self.processes[awaited].pid, len(self.processes)
                 raise timed_out(awaited, count, pid, self.timeout, asked(awaited))
 
-    def _received(self, number: int, asked: Callable[[int], str]) -> tuple[Any, batch_transport.Parcel]:
+    def _received(
+        self, number: int, asked: Callable[[int], str]
+    ) -> tuple[Any, batch_transport.Parcel]:
         try:
             head, batch, complaint = batch_transport.receive(self.pipes[number])
         except (EOFError, OSError):
@@ -188,18 +190,18 @@ class Crew:
     def _end_all(self) -> None:
         pipes, self.pipes = self.pipes, []
         processes, self.processes = self.processes, []
-        for each in pipes:
-            hang_up(each)
+        for pipe in pipes:
+            hang_up(pipe)
         for end in (None, "terminate", "kill"):
-            alive = [each for each in processes if each.is_alive()]
+            alive = [process for process in processes if process.is_alive()]
             if end is not None:
                 for each in alive:
                     getattr(each, end)()
             deadline = time.monotonic() + PATIENCE
             for each in alive:
                 each.join(max(0.0, deadline - time.monotonic()) if end != "kill" else None)
-        for each in processes:
-            each.close()
+        for process in processes:
+            process.close()
 
 
 def hang_up(pipe: Any) -> None:

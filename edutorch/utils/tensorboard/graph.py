@@ -17,14 +17,14 @@ def graph_of(model: Any, inputs: Any) -> Any:
     """Run a model and return the graph of its ops."""
     arguments = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     drawing = Drawing(model)
-    for number, each in enumerate(tree_leaves(arguments)):
-        if isinstance(each, Tensor):
-            drawing.add("input", f"input/{number}", (), each)
+    for number, tree_leaf in enumerate(tree_leaves(arguments)):
+        if isinstance(tree_leaf, Tensor):
+            drawing.add("input", f"input/{number}", (), tree_leaf)
     with no_grad(), listening(drawing):
         output = model(*arguments)
-    for number, each in enumerate(tree_leaves(output)):
-        if isinstance(each, Tensor):
-            drawing.add("output", f"output/{number}", (each,), None)
+    for number, tree_leaf in enumerate(tree_leaves(output)):
+        if isinstance(tree_leaf, Tensor):
+            drawing.add("output", f"output/{number}", (tree_leaf,), None)
     versions = message("versions.VersionDef")(producer=22)
     return message("graph.GraphDef")(node=drawing.nodes, versions=versions)
 
@@ -56,15 +56,19 @@ class Drawing:
             self.running.pop()
         elif isinstance(event, OpApplied):
             place = self.running[-1] if self.running else "outside"
-            outputs = [each for each in tree_leaves(event.output) if isinstance(each, Tensor)]
+            outputs = [
+                tree_leaf
+                for tree_leaf in tree_leaves(event.output)
+                if isinstance(tree_leaf, Tensor)
+            ]
             first = outputs[0] if outputs else None
             name = self.add(event.op.label, f"{place}/{event.op.label}", event.inputs, first)
-            for each in outputs[1:]:
-                self.made[id(each)] = name
+            for output in outputs[1:]:
+                self.made[id(output)] = name
 
     def add(self, op: str, name: str, inputs: tuple[Any, ...], output: Any) -> str:
         """Add a node, with an edge from whatever made each of its inputs."""
-        edges = [self.source(each) for each in inputs if isinstance(each, Tensor)]
+        edges = [self.source(input_) for input_ in inputs if isinstance(input_, Tensor)]
         name = self.free(name)
         node = message("node_def.NodeDef")(name=name, op=op, input=edges)
         if isinstance(output, Tensor):

@@ -64,7 +64,7 @@ def film(tag: str, videos: np.ndarray, fps: float) -> Any:
     frames = np.concatenate(list(videos), axis=-1).transpose(0, 2, 3, 1)  # T, H, N · W, C
     if frames.shape[-1] not in (1, 3):
         raise ShapeError("add_video", "needs 1 or 3 colours", {tag: videos.shape})
-    pictures = [Image.fromarray(np.broadcast_to(each, (*each.shape[:2], 3))) for each in frames]
+    pictures = [Image.fromarray(np.broadcast_to(frame, (*frame.shape[:2], 3))) for frame in frames]
     file = io.BytesIO()
     pictures[0].save(
         file, format="GIF", save_all=True, append_images=pictures[1:], loop=0,

@@ -132,7 +132,7 @@ class WalkView(Part):
         """Return where the walk stands, and what each box and arrow has to do with it."""
         walk, seen = self.walk, self.seen()
         station = walk.station
-        marks = {seen[each.node]: "done" for each in walk.stations[: walk.position]}
+        marks = {seen[station.node]: "done" for station in walk.stations[: walk.position]}
         for number in station.waiting if station else (walk.root,):
             marks[seen[number]] = "waiting"
         to: list[str] = []

@@ -287,7 +287,7 @@ class Reporter:
     def _publish(self, key: Key, incoming: Amount, **rest: Any) -> None:
         numbers = self.chart.numbers
         box = numbers[key]
-        waiting = [numbers[each] for each in (*self.nodes, *self.leaves)]
+        waiting = [numbers[node] for node in (*self.nodes, *self.leaves)]
         comes = max(self.nodes) if self.nodes else next(iter(self.leaves), None)
         station = Station(
             number=len(self.stepper.stations) + 1,

@@ -215,7 +215,7 @@ class Walk:
                 if station.node in wanted:
                     break
             else:
-                recorded = [each for each in self._stepper.stations if each.node in wanted]
+                recorded = [station for station in self._stepper.stations if station.node in wanted]
                 if not recorded:
                     raise WalkError("Walk.run_to", f"no gradient reaches {describe(target)}")
                 station = recorded[0]

@@ -341,14 +341,14 @@ class Buffers:
 
 def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
     """Run backward without touching any `.grad`, and gather what was found."""
-    outputs = [each for each in tree_leaves(result) if wants_gradient(each)]
-    for each in tree_leaves(result):
-        if isinstance(each, Tensor):
-            part.births.reached(each)
+    outputs = [tree_leaf for tree_leaf in tree_leaves(result) if wants_gradient(tree_leaf)]
+    for tree_leaf in tree_leaves(result):
+        if isinstance(tree_leaf, Tensor):
+            part.births.reached(tree_leaf)
     if outputs:
-        leaves = [each for each in reachable([each._node for each in outputs])
+        leaves = [each for each in reachable([output._node for output in outputs])
                   if isinstance(each, Tensor)]  # fmt: skip
-        starts = [ones_like(each) for each in outputs]
+        starts = [ones_like(output) for output in outputs]
         with numpy.errstate(all="ignore"):  # the report tells of NaN and infinities
             found = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
         for leaf, gradient in zip(leaves, found, strict=True):
@@ -406,7 +406,7 @@ def never_reached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Fi
     behind = {id(each) for each in reachable([loss._node]) if isinstance(each, Tensor)}
     chain = Chain(names)
     chain.got, chain.backward_ran = behind, True
-    chain._ran = {id(each) for model in names.models for each in model.modules()}
+    chain._ran = {id(module) for model in names.models for module in model.modules()}
     return [] if loss._node is LEAF else chain.unreached(behind, bool(given))
 
 

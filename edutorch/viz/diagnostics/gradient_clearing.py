@@ -137,8 +137,10 @@ class Clearing:
         received = {
             id(leaf): leaf for leaf in (each() for each in self._received) if leaf is not None
         }
-        groups = [[id(parameter) for group in each.param_groups for parameter in group["params"]]
-                  for each in optimizers]  # fmt: skip
+        groups = [
+            [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+            for optimizer in optimizers
+        ]
         for keys in groups or [list(received)]:
             if watched.isdisjoint(keys) and len(self._witnesses) < MOST_WITNESSES:
                 first = next((received[key] for key in keys if key in received), None)

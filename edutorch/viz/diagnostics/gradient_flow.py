@@ -122,14 +122,14 @@ class Chain:
             for output in outputs:
                 self._note(output._array, event.node._order)
             if len(self.cuts) < MOST_CUTS:
-                for each in event.inputs:
-                    if isinstance(each, Tensor) and each._node is None:
-                        self._maybe_detached(each, event)
+                for input_ in event.inputs:
+                    if isinstance(input_, Tensor) and input_._node is None:
+                        self._maybe_detached(input_, event)
             return
         if len(self.cuts) >= MOST_CUTS:
             return
-        given = next((each for each in event.inputs if isinstance(each, Tensor)
-                      and each._node is not None), None)  # fmt: skip
+        given = next((input_ for input_ in event.inputs if isinstance(input_, Tensor)
+                      and input_._node is not None), None)  # fmt: skip
         if given is None:
             return
         if not current().grad:
@@ -270,7 +270,7 @@ class Chain:
         """Say for each parameter why it gets no gradient; those with the same reason together."""
         groups: dict[tuple[str, str], tuple[list[str], Cut | None]] = {}
         for path, parameter, model in lonely:
-            cut = next((each for each in self.cuts if id(parameter) in each.leaves), None)
+            cut = next((cut for cut in self.cuts if id(parameter) in cut.leaves), None)
             owner = path.rpartition(".")[0]
             module = model.get_submodule(owner) if owner else model
             never = id(module) not in self._ran

@@ -167,8 +167,8 @@ def fullest_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]
     for name, value in variables(frame):
         if isinstance(value, list | tuple | dict | deque) and len(value) >= OLD_GRAPHS:
             items = list(value.values() if isinstance(value, dict) else value)[-64:]
-            nodes = [each._node for each in items if isinstance(each, Tensor)
-                     and isinstance(each._node, Node) and each._node._order < before]  # fmt: skip
+            nodes = [item._node for item in items if isinstance(item, Tensor)
+                     and isinstance(item._node, Node) and item._node._order < before]  # fmt: skip
             if len(nodes) > len(best[1]):
                 best = name, nodes
     return best
@@ -202,11 +202,11 @@ ADVICE = {
 def living_graphs() -> list[Tensor]:
     """Return all tensors that have a graph and are nobody's part: asks the garbage collector."""
     found = []
-    for each in gc.get_objects():
-        if issubclass(type(each), Tensor):  # `isinstance` would ask each object
-            node = each._node
+    for object_ in gc.get_objects():
+        if issubclass(type(object_), Tensor):  # `isinstance` would ask each object
+            node = object_._node
             if node is not None and node is not LEAF:
-                found.append(each)
+                found.append(object_)
     return found
 
 
@@ -237,7 +237,7 @@ class Referrers:
         Args:
             ours: ids of more objects of the search, which hold them just now.
         """
-        unknown = [each for each in things if id(each) not in self._known]
+        unknown = [thing for thing in things if id(thing) not in self._known]
         if not unknown:
             return
         for each in unknown:
@@ -391,12 +391,12 @@ def is_namespace(holder: dict[Any, Any]) -> bool:
 
 def owner_of(namespace: dict[Any, Any]) -> Any:
     """Return the object, or the class, whose attributes a dict holds."""
-    for each in gc.get_referrers(namespace):
-        if isinstance(each, type):
-            if any(held is namespace for held in gc.get_referents(each)):
-                return each
-        elif getattr(each, "__dict__", None) is namespace:
-            return each
+    for referrer in gc.get_referrers(namespace):
+        if isinstance(referrer, type):
+            if any(held is namespace for held in gc.get_referents(referrer)):
+                return referrer
+        elif getattr(referrer, "__dict__", None) is namespace:
+            return referrer
     return None
 
 

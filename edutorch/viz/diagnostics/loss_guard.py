@@ -124,8 +124,8 @@ class Guard(hearing_backward):
             return []
         loss = self.recorder.loss
         bad_loss = suspect.kind != "nan-gradient" and loss is not None and not math.isfinite(loss)
-        leaves = (each for model in self.names.models for each in model.parameters())
+        leaves = (parameter for model in self.names.models for parameter in model.parameters())
         unknown = not self.names.models or not self.recorder.has_optimizer
-        self._known = bad_loss or unknown or any(bad_count(each._array) for each in leaves)
+        self._known = bad_loss or unknown or any(bad_count(leaf._array) for leaf in leaves)
         self.excused = not self._known
         return [suspect] if self._known else []

@@ -132,7 +132,7 @@ class Births:
                    if each is not None]  # fmt: skip
         if not origins:
             return None
-        first = next((each for each in origins if each.nan), origins[0])
+        first = next((origin for origin in origins if origin.nan), origins[0])
         if nan and not first.nan and first.masked:
             return None  # a mask is no explanation for a NaN
         return first if first.nan or not nan else Origin(first.finding, True)
@@ -234,7 +234,7 @@ class Births:
             lines: returns the line of an op.
         """
         for node, g, partials in ran:
-            partials = [settled(each) for each in partials or ()]
+            partials = [settled(partial) for partial in partials or ()]
             if any(bad_count(array) for array in map(array_in, partials) if array is not None):
                 incoming = array_in(settled(g))
                 if incoming is not None and not bad_count(incoming):

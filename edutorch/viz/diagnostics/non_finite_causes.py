@@ -191,14 +191,14 @@ def average(values: Mapping[str, Any], y: Any) -> Cause | None:
 
 def combined(values: Mapping[str, Any], y: Any) -> Cause | None:
     """Find Inf - Inf, 0 · Inf, and what has grown beyond the range of its type."""
-    arrays = [each for each in values.values() if hasattr(each, "dtype")]
-    if sum(bad_count(each) for each in arrays):
+    arrays = [value for value in values.values() if hasattr(value, "dtype")]
+    if sum(bad_count(array) for array in arrays):
         what = "Inf - Inf, 0 · Inf or Inf / Inf"
         return f"{what} is NaN, and infinities came in", "look where they were made"
-    floats = [each for each in arrays if each.dtype.kind == "f" and each.size]
+    floats = [array for array in arrays if array.dtype.kind == "f" and array.size]
     if not floats:
         return None
-    largest = max(float(abs(each).max().item()) for each in floats)
+    largest = max(float(abs(float_).max().item()) for float_ in floats)
     return (
         f"the result leaves the range of {y.dtype} (largest operand {largest:.3g})",
         "keep numbers small: normalise the data, a smaller learning rate, clip_grad_norm_",

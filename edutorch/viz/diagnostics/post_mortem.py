@@ -83,7 +83,9 @@ def name_of(subject: Any, inputs: Iterable[Any]) -> str:
     """Return the name by which users know an op: of an autograd.Function, that of its class."""
     if not hasattr(subject, "public"):
         return (subject if isinstance(subject, type) else type(subject)).__name__
-    return label_of(subject, next((each.ndim for each in inputs if isinstance(each, Tensor)), 0))
+    return label_of(
+        subject, next((input_.ndim for input_ in inputs if isinstance(input_, Tensor)), 0)
+    )
 
 
 def operand(name: str, given: Any, names: Names) -> Operand:
@@ -217,7 +219,9 @@ def failure_of(
     said = explained(error, failing.op)
     # Of a step that nobody has listened to, the traceback tells; of one whose first op has failed,
     # the operands are known, but not what they were computed from.
-    is_unheard = not failing.operands or any(isinstance(each.key, int) for each in failing.operands)
+    is_unheard = not failing.operands or any(
+        isinstance(operand.key, int) for operand in failing.operands
+    )
     is_empty = vertices is None and not recorder.graph.vertices
     if is_empty and is_unheard and said.kind == "error":
         return from_traceback(error, recorder.names, others)
@@ -248,13 +252,13 @@ def add_failed(
 ) -> None:
     """Add the box of an op that has no result, and those of its operands."""
     sources, shapes = [], []
-    for each in failing.operands:
-        if each.key is None or each.vertex is None:
+    for operand in failing.operands:
+        if operand.key is None or operand.vertex is None:
             continue
-        key = known_leaf(vertices, each)
-        vertices.setdefault(key, each.vertex)
-        sources.append((each.name, key))
-        shapes.append(each.shape)
+        key = known_leaf(vertices, operand)
+        vertices.setdefault(key, operand.vertex)
+        sources.append((operand.name, key))
+        shapes.append(operand.shape)
     if not failing.operands:
         for label, value in getattr(error, "arguments", {}).items():
             if not value.startswith("("):
@@ -286,8 +290,8 @@ def known_leaf(vertices: dict[Key, Vertex], each: Operand) -> Key:
 def shape_in(text: str) -> tuple[int, ...]:
     """Read a shape from an error's row: "(2, 3)" -> (2, 3); () if it says something else."""
     digits = text.strip("() ").rstrip(",").split(",")
-    return tuple(int(each) for each in digits) if all(
-        each.strip().isdigit() for each in digits
+    return tuple(int(digit) for digit in digits) if all(
+        digit.strip().isdigit() for digit in digits
     ) else ()  # fmt: skip
 
 
@@ -302,13 +306,16 @@ def from_traceback(
     names = names or Names(frame=frame)
     failing, vertices = Failing(names), dict[Key, Vertex]()
     tensors = [value for _, value in variables(frame) if isinstance(value, Tensor)][::-1]
-    tensors.sort(key=lambda each: each.is_leaf)  # what was computed, the latest first
+    tensors.sort(key=lambda tensor: tensor.is_leaf)  # what was computed, the latest first
     arguments = dict(getattr(error, "arguments", {}))
     failing.op = getattr(error, "op", None) or ""
     taken: set[int] = set()
     for label, text in arguments.items():
-        fits = (each for each in tensors
-                if str(tuple(each.shape)) == text.strip() and id(each) not in taken)  # fmt: skip
+        fits = (
+            tensor
+            for tensor in tensors
+            if str(tuple(tensor.shape)) == text.strip() and id(tensor) not in taken
+        )
         tensor = next(fits, None)
         if tensor is None:
             continue

@@ -33,7 +33,7 @@ class Hidden(NamedTuple):
 def hidden_parameters(names: Names) -> Iterator[Hidden]:
     """Yield the parameters that the modules of all models hold without knowing them."""
     for model in names.models:
-        known = {id(each) for each in model.parameters()}
+        known = {id(parameter) for parameter in model.parameters()}
         for path, module in model.named_modules():
             for name, value in vars(module).items():
                 holder = f"{path}.{name}" if path else name
@@ -85,9 +85,9 @@ def unregistered(names: Names, got: set[int], optimized: set[int], line: str) ->
         line: of the user's code that ran backward.
     """
     groups: dict[str, list[Hidden]] = {}
-    for each in hidden_parameters(names):
-        if id(each.tensor) in got and id(each.tensor) not in optimized:
-            groups.setdefault(each.holder, []).append(each)
+    for hidden_parameter in hidden_parameters(names):
+        if id(hidden_parameter.tensor) in got and id(hidden_parameter.tensor) not in optimized:
+            groups.setdefault(hidden_parameter.holder, []).append(hidden_parameter)
     return [
         finding("unregistered", names=listed(list(dict.fromkeys(each.path for each in hidden))),
                 model=type(hidden[0].model).__name__, holder=f"`{holder}`", thing=hidden[0].thing,

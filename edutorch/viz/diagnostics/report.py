@@ -41,7 +41,7 @@ class Report:
     @property
     def kinds(self) -> list[str]:
         """The kinds of what was found, as in `messages.py`."""
-        return [each.kind for each in self.findings]
+        return [finding.kind for finding in self.findings]
 
     @property
     def drawing(self) -> Drawing:
@@ -60,7 +60,7 @@ class Report:
 
     def html(self) -> str:
         """Return the sentences, and the picture as an image, as HTML."""
-        parts = [self._html_of(each) for each in self.findings]
+        parts = [self._html_of(finding) for finding in self.findings]
         if not parts:
             style = STYLE.format(colour="#1B7F4B")
             parts = [f'<div style="{style}"><b>✓ {ALL_WELL}</b></div>']
@@ -82,7 +82,7 @@ class Report:
             image = base64.b64encode(self.drawing.svg.encode()).decode()
         except (LayoutError, MissingExtraError):
             return ""
-        alt = clean("; ".join(each.says for each in self.findings) or ALL_WELL)
+        alt = clean("; ".join(finding.says for finding in self.findings) or ALL_WELL)
         return (f'<img style="max-width:100%;background:#ffffff" alt="The graph. {alt}" '
                 f'src="data:image/svg+xml;base64,{image}">')  # fmt: skip
 

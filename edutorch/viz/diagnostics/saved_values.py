@@ -144,8 +144,8 @@ def bad_numbers(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Fin
 def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
     """Find leaves with a bad `.grad`, and the rule that made it."""
     steps = reachable([loss._node])
-    leaves = [each for each in steps if isinstance(each, Tensor) and each._grad is not None
-              and bad_count(each._grad._array)]  # fmt: skip
+    leaves = [step for step in steps if isinstance(step, Tensor) and step._grad is not None
+              and bad_count(step._grad._array)]  # fmt: skip
     if not leaves:
         return []
     made = None if bad_count(loss._array) else went_back(loss, leaves, steps, names)
@@ -153,14 +153,14 @@ def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
         return [made]
     paths = [gradient_label(names.path_of_leaf(leaf)) for leaf in leaves]
     cause, advice, line = suspicion(steps)
-    count = sum(bad_count(each._grad._array) for each in leaves if each._grad is not None)
+    count = sum(bad_count(leaf._grad._array) for leaf in leaves if leaf._grad is not None)
     return [finding("bad-grad", names=listed(paths), count=f"{count:,}", cause=cause,
                     advice=advice, line=line, subject="bad-grad")]  # fmt: skip
 
 
 def went_back(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
     """Run backward once more, where the graph still allows it, and watch the rules of its ops."""
-    if any(each.hooks if isinstance(each, Node) else each._hooks for each in steps):
+    if any(step.hooks if isinstance(step, Node) else step._hooks for step in steps):
         return None  # these are the user's, and would hear of it
     births = Births(names)
     try:
@@ -173,7 +173,7 @@ def went_back(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names
 
 def suspicion(steps: list[Any]) -> tuple[str, str, str]:
     """Say which op could have made a bad gradient, what helps, and the op's line."""
-    steep = [each for each in steps if isinstance(each, Node) and each.op.name in STEEP]
+    steep = [step for step in steps if isinstance(step, Node) and step.op.name in STEEP]
     if steep:
         why, _, advice = STEEP[steep[-1].op.name]
         return (
@@ -181,7 +181,7 @@ def suspicion(steps: list[Any]) -> tuple[str, str, str]:
             advice,
             line_of(steep[-1]),
         )
-    line = next((line_of(each) for each in reversed(steps) if isinstance(each, Node)), "")
+    line = next((line_of(step) for step in reversed(steps) if isinstance(step, Node)), "")
     return (
         "backward has freed the graph, so the op is not to be seen",
         "Run viz.check(function, x): it watches backward while it runs.", line,

@@ -216,7 +216,7 @@ class Habits:
                       subject="exploding")  # fmt: skip
 
     def _rate(self) -> str:
-        rates = {group["lr"] for each in self.optimizers for group in each.param_groups
+        rates = {group["lr"] for optimizer in self.optimizers for group in optimizer.param_groups
                  if "lr" in group}  # fmt: skip
         return f" ({float(rates.pop()):g})" if len(rates) == 1 else ""
 
@@ -251,7 +251,7 @@ class Habits:
         """
         for model in self.names.models if self.optimizers else ():
             parameters = list(model.parameters())
-            partly = any(id(each) in optimized for each in parameters)
+            partly = any(id(parameter) in optimized for parameter in parameters)
             for parameter in parameters:
                 key = id(parameter)
                 out = key in self._got and key not in optimized and (partly or model.training)
@@ -289,11 +289,11 @@ class Habits:
     def _eval_mode(self, optimized: set[int]) -> None:
         """Look for a whole model in eval mode whose parameters an optimizer changes."""
         for model in self.names.models:
-            layers = [type(each).__name__ for each in model.modules()
-                      if any(word in type(each).__name__ for word in BEHAVES)
-                      and not is_frozen(each)]  # fmt: skip
-            trained = any(id(each) in self._got and id(each) in optimized
-                          for each in model.parameters())  # fmt: skip
+            layers = [type(module).__name__ for module in model.modules()
+                      if any(word in type(module).__name__ for word in BEHAVES)
+                      and not is_frozen(module)]  # fmt: skip
+            trained = any(id(parameter) in self._got and id(parameter) in optimized
+                          for parameter in model.parameters())  # fmt: skip
             if model.training or not layers or not trained:
                 continue
             self._eval += 1
@@ -306,7 +306,7 @@ class Habits:
 def is_frozen(module: Any) -> bool:
     """Return True for a layer whose parameters are all frozen: eval mode is right for it."""
     parameters = list(module.parameters())
-    return bool(parameters) and not any(each.requires_grad for each in parameters)
+    return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def maker(tensor: Any) -> str | None:
@@ -329,5 +329,5 @@ def grows(losses: list[float]) -> bool:
 
 def held_by(optimizers: Iterable[Any]) -> set[int]:
     """Return the ids of all parameters that these optimizers hold."""
-    groups = (group for each in list(optimizers) for group in each.param_groups)
+    groups = (group for optimizer in list(optimizers) for group in optimizer.param_groups)
     return {id(parameter) for group in groups for parameter in group["params"]}

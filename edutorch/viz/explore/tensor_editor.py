@@ -142,12 +142,12 @@ def field_of(name: str, held: Tensor, bounds: tuple[float, float] | None) -> dic
         gradient = held.grad.detach().cpu().numpy().ravel().tolist()
     low, high = bounds or sensible_range(numbers, whole)
     values = [float(each) for each in numbers.ravel().tolist()]
-    finite = [each for each in values if math.isfinite(each)]
+    finite = [value for value in values if math.isfinite(value)]
     return {
         "name": name,
         "shape": list(held.shape),
         "whole": whole,
-        "values": [number_or_text(each) for each in values],
+        "values": [number_or_text(value) for value in values],
         "gradients": [number_or_text(each) for each in gradient],
         "range": [min([low, *finite]), max([high, *finite])],
     }
@@ -211,7 +211,7 @@ def index_of(asked: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a place in a tensor: a page counts the numbers from 0, or a person writes "2, 0"."""
     try:
         if isinstance(asked, str) and ("," in asked or len(shape) < 2):
-            found = tuple(int(each) for each in asked.replace("[", "").replace("]", "").split(","))
+            found = tuple(int(part) for part in asked.replace("[", "").replace("]", "").split(","))
             np.empty(shape, "b")[found]
             return found
         return tuple(int(each) for each in np.unravel_index(int(asked), shape))

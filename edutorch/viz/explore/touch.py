@@ -102,7 +102,7 @@ class Touch(Explorer):
         with enable_grad(), listening(recorder):
             result = self.function(**self.leaves)
             wanted = checked_result(result)
-            held = [each for each in self.part.hand.tensors.values() if each.requires_grad]
+            held = [tensor for tensor in self.part.hand.tensors.values() if tensor.requires_grad]
             found = grad([wanted], held, [ones_like(wanted)], allow_unused=True)
             for leaf, gradient in zip(held, found, strict=True):
                 leaf.grad = gradient

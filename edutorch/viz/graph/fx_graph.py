@@ -50,7 +50,10 @@ def snapshot(graph: Graph) -> Snapshot:
 
 def vertex_of(node: Node) -> Vertex:
     """Return the box of a node."""
-    sources = [(name_of(node, number), each) for number, each in enumerate(node.all_input_nodes)]
+    sources = [
+        (name_of(node, number), input_node)
+        for number, input_node in enumerate(node.all_input_nodes)
+    ]
     formulas = getattr(getattr(node.target, "op", None), "formulas", {})
     return Vertex(
         kind=kind_of(node),

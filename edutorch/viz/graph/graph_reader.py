@@ -259,7 +259,7 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
             key = ("number", node._order, name)
             vertices[key] = number_vertex(name, saved)
             sources[name] = key
-    in_order = sorted(sources.items(), key=lambda each: input_names(node).index(each[0]))
+    in_order = sorted(sources.items(), key=lambda item: input_names(node).index(item[0]))
     vertex.sources = tuple(in_order)
 
 

@@ -243,7 +243,7 @@ def filled_row(
         if part.text == r"\cdot":
             dotted = True
             continue
-        following = next((each for each in parts[number + 1 :] if each.kind != "space"), None)
+        following = next((part for part in parts[number + 1 :] if part.kind != "space"), None)
         function = is_function(part, following)
         touched = parts[number - 1] if number else None
         if part.text == "[" and touched is not None and touched.kind == "symbol":
@@ -286,7 +286,7 @@ def is_matrix(piece: Piece) -> bool:
 
 def is_many(side: Piece) -> bool:
     """Say whether a factor is several numbers, each to be multiplied with its own."""
-    return any(each.kind in ("matrix", "row of values") for each in pieces(side))
+    return any(piece.kind in ("matrix", "row of values") for piece in pieces(side))
 
 
 def starts_negative(piece: Piece) -> bool:

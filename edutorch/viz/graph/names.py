@@ -250,6 +250,8 @@ def models_among(found: Variables) -> list[Module]:
     from ...nn import Module
 
     modules = {id(value): value for _, value in found if isinstance(value, Module)}
-    inner = {id(part) for each in modules.values() for part in each.modules() if part is not each}
+    inner = {
+        id(part) for module in modules.values() for part in module.modules() if part is not module
+    }
     outer = (module for key, module in modules.items() if key not in inner)
     return [module for module in outer if any(True for _ in module.parameters())]

@@ -122,7 +122,7 @@ def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
     try:
         values = values_of(node, symbols(tree), g)
         matrices = node.op.name in MATRICES
-        if matrices and any(not (each.scalar or each.matrix) for each in values.values()):
+        if matrices and any(not (value.scalar or value.matrix) for value in values.values()):
             raise NotFillable("a vector: how it lies is not said")
         inside = filled(tree, values, matrices)
         steps.append((to_latex(inside), to_text(inside)))
@@ -252,11 +252,11 @@ def source_of(function: Any) -> str:
             return "\n".join(shown)
         code = function.__code__
         text = "".join(linecache.getlines(code.co_filename))
-        for each in ast.walk(syntax(text)):
-            if isinstance(each, ast.Lambda) and each.lineno == code.co_firstlineno:
-                names = tuple(argument.arg for argument in each.args.args)
+        for node in ast.walk(syntax(text)):
+            if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+                names = tuple(argument.arg for argument in node.args.args)
                 if names == code.co_varnames[: code.co_argcount]:
-                    return " ".join((ast.get_source_segment(text, each) or "").split())
+                    return " ".join((ast.get_source_segment(text, node) or "").split())
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or written in C
         pass
     return ""

@@ -128,8 +128,8 @@ class Comparison:
         before, after = (f"step {step}" for step in self.steps)
         rows = [("change", "what", "node", before, after)]
         rows += [
-            (each.percent, each.what, shown_path(each.name), each.before, each.after)
-            for each in self.changes[:limit]
+            (change.percent, change.what, shown_path(change.name), change.before, change.after)
+            for change in self.changes[:limit]
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [

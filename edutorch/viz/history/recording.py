@@ -154,7 +154,7 @@ class History(Part):
             return "steps are kept while a loop runs inside `with viz.live(...)`"
         first, last = moments[0].step, moments[-1].step
         found = bisect.bisect(moments, step, key=lambda moment: moment.step)
-        near = sorted({each.step for each in moments[max(0, found - 1) : found + 1]})
+        near = sorted({moment.step for moment in moments[max(0, found - 1) : found + 1]})
         around = " and ".join(map(str, near))
         return f"{len(moments)} steps from {first} to {last} are kept; near {step}: {around}"
 

@@ -35,9 +35,9 @@ class Mailbox:
         self.kernel.shell_stream.flush()  # from the socket into the queue
         waiting = self.kernel.msg_queue._queue
         ours = [each for each in waiting if self._is_ours(each)]
-        for each in ours:
-            waiting.remove(each)
-            self._hand_over(each[2][0])
+        for our in ours:
+            waiting.remove(our)
+            self._hand_over(our[2][0])
         return bool(ours)
 
     def _is_ours(self, waiting: Any) -> bool:

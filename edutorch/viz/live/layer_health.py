@@ -234,11 +234,14 @@ class Gauges(Part):
         self._due = now + max(EVERY, self._spent / SHARE)
         self._spent = 0.0
         rows = rows_of([layer for layer in self._in_order() if layer.norms])
-        activations = [each for each in self.activations.values() if each.looks]
-        activations = sorted(activations, key=lambda each: -each.off)[:MOST_ROWS]
+        activations = [activation for activation in self.activations.values() if activation.looks]
+        activations = sorted(activations, key=lambda activation: -activation.off)[:MOST_ROWS]
         return {
             "layers": [[row.name, *map(short, row.numbers)] for row in rows],
-            "activations": [[each.name, OFF[each.kind], short(each.off)] for each in activations],
+            "activations": [
+                [activation.name, OFF[activation.kind], short(activation.off)]
+                for activation in activations
+            ],
             "rates": [[name, short(rate)] for name, rate in self.rates.items()],
             "words": [FINE] if self._reached else words_of(rows, activations),
         }

@@ -98,7 +98,11 @@ def update_words(rows: Sequence[Row]) -> list[str]:
 def activation_words(activations: Sequence[Activation]) -> list[str]:
     found = []
     for kind in ("relu", "tanh", "sigmoid"):
-        bad = [each for each in activations if each.kind == kind and each.off > MANY]
+        bad = [
+            activation
+            for activation in activations
+            if activation.kind == kind and activation.off > MANY
+        ]
         if bad:
             worst, names = max(bad, key=lambda each: each.off), [each.name for each in bad]
             found.append(GAUGE_WORDS[kind].format(share=worst.off, names=listed(names)))

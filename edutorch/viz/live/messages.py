@@ -158,7 +158,7 @@ def numbers_of(snapshot: Snapshot | None, running: bool = False) -> bytes:
             numbers += exactly(value, count) + exactly(grad, count)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         packed = np.asarray(numbers, "<f4").tobytes()
-    signs = [sign_of(each) for each in (*snapshot.grads, *snapshot.flows)]
+    signs = [sign_of(grad) for grad in (*snapshot.grads, *snapshot.flows)]
     return packed + np.asarray(signs, "i1").tobytes()
 
 

@@ -120,8 +120,8 @@ def pack(snapshot: Snapshot) -> Packed:
     few: list[float] = []
     texts: dict[int, str] = {}
     drawn = {
-        row: (each.bars, each.thumbnail)
-        for row, each in enumerate(snapshot.values) if each is not None and each.bars
+        row: (value.bars, value.thumbnail)
+        for row, value in enumerate(snapshot.values) if value is not None and value.bars
     }  # fmt: skip
     reals = [is_real(node) for node in snapshot.graph.nodes]
     reals += reals + [True] * len(snapshot.flows)
@@ -140,7 +140,7 @@ def pack(snapshot: Snapshot) -> Packed:
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         return Packed(
             np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts,
-            any(each.bad for each in stats if each is not None), drawn,
+            any(stat.bad for stat in stats if stat is not None), drawn,
         )  # fmt: skip
 
 

@@ -112,7 +112,7 @@ class Stage:
     def _saw(self, content: dict[str, Any]) -> bool:
         """Note which nodes of a picture a view has on screen, by their places in its list."""
         nodes = content.get("nodes")
-        if isinstance(nodes, list) and all(type(each) is int for each in nodes):
+        if isinstance(nodes, list) and all(type(node) is int for node in nodes):
             view, structure = str(content.get("view", "")), str(content.get("structure", ""))
             others = {key: seen for key, seen in self._windows.items() if key != view}
             for oldest in list(others)[: 1 - MOST_VIEWS]:

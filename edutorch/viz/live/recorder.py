@@ -420,7 +420,7 @@ class Recorder:
     def _script(self, snapshot: Snapshot) -> Script | None:
         """Return what the step did; None where a glance could not tell when the next one ends."""
         graph = self.graph
-        roots = tuple(each.root for each in graph.passes if each.root is not None)
+        roots = tuple(pass_.root for pass_ in graph.passes if pass_.root is not None)
         if not self._optimizer_seen or len(roots) < len(graph.passes) or graph.passes_met:
             return None
         results = (vertex for vertex in graph.vertices.values() if vertex.kind == "op")

@@ -109,7 +109,11 @@ def innermost_loop(path: Path) -> Loop | None:
     """Return the innermost loop around a place."""
     for depth in range(len(path) - 1, -1, -1):
         code, offset = path[depth]
-        around = [each for each in loop_ranges(code) if each[0] <= offset <= each[1]]
+        around = [
+            loop_range_
+            for loop_range_ in loop_ranges(code)
+            if loop_range_[0] <= offset <= loop_range_[1]
+        ]
         if around:
             return Loop(path[:depth], code, *around[-1])
     return None

@@ -413,7 +413,7 @@ class StepGraph:
         """Return what is drawn as outputs: that on which backward ran, else what nothing used."""
         if self.results is not None:
             return self.results
-        ran = [each.root for each in self.passes if each.accumulates]
+        ran = [pass_.root for pass_ in self.passes if pass_.accumulates]
         roots = list(dict.fromkeys(root for root in ran if root is not None))
         if roots:
             return self._of_own(roots)

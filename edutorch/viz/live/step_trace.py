@@ -139,7 +139,7 @@ class Expected:
         leaves = {at: each for at, each in known.items() if each not in made}
         self.results, self.leaves = Some(len(given), results), Some(len(given), leaves)
         others = {place: outside(call) for place, call in enumerate(calls)}
-        self.outside = Some(len(calls), {place: each for place, each in others.items() if each})
+        self.outside = Some(len(calls), {place: other for place, other in others.items() if other})
 
     def are(self, nodes: Sequence[Any], begin: int) -> bool:
         """Say whether these are the nodes of the calls from `begin` on."""
@@ -170,7 +170,7 @@ class Alike(NamedTuple):
         try:
             return bytearray().join(arrays)
         except TypeError:
-            places = (place for place, each in enumerate(arrays) if not each.flags.c_contiguous)
+            places = (place for place, array in enumerate(arrays) if not array.flags.c_contiguous)
             self.scattered[:] = places
             return self.joined(arrays)
 

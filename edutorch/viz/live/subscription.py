@@ -113,5 +113,5 @@ class Hearing:
         self.recorder.scopes.clear()  # a step may end inside a module, whose end is not heard then
         # A mode of the user's that is left later may bring the listener back: then, once more.
         modes = current()
-        others = tuple(each for each in modes.listeners if each != self.event)
+        others = tuple(listener for listener in modes.listeners if listener != self.event)
         switch(modes, listeners=others)

@@ -87,7 +87,7 @@ def keys_of(scenes: Sequence[Scene]) -> list[str]:
         key
         for scene in scenes
         for key in legend_keys(
-            scene.graph.nodes, scene.graph.edges, any(each.bad for each in scene.snapshots)
+            scene.graph.nodes, scene.graph.edges, any(snapshot.bad for snapshot in scene.snapshots)
         )
     }
     return [key for key in WORDS if key in found]
@@ -162,7 +162,7 @@ class Scene:
         svg = stage.layouts.with_looks(self.graph)
         notice = 'id="n0"' not in svg
         self.svg = ElementTree.fromstring(svg if notice else polish(svg, self.graph))
-        box = [float(each) for each in self.svg.get("viewBox", "0 0 100 100").split()]
+        box = [float(part) for part in self.svg.get("viewBox", "0 0 100 100").split()]
         self.width, self.height = box[2], box[3]
         self.groups = {
             group.get("id", ""): group for group in self.svg.iter(f"{{{SVG}}}g") if group.get("id")
@@ -207,13 +207,13 @@ class Scene:
             constant = node.kind == "constant"  # there is only its number
             kinds = (("values", constant_text if constant else value_text), ("grads", grad_text))
             for line, (kind, write) in zip(lines[0 if constant else 2 :], kinds, strict=False):
-                texts = [write(getattr(each, kind)[place]) for each in self.snapshots]
+                texts = [write(getattr(snapshot, kind)[place]) for snapshot in self.snapshots]
                 self._place(self.groups[node.id], line, texts, changing)
         for place, edge in enumerate(self.graph.edges):
             group = self.groups.get(edge.id)
             line = group.find(f"{{{SVG}}}text") if group is not None else None
             if group is not None and line is not None and edge.kind != "cut":
-                texts = [flow_text(each.flows[place]) for each in self.snapshots]
+                texts = [flow_text(snapshot.flows[place]) for snapshot in self.snapshots]
                 self._place(group, line, texts, changing)
         return changing
 
@@ -233,7 +233,7 @@ class Scene:
                 continue
             name = f"s{self.number}{edge.id}"
             group.set("class", f"edge {name}")
-            looks = [edge_look(each.flows[place]) for each in self.snapshots]
+            looks = [edge_look(snapshot.flows[place]) for snapshot in self.snapshots]
             states = [(0, looks[0])]
             for number, look in enumerate(looks):
                 if look != states[-1][1]:
@@ -289,8 +289,8 @@ class Strip:
     def _point(self, number: int) -> tuple[float, float | None]:
         """Return where a step is: along the axis, and as high as its loss, if that is finite."""
         steps = [moment.step for moment in self.moments]
-        losses = [each.loss for each in self.moments
-                  if each.loss is not None and math.isfinite(each.loss)]  # fmt: skip
+        losses = [moment.loss for moment in self.moments
+                  if moment.loss is not None and math.isfinite(moment.loss)]  # fmt: skip
         x = self.left + (self.right - self.left) * (steps[number] - steps[0]) / max(
             1, steps[-1] - steps[0]
         )

@@ -300,7 +300,7 @@ class Sketch:
         for wanted in range(max(rows) + 1):
             nodes = [number for number, row in enumerate(rows) if row == wanted]
             ranks = self.ranks(nodes)
-            number = max(nodes, key=lambda each: ranks[each])
+            number = max(nodes, key=lambda node: ranks[node])
             found.append((number, ranks[number] + 1))
         return found
 

@@ -89,7 +89,7 @@ def name_text(node: GraphNode) -> str:
         name = shown(f"{node.variable} = {node.label}")
     elif len(names) > 1:  # of a tied parameter: all of them, if they are few
         name = TIED.join(
-            [*(shown(each, LONG_LABEL) for each in names[:2]), *["…"][: len(names) - 2]]
+            [*(shown(name, LONG_LABEL) for name in names[:2]), *["…"][: len(names) - 2]]
         )
     else:
         name = shown(node.label)

@@ -97,7 +97,7 @@ class Flame:
 
     def alternative(self) -> str:
         """Return what the picture shows, in a sentence, for who cannot see it."""
-        largest = sorted(self.tree.children.values(), key=lambda each: -each.ns)[:4]
+        largest = sorted(self.tree.children.values(), key=lambda child: -child.ns)[:4]
         whole = max(self.tree.ns, 1)
         parts = ", ".join(f"{each.label} {100 * each.ns / whole:.0f} %" for each in largest)
         return clean(f"Flame of {self.title or 'a profile'}: {parts}")
@@ -144,7 +144,7 @@ def flame(profile: Any) -> Flame:
     """
     tree = profile.tree()
     parts = [time_text(tree.ns / 1000)]
-    steps = next((each.calls for each in tree.children.values() if each.kind == "step"), 0)
+    steps = next((child.calls for child in tree.children.values() if child.kind == "step"), 0)
     if steps:
         parts.append(f"{steps} steps")
     if profile.profile_memory:

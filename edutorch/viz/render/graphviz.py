@@ -66,7 +66,7 @@ class EngineInfo:
 
 
 def _package(name: str, modules: tuple[str, ...], formats: tuple[str, ...]) -> EngineInfo:
-    missing = [each for each in modules if importlib.util.find_spec(each) is None]
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         return EngineInfo(name, False, f"{missing[0]} is not installed", formats)
     return EngineInfo(name, True, _version(name), formats)
@@ -107,7 +107,7 @@ def _page_detail() -> str:
 
 def page_lays_out() -> bool:
     """Say whether the page has to draw by itself: Python has no Graphviz, but the page has."""
-    usable = [each for each in engines() if each.available]
+    usable = [engine for engine in engines() if engine.available]
     return bool(usable) and not any(each.formats for each in usable)
 
 
@@ -159,8 +159,8 @@ def _candidates(format: str, engine: str | None) -> Iterator[EngineInfo]:
 
 def _why_not(format: str) -> str:
     reasons = [
-        f"{each.name}: {'cannot write ' + format if each.available else each.detail}"
-        for each in engines()
+        f"{engine.name}: {'cannot write ' + format if engine.available else engine.detail}"
+        for engine in engines()
     ]
     return f"there is no Graphviz that can write {format} ({'; '.join(reasons)})"
 
@@ -221,7 +221,12 @@ class Worker:
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ready = False
         process: subprocess.Popen[Any] = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("graphviz_worker.py")), self.engine],
+            [
+                sys.executable,
+                "-P",
+                str(Path(__file__).with_name("graphviz_worker.py")),
+                self.engine,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -357,7 +357,7 @@ class Painter:
                 self.draw.polygon(points, fill=fill)
             if shape.stroke and len(points) > 1:
                 width = max(1, round(shape.width * self.scale))
-                for part in dashed(points, [each * self.scale for each in shape.dashes]):
+                for part in dashed(points, [dash * self.scale for dash in shape.dashes]):
                     self.draw.line(part, fill=shape.stroke, width=width, joint="curve")
 
     def _text(self, text: Text) -> None:
@@ -472,7 +472,7 @@ def _add_shape(axes: Any, shape: Shape, layer: int) -> None:
     if not lines:
         return
     outline = Outline.make_compound_path(*(Outline(line) for line in lines))
-    style = (0, tuple(each / shape.width for each in shape.dashes)) if shape.dashes else "solid"
+    style = (0, tuple(dash / shape.width for dash in shape.dashes)) if shape.dashes else "solid"
     patch = PathPatch(
         outline, facecolor=shape.fill or "none", edgecolor=shape.stroke or "none",
         linewidth=shape.width if shape.stroke else 0, linestyle=style, zorder=layer, clip_on=False,

@@ -379,7 +379,7 @@ def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
 
 def add_footer(root: Any, footer: Footer) -> None:
     """Put the picture on a white page, and below it what it says in words."""
-    _, _, width, height = (float(each) for each in root.get("viewBox", "0 0 100 100").split())
+    _, _, width, height = (float(part) for part in root.get("viewBox", "0 0 100 100").split())
     full = max(width, NARROWEST)
     left = (width - full) / 2
     holder = element(root, "g", transform=f"translate({left:.2f},0)")

@@ -259,16 +259,16 @@ def heat_grid(
     figure = new_figure(function, figsize=(max(2.5, size * across + 0.8),
                                            max(1.0, (size * height / width + 0.22) * rows)),
                         layout="constrained")  # fmt: skip
-    maps = [each for each in pictures if each.ndim == 2]
-    peak = max((float(np.nanmax(np.abs(each))) for each in maps), default=1.0) or 1.0
+    maps = [picture for picture in pictures if picture.ndim == 2]
+    peak = max((float(np.nanmax(np.abs(map_))) for map_ in maps), default=1.0) or 1.0
     drawn, places = None, []
-    for number, each in enumerate(pictures):
+    for number, picture in enumerate(pictures):
         axes = figure.add_subplot(rows, across, number + 1)
         places.append(axes)
-        if each.ndim == 2:
-            drawn = axes.imshow(each, cmap=DIVERGING, vmin=-peak, vmax=peak, aspect="auto")
+        if picture.ndim == 2:
+            drawn = axes.imshow(picture, cmap=DIVERGING, vmin=-peak, vmax=peak, aspect="auto")
         else:
-            axes.imshow(each, interpolation="nearest")
+            axes.imshow(picture, interpolation="nearest")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_title(names[number], fontsize=7, pad=2, parse_math=False)
@@ -354,7 +354,7 @@ def labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
     """Return the texts of an axis; numbers where there are none."""
     if texts is None:
         return [str(at) for at in range(count)]
-    found = [str(each) for each in texts]
+    found = [str(text) for text in texts]
     if len(found) != count:
         raise NotAPictureError(
             "viz.attention", f"`{name}` has {len(found)} texts for {count} positions",

@@ -183,9 +183,9 @@ class At:
         self.model, self.parameters = model, parameters
 
     def __enter__(self) -> At:
-        self.arrays = [each._array for each in self.parameters]
-        self.buffers = [(each, each._array.copy()) for each in self.model.buffers()]
-        self.flags = [(each, each.training) for each in self.model.modules()]
+        self.arrays = [parameter._array for parameter in self.parameters]
+        self.buffers = [(buffer, buffer._array.copy()) for buffer in self.model.buffers()]
+        self.flags = [(module, module.training) for module in self.model.modules()]
         self.model.eval()
         return self
 
@@ -221,7 +221,7 @@ def directions(
             "viz.landscape", f"a trajectory needs 3 moments or more, got {len(points)}",
             hint="each epoch: states.append({k: v.clone() for k, v in model.state_dict().items()})",
         )  # fmt: skip
-    here = np.concatenate([host(each).ravel() for each in parameters])
+    here = np.concatenate([host(parameter).ravel() for parameter in parameters])
     moves = np.stack(points) - here
     # The main axes of few points in a space of many dimensions: the small matrix of products.
     values, vectors = np.linalg.eigh(moves @ moves.T)
@@ -264,14 +264,14 @@ def point_of(model: Any, state: Any) -> np.ndarray:
     tensors = [state.get(name) for name in named] if hasattr(state, "get") else list(state)
     shapes = [tuple(each.shape) for each in named.values()]
     if len(tensors) != len(shapes) or any(
-        each is None or tuple(each.shape) != shape
-        for each, shape in zip(tensors, shapes, strict=True)
+        tensor is None or tuple(tensor.shape) != shape
+        for tensor, shape in zip(tensors, shapes, strict=True)
     ):
         raise NotAPictureError(
             "viz.landscape", "the trajectory is of another model",
             hint="take it from this model: {k: v.clone() for k, v in model.state_dict().items()}",
         )  # fmt: skip
-    return np.concatenate([host(each).ravel() for each in tensors])
+    return np.concatenate([host(tensor).ravel() for tensor in tensors])
 
 
 def host(tensor: Any) -> np.ndarray:

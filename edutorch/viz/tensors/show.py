@@ -294,7 +294,7 @@ class Deeper:
                 + "</tr>"
                 for row in rows
             )
-            head = "".join(f'<th scope="col">{each}</th>' for each in COLUMNS)
+            head = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
             parts.append(
                 f'<div class="edutorch-tensor"><span class="pale">{clean(self.caption(axis))}'
                 f"</span><table><tr>{head}</tr>{body}</table></div>"

@@ -155,7 +155,9 @@ def bar_text(counts: Sequence[int]) -> str:
     """
     peak = max(counts, default=0)
     marks = "▁▂▃▄▅▆▇█"
-    return "".join(" " if not each else marks[max(0, -(-each * 8 // peak) - 1)] for each in counts)
+    return "".join(
+        " " if not count else marks[max(0, -(-count * 8 // peak) - 1)] for count in counts
+    )
 
 
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:

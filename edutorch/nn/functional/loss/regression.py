@@ -49,7 +49,9 @@ def mse_loss(
         reduction = reduction_of(size_average, reduce, reduction)
     if weight is None:
         return pointwise.mse_loss(input, target, reduction=reduction)
-    return weighted("mse_loss", pointwise.mse_loss(input, target, reduction="none"), weight, reduction)
+    return weighted(
+        "mse_loss", pointwise.mse_loss(input, target, reduction="none"), weight, reduction
+    )
 
 
 def l1_loss(
