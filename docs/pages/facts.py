@@ -80,13 +80,13 @@ def types(op: Op) -> str:
         said = inspect.getdoc(op.promotion) or ""
         text = "The settings decide how types are promoted. " + plain(said.partition("\n\n")[0])
     else:
-        whole_numbers_refused = op.promotion == "float" and not set("bi") & set(op.takes)
+        whole_numbers_refused = op.promotion == "float" and not set("bi") & set(op.dtypes)
         text = PROMOTIONS["promote" if whole_numbers_refused else op.promotion]
-    if op.keep:
-        kept = ", ".join(f"`{name}`" for name in op.keep)
-        text += f" {kept} {'keeps its' if len(op.keep) == 1 else 'keep their'} type."
-    if op.takes != "bifc":
-        text += f" It takes {' and '.join(KINDS[kind] for kind in op.takes)} numbers; "
+    if op.no_promotion:
+        kept = ", ".join(f"`{name}`" for name in op.no_promotion)
+        text += f" {kept} {'keeps its' if len(op.no_promotion) == 1 else 'keep their'} type."
+    if op.dtypes != "bifc":
+        text += f" It takes {' and '.join(KINDS[kind] for kind in op.dtypes)} numbers; "
         text += "others are refused."
     return text.strip()
 

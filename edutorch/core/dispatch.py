@@ -76,7 +76,11 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         asked = overriding(special)
         if asked:
             return ask_about(op, asked, inputs, settings, out)
-    if op.single and op.contract and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1:
+    if (
+        op.allow_unbatched
+        and op.contract
+        and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1
+    ):
         batch = public("unsqueeze")(given[0], 0)
         return public("squeeze")(op.function(batch, *given[1:], **settings), 0)
     if op.composed is not None and out is None:
@@ -139,7 +143,7 @@ def carry_out(
     if op.name in NO_BOOLS:
         refuse_bools(op, operands)
     arrays = promote(op, operands, settings, backend)
-    if op.takes != "bifc" and settings.get("dtype") is None:
+    if op.dtypes != "bifc" and settings.get("dtype") is None:
         refuse_types(op, operands if op.promotion == "float" else arrays)
     y = compute(op, backend, arrays, settings)
     if not tensors:
@@ -280,7 +284,7 @@ def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
         value = value.item()
     if value is None and name in op.optional:
         return None
-    if name in op.numbers and isinstance(value, bool | int | float | complex):
+    if name in op.scalars and isinstance(value, bool | int | float | complex):
         return value
     if backends.is_array(value):
         if backends.of(value) is not backend:

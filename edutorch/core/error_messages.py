@@ -266,7 +266,7 @@ def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> Ar
 def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
     """Make the error for an operand of an op, which may take numbers as well."""
     return no_tensor(
-        op.title, name, value, "a Tensor or a number" if name in op.numbers else "a Tensor"
+        op.title, name, value, "a Tensor or a number" if name in op.scalars else "a Tensor"
     )
 
 

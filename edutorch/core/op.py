@@ -83,12 +83,12 @@ class Op:
     `inputs` are the tensor arguments, `settings` the others. `promotion` says
     what happens to their types: "none", "promote" (to a common one), "float"
     (to a floating one) or "compare" (common one in, bool out), or asks the
-    settings which; inputs in `keep` are left out of it. `method=False` is for half
+    settings which; inputs in `no_promotion` are left out of it. `method=False` is for half
     of another op, which is no method of Tensor; `public` names the functions it is
     half of, for errors. `fast=False` leaves the
-    everyday path out, for an op whose result is not an array of NumPy. `takes`
+    everyday path out, for an op whose result is not an array of NumPy. `dtypes`
     says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
-    `single`: the first input may leave out its first axis, the batch. `numbers` names the
+    `allow_unbatched`: the first input may leave out its first axis, the batch. `scalars` names the
     inputs that may be Python numbers; by default all of an elementwise op with several.
     `out` gives it the `out=` form, which takes the result's own type or, as in PyTorch, any that
     it can be cast to where types are promoted: "cast" and "exact" choose otherwise.
@@ -100,7 +100,7 @@ class Op:
 
     takes_spots = False  # whether its rule takes a gradient as `Spots`
     asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
-    together: Callable[..., Any] | None = None  # one rule for all inputs
+    joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
     composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
 
     def __init__(
@@ -112,24 +112,29 @@ class Op:
         linear: bool = False,
         outputs: tuple[str, ...] = ("y",),
         out: bool | str = False,
-        keep: tuple[str, ...] = (),
+        no_promotion: tuple[str, ...] = (),
         method: bool = True,
         fast: bool = True,
-        takes: str = "bifc",
-        single: bool = False,
+        dtypes: str = "bifc",
+        allow_unbatched: bool = False,
         public: str = "",
-        numbers: str | None = None,
+        scalars: str | None = None,
         accumulates: bool = False,
         node: str = "",
     ) -> None:
         if accumulates:
             forward = functools.wraps(forward)(rounded_once(positional(forward)))
-        self.forward, self.single = forward, single
+        self.forward, self.allow_unbatched = forward, allow_unbatched
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
         self.public = tuple(public.split()) or (self.name,)
         self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
-        self.keep, self.is_method, self.fast, self.takes = keep, method, fast, takes
+        self.no_promotion, self.is_method, self.fast, self.dtypes = (
+            no_promotion,
+            method,
+            fast,
+            dtypes,
+        )
         self.contract = Contract(self.name, contract) if contract else None
         parameters = list(inspect.signature(forward).parameters.values())[1:]
         self.signature = inspect.Signature(parameters)
@@ -144,12 +149,12 @@ class Op:
         self.copied = (*indices, *outputs[1:])  # arrays that are saved as they are now
         self.optional = {tensor.name for tensor in tensors if "None" in str(tensor.annotation)}
         self.variadic = any("Sequence[" in str(tensor.annotation) for tensor in tensors)
-        if numbers is None:
+        if scalars is None:
             several = family == "elementwise" and len(tensors) > 1
             named = [
                 tensor.name for tensor in tensors if several or "float" in str(tensor.annotation)
             ]
-        self.numbers = frozenset(named if numbers is None else numbers.split())
+        self.scalars = frozenset(named if scalars is None else scalars.split())
         self.has_out = bool(out)
         self.casts_out = out == "cast" or (
             out is True
@@ -171,24 +176,24 @@ class Op:
         REGISTRY[self.name] = self
 
     def vjp(
-        self, latex: str | dict[str, str] = "", together: Callable[..., Any] | None = None,
+        self, latex: str | dict[str, str] = "", joint_vjp: Callable[..., Any] | None = None,
         **rules: Callable[..., Any],
     ) -> Any:  # fmt: skip
         """Add the derivative rule of each named input (vector-Jacobian product).
 
         Args:
             rules: for an input's name, a function of what it names (see above).
-            together: one rule for all inputs, where they share most of the work: it returns a
+            joint_vjp: one rule for all inputs, where they share most of the work: it returns a
                 tuple with the gradient of each (None for one that has none).
-            latex: the formula shown in pictures, for the only rule or by input; with `together`
+            latex: the formula shown in pictures, for the only rule or by input; with `joint_vjp`
                 it says which inputs have a gradient.
 
         Raises: TypeError: a rule is for an unknown input or names an unknown value.
         """
         formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
-        self.together = together
-        if together is not None:
-            rules = {name: one_of(together, self.inputs.index(name)) for name in formulas}
+        self.joint_vjp = joint_vjp
+        if joint_vjp is not None:
+            rules = {name: one_of(joint_vjp, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
             known = {"g", "node", *self.outputs, "y", *self.inputs, *self.settings}
@@ -304,7 +309,7 @@ class Op:
         scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
         scope |= {name: self.forward.__globals__[name] for name in NODE_CHOICE.findall(self.node)}
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
-        scope["rule_together"] = self.together
+        scope["rule_joint_vjp"] = self.joint_vjp
         scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}
         self.expression = expression_of(self.forward)
         if self.expression is not None:
@@ -326,8 +331,8 @@ class Op:
 
     @property
     def rule_slots(self) -> dict[str, Slot]:
-        """The places of the kernels that may stand in for rules, by input (or "together")."""
-        names = [*self.rules, "together"]
+        """The places of the kernels that may stand in for rules, by input (or "joint_vjp")."""
+        names = [*self.rules, "joint_vjp"]
         found = {name: slot_of(f"{self.name}/{name}") for name in names}
         return {name: slot for name, slot in found.items() if slot is not None}
 
@@ -376,12 +381,12 @@ def entered(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     return None if enter is None else enter(op, name, values)
 
 
-def one_of(together: Callable[..., Any], position: int) -> Callable[..., Any]:
+def one_of(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
     """Return the rule of one input out of the rule for all."""
 
-    @functools.wraps(together)
+    @functools.wraps(joint_vjp)
     def rule(*values: Any) -> Any:
-        return together(*values)[position]
+        return joint_vjp(*values)[position]
 
     return rule
 

@@ -48,7 +48,11 @@ def promote(
     promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
     if promotion == "none":
         return operands
-    kept = [name in op.keep for name in op.inputs] if op.keep else [False] * len(operands)
+    kept = (
+        [name in op.no_promotion for name in op.inputs]
+        if op.no_promotion
+        else [False] * len(operands)
+    )
     deciding = [operand for operand, keep in zip(operands, kept, strict=True) if not keep]
     arrays = [each for each in deciding if hasattr(each, "dtype")]
     kind = dtypes.result_of(
@@ -104,7 +108,7 @@ def refuse_types(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these numbers."""
     kinds = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
     kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
-    if KINDS[kind.category] not in op.takes:
+    if KINDS[kind.category] not in op.dtypes:
         what, hint = REFUSED[KINDS[kind.category]]
         rows = {
             name: described(operand)

@@ -76,7 +76,7 @@ REFLECTED = {"sub": "RsubBackward1", "pow": "PowBackward2"}
 def attach(op: Op) -> None:
     """Give Tensor the method, the operators and the in-place twin of `op`."""
     function = op.function
-    if not op.is_method or not op.inputs or op.variadic or op.keep:
+    if not op.is_method or not op.inputs or op.variadic or op.no_promotion:
         return
     setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
     plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
@@ -123,7 +123,7 @@ def reflect(op: Op) -> Callable[..., Any]:
         if isinstance(result, Tensor) and result._node is not None:
             if node_type is not None:
                 result._node.__class__ = node_type
-            result._node.numbers = ((op.inputs[0], number),)
+            result._node.scalars = ((op.inputs[0], number),)
         return result
 
     return reflected

@@ -84,12 +84,12 @@ def draw(generator: Any, how: str, *args: Any) -> Array:
 
 @functools.cache
 def gradients_of(name: str, rule: str) -> Callable[..., Any]:
-    """Return a rule of an op, of one input or "together" of all, as a function of arrays.
+    """Return a rule of an op, of one input or "joint_vjp" of all, as a function of arrays.
 
     A kernel computes it, where there is one; else the rule itself does.
     """
     op = REGISTRY[name]
-    definition = op.together if rule == "together" else op.rules[rule].function
+    definition = op.joint_vjp if rule == "joint_vjp" else op.rules[rule].function
     assert definition is not None
     slot = op.rule_slots[rule]
     first = list(inspect.signature(definition).parameters).index("g")
@@ -97,9 +97,9 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
     def gradients(*values: Any) -> Any:
         g = values[first]
         if g.__class__ is np.ndarray and g.size >= slot.least:
-            found = slot(*values)
-            if found is not None:
-                return found
+            gradient = slot(*values)
+            if gradient is not None:
+                return gradient
         return definition(*values)
 
     gradients.__name__ = gradients.__qualname__ = f"{name}_gradients"

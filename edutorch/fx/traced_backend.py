@@ -60,7 +60,7 @@ SIZED_BY_NUMBERS = {
 """Ops and functions whose result has as many numbers as the numbers say."""
 
 WHOLE = {
-    "attend/together", "lstm_sequence/together", "gru_sequence/together", "rnn_sequence/together",
+    "attend/joint_vjp", "lstm_sequence/joint_vjp", "gru_sequence/joint_vjp", "rnn_sequence/joint_vjp",
     "gelu/input",
 }  # fmt: skip
 """Rules that are one step in a graph: kernels know a faster way than the steps they consist of."""
@@ -102,10 +102,10 @@ class TracedBackend(Backend):
         op = REGISTRY.get(forward.__name__)
         if op is not None and op.family == "pieces":  # in a graph each piece is a view by itself
             (array,) = inputs.values()
-            each_alone = alone(op.name, [each.shape for each in result], **fixed)
+            single_calls = alone(op.name, [part.shape for part in result], **fixed)
             return tuple(
                 self.known(name, (array,), single, piece)
-                for (name, single), piece in zip(each_alone, result, strict=True)
+                for (name, single), piece in zip(single_calls, result, strict=True)
             )
         if op is None or op.forward is not forward:
             self.tracer.poison(f"{forward.__name__} is no op that is known by its name")
@@ -145,8 +145,8 @@ class TracedBackend(Backend):
         op = REGISTRY.get(name)
         if op is None or op.family != "movement":
             return
-        chosen = [each for each in flat(settings) if isinstance(each, TracedArray | TracedNumber)]
-        if any(getattr(each, "ndim", 0) == 0 for each in chosen):  # with more axes it is a copy
+        chosen = [setting for setting in flat(settings) if isinstance(setting, TracedArray | TracedNumber)]
+        if any(getattr(setting, "ndim", 0) == 0 for setting in chosen):  # with more axes it is a copy
             for array in inputs.values():
                 array.memory.moving = True
 
@@ -163,15 +163,15 @@ class TracedBackend(Backend):
         if not self.tracer.running():
             return result
         node = self.tracer.record(target, args, kwargs, **meta)
-        sources = [each for each in flat((args, kwargs)) if isinstance(each, TracedArray)]
+        sources = [leaf for leaf in flat((args, kwargs)) if isinstance(leaf, TracedArray)]
         if not isinstance(result, tuple | list):
             return self.tracer.array(as_array(result), node, sources)
         node.meta["tuple"] = True
         parts = [
             self.tracer.array(
-                as_array(each), self.tracer.record(operator.getitem, (node, i), {}), sources
+                as_array(part), self.tracer.record(operator.getitem, (node, i), {}), sources
             )
-            for i, each in enumerate(result)
+            for i, part in enumerate(result)
         ]
         return tuple(parts) if isinstance(result, tuple) else parts
 
@@ -183,10 +183,10 @@ class TracedBackend(Backend):
         if name in WRITING:
             return self.call_writing(function, args, kwargs)
         out = kwargs.get("out")
-        given = {key: value for key, value in kwargs.items() if key != "out"}
+        keywords = {key: value for key, value in kwargs.items() if key != "out"}
         if name in SIZED_BY_NUMBERS or (name == "where" and len(args) == 1):
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
-        result = function(*bare(tuple(args)), **bare(given))
+        result = function(*bare(tuple(args)), **bare(keywords))
         if name in ASKING:
             return result
         if name in MAKING:
@@ -194,7 +194,7 @@ class TracedBackend(Backend):
         if not isinstance(result, np.ndarray | np.generic | tuple | list):
             self.tracer.poison(f"{name} of arrays gives a value of Python")
             return result
-        made = self.noted(*self.as_op(function, name, args, given), result)
+        made = self.noted(*self.as_op(function, name, args, keywords), result)
         if out is None:
             return made
         target = out[0] if isinstance(out, tuple) else out
@@ -270,17 +270,17 @@ class TracedBackend(Backend):
     def cast(self, array: TracedArray, dtype: Any) -> TracedArray:
         """Convert to another type."""
         result = array.held.astype(dtype)
-        kind = next((each for each in dtypes.ALL if each.numpy == dtype), None)
-        if kind is None:
+        target = next((candidate for candidate in dtypes.ALL if candidate.numpy == dtype), None)
+        if target is None:
             return self.noted(primitives.converted, (array, dtype), {}, result)
-        return self.known("as_type", (array,), {"dtype": kind}, result)
+        return self.known("as_type", (array,), {"dtype": target}, result)
 
-    def number(self, function: Any, given: Any) -> Any:
+    def number(self, function: Any, operands: Any) -> Any:
         """Compute with Python numbers, some of them traced."""
-        value = function(*(getattr(each, "value", each) for each in given))
+        value = function(*(getattr(operand, "value", operand) for operand in operands))
         if not self.tracer.running():
             return value
-        return TracedNumber(self, value, self.tracer.record(function, given, {}, number=True))
+        return TracedNumber(self, value, self.tracer.record(function, operands, {}, number=True))
 
     # Reading and writing parts --------------------------------------------------------------
 

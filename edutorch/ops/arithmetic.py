@@ -54,7 +54,7 @@ add.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="ifc")
+@elementwise(promotion="promote", dtypes="ifc")
 def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The difference: y = input - alpha · other.
 
@@ -122,7 +122,7 @@ div.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="if")
+@elementwise(promotion="promote", dtypes="if")
 def floor_divide(xp: Any, input: Array, other: Array) -> Array:
     """The quotient rounded down: y = ⌊input / other⌋.
 
@@ -142,7 +142,7 @@ def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
 
 @elementwise(
     promotion="promote",
-    takes="if",
+    dtypes="if",
     node="RemainderBackward1 if other.__class__ is Tensor else RemainderBackward0",
 )
 def remainder(xp: Any, input: Array, other: Array) -> Array:
@@ -162,7 +162,7 @@ remainder.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif", numbers="")
+@elementwise(promotion="promote", dtypes="bif", scalars="")
 def maximum(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; where they are equal, each gets half of the gradient.
 
@@ -179,7 +179,7 @@ maximum.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif", numbers="")
+@elementwise(promotion="promote", dtypes="bif", scalars="")
 def minimum(xp: Any, input: Array, other: Array) -> Array:
     """The smaller of two; where they are equal, each gets half of the gradient.
 
@@ -201,7 +201,7 @@ def share(g: Any, loses: Any, ties: Any) -> Any:
     return where(loses, 0.0, where(ties, g * 0.5, g))
 
 
-@elementwise(promotion="float", takes="bif", numbers="")
+@elementwise(promotion="float", dtypes="bif", scalars="")
 def atan2(xp: Any, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
 
@@ -230,8 +230,8 @@ def over_square(g: Any, side: Any, a: Any, b: Any) -> Any:
 
 @elementwise(
     promotion="same",
-    takes="fc",
-    numbers="weight",
+    dtypes="fc",
+    scalars="weight",
     node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
 )
 def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
@@ -258,8 +258,8 @@ lerp.vjp(
 
 @elementwise(
     promotion="promote",
-    takes="bif",
-    numbers="min max",
+    dtypes="bif",
+    scalars="min max",
     node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
 )
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
@@ -300,7 +300,7 @@ def within(input: Any, min: Any, max: Any) -> Any:
     return input <= max if min is None else (input >= min) & (input <= max)
 
 
-@elementwise(promotion="promote", takes="ifc", numbers="")
+@elementwise(promotion="promote", dtypes="ifc", scalars="")
 def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 · tensor2.
 
@@ -320,7 +320,7 @@ addcmul.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="ifc", numbers="")
+@elementwise(promotion="promote", dtypes="ifc", scalars="")
 def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
     """y = input + value · tensor1 / tensor2, for floating numbers.
 
@@ -344,8 +344,8 @@ addcdiv.vjp(
 
 @elementwise(
     promotion="promote",
-    takes="if",
-    numbers="other",
+    dtypes="if",
+    scalars="other",
     node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
 )
 def fmod(xp: Any, input: Array, other: Array) -> Array:
@@ -365,7 +365,7 @@ fmod.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="f", numbers="")
+@elementwise(promotion="promote", dtypes="f", scalars="")
 def hypot(xp: Any, input: Array, other: Array) -> Array:
     """The long side of a right triangle: y = √(a² + b²), without overflow.
 

@@ -116,7 +116,7 @@ def bessel_y(xp: Any, input: Array, n: int) -> Array:
     return xp.where(positive, y, xp.where(input == 0, -math.inf, math.nan))
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_j0(xp: Any, input: Array) -> Array:
     """The Bessel function J₀: a wave that starts at 1 and fades like √(2 / πx).
@@ -130,7 +130,7 @@ def bessel_j0(xp: Any, input: Array) -> Array:
 bessel_j0.vjp(input=lambda g, input: -g * bessel_j1(input), latex=r"-g\,J_1(x)")
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_j1(xp: Any, input: Array) -> Array:
     """The Bessel function J₁, a wave that starts at 0.
@@ -147,7 +147,7 @@ bessel_j1.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_y0(xp: Any, input: Array) -> Array:
     """The Bessel function Y₀, a wave that rises from -∞ at 0; NaN below.
@@ -161,7 +161,7 @@ def bessel_y0(xp: Any, input: Array) -> Array:
 bessel_y0.vjp(input=lambda g, input: -g * bessel_y1(input), latex=r"-g\,Y_1(x)")
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_y1(xp: Any, input: Array) -> Array:
     """The Bessel function Y₁, a wave that rises from -∞ at 0; NaN below.
@@ -178,7 +178,7 @@ bessel_y1.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def spherical_bessel_j0(xp: Any, x: Array) -> Array:
     """The spherical Bessel function: y = sin(x) / x, and 1 at 0.
@@ -220,7 +220,7 @@ def airy_series(start: int, terms: int = 16) -> list[float]:
     return found
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def airy_ai(xp: Any, x: Array) -> Array:
     """The Airy function: a wave left of 0 that falls to nothing right of it; y'' = x y.

@@ -11,7 +11,7 @@ from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ValueRangeError
 
 
-@comparison(numbers="other")
+@comparison(scalars="other")
 def eq(xp: Any, input: Array, other: Array) -> Array:
     """Is input = other?
 
@@ -21,7 +21,7 @@ def eq(xp: Any, input: Array, other: Array) -> Array:
     return xp.equal(input, other)
 
 
-@comparison(numbers="other")
+@comparison(scalars="other")
 def ne(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≠ other?
 
@@ -31,7 +31,7 @@ def ne(xp: Any, input: Array, other: Array) -> Array:
     return xp.not_equal(input, other)
 
 
-@comparison(takes="bif", numbers="other")
+@comparison(dtypes="bif", scalars="other")
 def lt(xp: Any, input: Array, other: Array) -> Array:
     """Is input < other?
 
@@ -41,7 +41,7 @@ def lt(xp: Any, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@comparison(takes="bif", numbers="other")
+@comparison(dtypes="bif", scalars="other")
 def le(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≤ other?
 
@@ -51,7 +51,7 @@ def le(xp: Any, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@comparison(takes="bif", numbers="other")
+@comparison(dtypes="bif", scalars="other")
 def gt(xp: Any, input: Array, other: Array) -> Array:
     """Is input > other?
 
@@ -61,7 +61,7 @@ def gt(xp: Any, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@comparison(takes="bif", numbers="other")
+@comparison(dtypes="bif", scalars="other")
 def ge(xp: Any, input: Array, other: Array) -> Array:
     """Is input ≥ other?
 
@@ -101,7 +101,7 @@ def isfinite(xp: Any, input: Array) -> Array:
     return xp.isfinite(input)
 
 
-@comparison(takes="bif", out="exact")
+@comparison(dtypes="bif", out="exact")
 def isposinf(xp: Any, input: Array) -> Array:
     """Is it plus infinity?
 
@@ -111,7 +111,7 @@ def isposinf(xp: Any, input: Array) -> Array:
     return xp.equal(input, float("inf"))
 
 
-@comparison(takes="bif", out="exact")
+@comparison(dtypes="bif", out="exact")
 def isneginf(xp: Any, input: Array) -> Array:
     """Is it minus infinity?
 
@@ -121,7 +121,7 @@ def isneginf(xp: Any, input: Array) -> Array:
     return xp.equal(input, float("-inf"))
 
 
-@comparison(takes="bif", out="exact")
+@comparison(dtypes="bif", out="exact")
 def signbit(xp: Any, input: Array) -> Array:
     """Does it have a minus sign? (-0.0 has one.)
 
@@ -131,7 +131,7 @@ def signbit(xp: Any, input: Array) -> Array:
     return xp.signbit(input) if input.dtype.kind not in "iub" else xp.less(input, 0)
 
 
-@comparison(promotion="same", numbers="")
+@comparison(promotion="same", scalars="")
 def isclose(
     xp: Any,
     input: Array,
@@ -155,7 +155,7 @@ def isclose(
     return close | (xp.isnan(input) & xp.isnan(other)) if equal_nan else close
 
 
-@comparison(numbers="")
+@comparison(scalars="")
 def logical_and(xp: Any, input: Array, other: Array) -> Array:
     """Are both true (nonzero)?
 
@@ -165,7 +165,7 @@ def logical_and(xp: Any, input: Array, other: Array) -> Array:
     return (input != 0) & (other != 0)
 
 
-@comparison(numbers="")
+@comparison(scalars="")
 def logical_or(xp: Any, input: Array, other: Array) -> Array:
     """Is at least one true (nonzero)?
 
@@ -175,7 +175,7 @@ def logical_or(xp: Any, input: Array, other: Array) -> Array:
     return (input != 0) | (other != 0)
 
 
-@comparison(numbers="")
+@comparison(scalars="")
 def logical_xor(xp: Any, input: Array, other: Array) -> Array:
     """Is exactly one true (nonzero)?
 
@@ -235,7 +235,7 @@ def bitwise_not(xp: Any, input: Array) -> Array:
     return xp.invert(input)
 
 
-@elementwise(promotion="promote", keep=("condition",), numbers="input other", out="exact")
+@elementwise(promotion="promote", no_promotion=("condition",), scalars="input other", out="exact")
 def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
     """Choose per element: y = input where `condition` is true, else other.
 

@@ -16,7 +16,7 @@ from .gather_scatter import along
 from .sorting import extreme_gradient, from_place
 
 
-@op(outputs=("values", "indices"), method=False, takes="bif", public="mode")
+@op(outputs=("values", "indices"), method=False, dtypes="bif", public="mode")
 def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The commonest number along `dim`, and where it occurs last: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
@@ -66,7 +66,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 @op(
     outputs=("values", "indices"),
     method=False,
-    takes="bif",
+    dtypes="bif",
     public="cummax cummin",
     node="CummaxBackward0 if largest else CumminBackward0",
 )

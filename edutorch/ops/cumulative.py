@@ -76,7 +76,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
     return cumprod(before, dim) * cat(later[::-1], dim)
 
 
-@op(takes="fc", out=True, accumulates=True)
+@op(dtypes="fc", out=True, accumulates=True)
 def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     """log of the running sum of exp(x) along `dim`, safe for large x.
 

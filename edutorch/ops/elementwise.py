@@ -49,7 +49,7 @@ def positive(xp: Any, input: Array) -> Array:
 positive.vjp(input=lambda g: g, latex=r"g")
 
 
-@elementwise(promotion="none", takes="ifc")
+@elementwise(promotion="none", dtypes="ifc")
 def abs(xp: Any, input: Array) -> Array:
     """The distance from zero: y = |x|. At 0 the derivative is taken as 0.
 
@@ -244,7 +244,7 @@ def sigmoid(xp: Any, input: Array) -> Array:
 sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")
 
 
-@elementwise(promotion="none", takes="bif")
+@elementwise(promotion="none", dtypes="bif")
 def relu(xp: Any, input: Array) -> Array:
     """The positive part: y = max(x, 0), with derivative 0 at 0.
 
@@ -257,7 +257,7 @@ def relu(xp: Any, input: Array) -> Array:
 relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
 
 
-@elementwise(takes="f")
+@elementwise(dtypes="f")
 def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """A smooth ramp: y = log(1 + exp(beta · x)) / beta.
 
@@ -280,7 +280,7 @@ def softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
 softplus.vjp(input=softplus_slope, latex=r"g\,\sigma(\beta x)")
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 def logit(xp: Any, input: Array, eps: float | None = None) -> Array:
     """The score whose sigmoid it is: y = ln(x / (1 - x)).
 

@@ -16,8 +16,8 @@ from ..core.tensor_methods import as_method
 
 
 @elementwise(
-    takes="bif",
-    numbers="other",
+    dtypes="bif",
+    scalars="other",
     node="CopysignBackward0 if other.__class__ is Tensor else CopysignBackward1",
 )
 def copysign(xp: Any, input: Array, other: Array) -> Array:
@@ -36,7 +36,7 @@ copysign.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="f", numbers="")
+@elementwise(promotion="promote", dtypes="f", scalars="")
 def nextafter(xp: Any, input: Array, other: Array) -> Array:
     """The neighbour of `input` among the floating numbers, on the side of `other`.
 
@@ -53,7 +53,7 @@ nextafter.vjp(
 )
 
 
-@op(outputs=("mantissa", "exponent"), method=False, takes="f", public="frexp")
+@op(outputs=("mantissa", "exponent"), method=False, dtypes="f", public="frexp")
 def split_into_parts(xp: Any, input: Array) -> tuple[Array, Array]:
     """Digits and power of two of each number: see `frexp`."""
     mantissa, exponent = xp.frexp(input)

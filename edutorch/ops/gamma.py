@@ -69,7 +69,7 @@ def log_gamma(xp: Any, x: Array) -> Array:
     return xp.where(x < FAR, close, away + stirling_correction(big))
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 @in_float64
 def lgamma(xp: Any, input: Array) -> Array:
     """The logarithm of |Γ(x)|; ∞ at 0 and the negative integers.
@@ -95,7 +95,7 @@ def lgamma(xp: Any, input: Array) -> Array:
 lgamma.vjp(input=lambda g, input: g * digamma(input), latex=r"g\,\psi(x)")
 
 
-@elementwise(takes="if")
+@elementwise(dtypes="if")
 @in_float64
 def mvlgamma(xp: Any, input: Array, p: int) -> Array:
     """The logarithm of the gamma function of p dimensions.
@@ -131,7 +131,7 @@ mvlgamma.vjp(
 # Its derivatives -----------------------------------------------------------------------------
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 @in_float64
 def digamma(xp: Any, input: Array) -> Array:
     """The slope of ln Γ: y = ψ(x) = Γ'(x) / Γ(x).

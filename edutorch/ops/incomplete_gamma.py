@@ -147,7 +147,7 @@ def density(input: Any, other: Any) -> Any:
 ONLY_X = "only `other` may require grad; detach `input`"
 
 
-@elementwise(takes="f", numbers="")
+@elementwise(dtypes="f", scalars="")
 @in_float64
 def igamma(xp: Any, input: Array, other: Array) -> Array:
     """The lower part of the gamma integral, from 0 to 1: P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt.
@@ -167,7 +167,7 @@ igamma.vjp(
 )
 
 
-@elementwise(takes="f", numbers="")
+@elementwise(dtypes="f", scalars="")
 @in_float64
 def igammac(xp: Any, input: Array, other: Array) -> Array:
     """The upper part of the gamma integral: Q(a, x) = 1/Γ(a) ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt = 1 - P(a, x).

@@ -8,7 +8,7 @@ from ..backends.numpy import Array
 from ..core.op import elementwise
 
 
-@elementwise(promotion="promote", takes="i")
+@elementwise(promotion="promote", dtypes="i")
 def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
     """The bits moved up by `other` places: y = input · 2^other.
 
@@ -18,7 +18,7 @@ def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
     return xp.left_shift(input, other)
 
 
-@elementwise(promotion="promote", takes="i")
+@elementwise(promotion="promote", dtypes="i")
 def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
     """The bits moved down by `other` places, the sign kept: y = ⌊input / 2^other⌋.
 
@@ -28,7 +28,7 @@ def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
     return xp.right_shift(input, other)
 
 
-@elementwise(promotion="promote", takes="i", numbers="")
+@elementwise(promotion="promote", dtypes="i", scalars="")
 def gcd(xp: Any, input: Array, other: Array) -> Array:
     """The largest number that divides both, 0 for two zeros.
 
@@ -38,7 +38,7 @@ def gcd(xp: Any, input: Array, other: Array) -> Array:
     return xp.gcd(input, other)
 
 
-@elementwise(promotion="promote", takes="i", numbers="")
+@elementwise(promotion="promote", dtypes="i", scalars="")
 def lcm(xp: Any, input: Array, other: Array) -> Array:
     """The smallest positive number that both divide, 0 if one is 0.
 

@@ -76,7 +76,7 @@ def vanishing(xp: Any, input: Array, slope: Array) -> Array:
 vanishing.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
-@elementwise(method=False, public="sqrt", takes="bif")
+@elementwise(method=False, public="sqrt", dtypes="bif")
 def root(xp: Any, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, and not infinite.
 

@@ -20,7 +20,7 @@ from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, w
 
 
 @op(
-    promotion="same", takes="ifc", out=True,
+    promotion="same", dtypes="ifc", out=True,
     node="MmBackward0 if a_input.ndim == 2 == a_other.ndim else "
     "MatmulBackward0 if a_other.ndim != 1 or a_input.ndim > 2 else "
     "MvBackward0 if a_input.ndim == 2 else DotBackward0",
@@ -116,7 +116,7 @@ matmul.vjp(
 )
 
 
-@op("n k, k m -> n m", promotion="same", takes="ifc", out=True)
+@op("n k, k m -> n m", promotion="same", dtypes="ifc", out=True)
 def mm(xp: Any, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
 
@@ -133,7 +133,7 @@ mm.vjp(
 )
 
 
-@op("b n k, b k m -> b n m", promotion="same", takes="ifc", out=True)
+@op("b n k, b k m -> b n m", promotion="same", dtypes="ifc", out=True)
 def bmm(xp: Any, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices.
 
@@ -150,7 +150,7 @@ bmm.vjp(
 )
 
 
-@op("n k, k -> n", promotion="same", takes="ifc", out=True)
+@op("n k, k -> n", promotion="same", dtypes="ifc", out=True)
 def mv(xp: Any, input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector.
 
@@ -167,7 +167,7 @@ mv.vjp(
 )
 
 
-@op("n, n ->", promotion="same", takes="ifc", out=True)
+@op("n, n ->", promotion="same", dtypes="ifc", out=True)
 def dot(xp: Any, input: Array, tensor: Array) -> Array:
     """The product of two vectors: y = Σ aᵢ bᵢ.
 

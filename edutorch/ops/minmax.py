@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 
 
-@elementwise(promotion="promote", takes="bif", numbers="")
+@elementwise(promotion="promote", dtypes="bif", scalars="")
 def fmax(xp: Any, input: Array, other: Array) -> Array:
     """The larger of two; next to NaN the other one. The first gets the gradient of a tie.
 
@@ -29,7 +29,7 @@ fmax.vjp(
 )
 
 
-@elementwise(promotion="promote", takes="bif", numbers="")
+@elementwise(promotion="promote", dtypes="bif", scalars="")
 def fmin(xp: Any, input: Array, other: Array) -> Array:
     """The smaller of two; next to NaN the other one. The first gets the gradient of a tie.
 
@@ -51,7 +51,7 @@ def first_wins(wins: Any, other: Any) -> Any:
     return logical_or(wins, other != other)
 
 
-@elementwise(promotion="same", takes="bif", numbers="")
+@elementwise(promotion="same", dtypes="bif", scalars="")
 def heaviside(xp: Any, input: Array, values: Array) -> Array:
     """The step: 0 below 0, 1 above 0, and `values` at 0.
 

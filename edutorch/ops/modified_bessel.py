@@ -68,7 +68,7 @@ def shrinking(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     return xp.where(positive, y, xp.where(input == 0, math.inf, math.nan))
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 @in_float64
 def i0(xp: Any, input: Array) -> Array:
     """The modified Bessel function I₀, which is 1 at 0 and grows like eˣ / √(2πx).
@@ -82,7 +82,7 @@ def i0(xp: Any, input: Array) -> Array:
 i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
 
 
-@elementwise(method=False, takes="bif", node="SpecialI0EBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI0EBackward0")
 @in_float64
 def i0e(xp: Any, input: Array) -> Array:
     """I₀ without its growth: y = e^(-|x|) I₀(x).
@@ -99,7 +99,7 @@ i0e.vjp(
 )
 
 
-@elementwise(method=False, takes="bif", node="SpecialI1Backward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI1Backward0")
 @in_float64
 def i1(xp: Any, input: Array) -> Array:
     """The modified Bessel function I₁, the slope of I₀.
@@ -116,7 +116,7 @@ i1.vjp(
 )
 
 
-@elementwise(method=False, takes="bif", node="SpecialI1EBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI1EBackward0")
 @in_float64
 def i1e(xp: Any, input: Array) -> Array:
     """I₁ without its growth: y = e^(-|x|) I₁(x).
@@ -135,7 +135,7 @@ i1e.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def modified_bessel_k0(xp: Any, input: Array) -> Array:
     """The modified Bessel function K₀, which falls from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
@@ -149,7 +149,7 @@ def modified_bessel_k0(xp: Any, input: Array) -> Array:
 modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)")
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def modified_bessel_k1(xp: Any, input: Array) -> Array:
     """The modified Bessel function K₁, minus the slope of K₀.
@@ -166,7 +166,7 @@ modified_bessel_k1.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def scaled_modified_bessel_k0(xp: Any, x: Array) -> Array:
     """K₀ without its fall: y = eˣ K₀(x).
@@ -182,7 +182,7 @@ scaled_modified_bessel_k0.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def scaled_modified_bessel_k1(xp: Any, x: Array) -> Array:
     """K₁ without its fall: y = eˣ K₁(x).

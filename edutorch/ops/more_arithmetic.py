@@ -16,7 +16,7 @@ from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError
 
 
-@elementwise(promotion="promote", takes="fc", numbers="")
+@elementwise(promotion="promote", dtypes="fc", scalars="")
 def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
@@ -46,7 +46,7 @@ def lead_of(first: Any, second: Any) -> Any:
     return where(nothing, math.inf, first - second)
 
 
-@elementwise(promotion="promote", takes="f", numbers="")
+@elementwise(promotion="promote", dtypes="f", scalars="")
 def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
     """y = log₂(2^a + 2^b), without overflow.
 

@@ -19,7 +19,7 @@ ROOT_2_BY_PI = math.sqrt(2 / math.pi)
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
-@elementwise(method=False, takes="bif", node="SpecialErfcxBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialErfcxBackward0")
 @in_float64
 def erfcx(xp: Any, input: Array) -> Array:
     """erfc without its decay: y = eˣ² erfc(x), about 1 / (x √π) for large x.
@@ -39,7 +39,7 @@ erfcx.vjp(
 )
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def ndtr(xp: Any, input: Array) -> Array:
     """The part of the standard bell curve below x: y = Φ(x) = ½ erfc(-x / √2).
@@ -64,7 +64,7 @@ def log_of_ndtr(xp: Any, x: Array) -> Array:
     return xp.where(xp.isinf(x) & low, -math.inf, xp.where(low, tail, body))
 
 
-@elementwise(method=False, takes="bif", node="SpecialLogNdtrBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialLogNdtrBackward0")
 @in_float64
 def log_ndtr(xp: Any, input: Array) -> Array:
     """The logarithm of `ndtr`, finite also where that is 0 in floating point.
@@ -83,7 +83,7 @@ log_ndtr.vjp(
 )
 
 
-@elementwise(method=False, takes="bif", node="SpecialNdtriBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialNdtriBackward0")
 @in_float64
 def ndtri(xp: Any, input: Array) -> Array:
     """The number whose `ndtr` it is: -∞ at 0, ∞ at 1, NaN outside.
@@ -119,7 +119,7 @@ ndtri.vjp(
 )
 
 
-@elementwise(method=False, takes="bif", node="SpecialEntrBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialEntrBackward0")
 def entr(xp: Any, input: Array) -> Array:
     """What a probability adds to an entropy: y = -x ln x, 0 at 0, -∞ below.
 
@@ -134,7 +134,7 @@ def entr(xp: Any, input: Array) -> Array:
 entr.vjp(input=lambda g, input: -g * (log(input) + 1), latex=r"-g\,(\ln x + 1)")
 
 
-@elementwise(method=False, takes="bif", node="SpecialXlog1PyBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialXlog1PyBackward0")
 def xlog1py(xp: Any, input: Array, other: Array) -> Array:
     """y = a · ln(1 + b), and 0 where a is 0, whatever b is (unless it is NaN).
 

@@ -28,7 +28,7 @@ from ..errors import InvalidValueError
 from .special_common import in_float64
 
 Step = Callable[[Array, int, Array, Array], Array]
-polynomial = elementwise(method=False, takes="bif")
+polynomial = elementwise(method=False, dtypes="bif")
 
 HIGHEST = 100_000
 """The degree up to which there is a recurrence: a second of computing for one number."""

@@ -169,7 +169,7 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
 
 @op(
     method=False,
-    takes="bif",
+    dtypes="bif",
     public="median nanmedian",
     node="NanmedianBackward0 if skips_nan else MedianBackward0",
 )

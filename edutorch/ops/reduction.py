@@ -147,7 +147,7 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     return reshape(before * flip(behind, (axis,)), input.shape)
 
 
-@reduction(takes="bif", out="exact")
+@reduction(dtypes="bif", out="exact")
 def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The largest number over `dim`; equal ones share the gradient evenly.
 
@@ -162,7 +162,7 @@ def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
 amax.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")
 
 
-@reduction(takes="bif", out="exact")
+@reduction(dtypes="bif", out="exact")
 def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The smallest number over `dim`; equal ones share the gradient evenly, as in `amax`.
 
@@ -238,7 +238,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     return truth(xp.any(input, axis=dim, keepdims=keepdim), input)
 
 
-@reduction(takes="if", out="exact")
+@reduction(dtypes="if", out="exact")
 def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the largest number is: its index along `dim`, or in the flattened tensor.
 
@@ -248,7 +248,7 @@ def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
     return xp.argmax(input, axis=dim, keepdims=keepdim)
 
 
-@reduction(takes="if", out="exact")
+@reduction(dtypes="if", out="exact")
 def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """Where the smallest number is: its index along `dim`, or in the flattened tensor.
 

@@ -13,7 +13,7 @@ from ..core.op import elementwise
 from ..dtypes import finfo, of
 
 
-@elementwise(promotion="none", takes="bif")
+@elementwise(promotion="none", dtypes="bif")
 def sign(xp: Any, input: Array) -> Array:
     """-1, 0 or 1 (0 for NaN). Flat, so its gradient is 0 everywhere.
 
@@ -28,7 +28,7 @@ def sign(xp: Any, input: Array) -> Array:
 sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="if")
+@elementwise(promotion="none", dtypes="if")
 def floor(xp: Any, input: Array) -> Array:
     """The next integer below. Flat, so its gradient is 0.
 
@@ -41,7 +41,7 @@ def floor(xp: Any, input: Array) -> Array:
 floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="if")
+@elementwise(promotion="none", dtypes="if")
 def ceil(xp: Any, input: Array) -> Array:
     """The next integer above. Flat, so its gradient is 0.
 
@@ -54,7 +54,7 @@ def ceil(xp: Any, input: Array) -> Array:
 ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="if", node="RoundBackward1 if decimals else RoundBackward0")
+@elementwise(promotion="none", dtypes="if", node="RoundBackward1 if decimals else RoundBackward0")
 def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
     """The nearest integer, halves to the even one. Flat, so its gradient is 0.
 
@@ -69,7 +69,7 @@ def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
 round.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="if")
+@elementwise(promotion="none", dtypes="if")
 def trunc(xp: Any, input: Array) -> Array:
     """The integer part. Flat, so its gradient is 0.
 
@@ -82,7 +82,7 @@ def trunc(xp: Any, input: Array) -> Array:
 trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", takes="f")
+@elementwise(promotion="none", dtypes="f")
 def frac(xp: Any, input: Array) -> Array:
     """What trunc cuts off: y = x - trunc(x).
 

@@ -14,7 +14,7 @@ from ..core.shapes import normal_dim
 SPOTTED = slot("softmax.log_softmax_spots", least=256)
 
 
-@op(promotion="float", takes="f", out=True)
+@op(promotion="float", dtypes="f", out=True)
 def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
 
@@ -41,7 +41,7 @@ softmax.vjp(
 )
 
 
-@op(promotion="float", takes="f", out=True)
+@op(promotion="float", dtypes="f", out=True)
 def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     """The logarithm of softmax, exact where softmax itself would round to 0.
 

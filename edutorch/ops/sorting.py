@@ -28,7 +28,7 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
 @op(
     outputs=("values", "indices"),
     method=False,
-    takes="bif",
+    dtypes="bif",
     public="sort argsort msort",
     node="SortBackward0",
 )
@@ -57,7 +57,7 @@ sort_with_indices.vjp(
 @op(
     outputs=("values", "indices"),
     method=False,
-    takes="bif",
+    dtypes="bif",
     public="max min",
     node="MaxBackward0 if largest else MinBackward0",
 )

@@ -50,7 +50,7 @@ def series_coefficients(terms: int) -> list[float]:
     return [scale * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 def erf(xp: Any, input: Array) -> Array:
     """The part of a bell curve within ±x: y = 2/√π ∫₀ˣ exp(-t²) dt.
 
@@ -87,7 +87,7 @@ def scaled_tail(xp: Any, x: Array) -> Array:
     return xp.where(x < LARGE, power_series(scale(near), tail_coefficients(26)), away)
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 @in_float64
 def erfc(xp: Any, input: Array) -> Array:
     """What `erf` leaves of 1: y = 1 - erf(x), with all its digits also where it is tiny.
@@ -107,7 +107,7 @@ erfc.vjp(
 )
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 def erfinv(xp: Any, input: Array) -> Array:
     """The number whose `erf` it is: ∞ at 1, NaN beyond.
 
@@ -135,7 +135,7 @@ erfinv.vjp(
 )
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 def xlogy(xp: Any, input: Array, other: Array) -> Array:
     """y = a · log(b), and 0 where a is 0, whatever b is.
 

@@ -207,7 +207,7 @@ sinc.vjp(
 )
 
 
-@elementwise(takes="bif", node="Deg2RadBackward0")
+@elementwise(dtypes="bif", node="Deg2RadBackward0")
 def deg2rad(xp: Any, input: Array) -> Array:
     """Degrees as radians: y = π x / 180.
 
@@ -220,7 +220,7 @@ def deg2rad(xp: Any, input: Array) -> Array:
 deg2rad.vjp(input=lambda g: g * (math.pi / 180), latex=r"\tfrac{\pi}{180}\,g")
 
 
-@elementwise(takes="bif", node="Rad2DegBackward0")
+@elementwise(dtypes="bif", node="Rad2DegBackward0")
 def rad2deg(xp: Any, input: Array) -> Array:
     """Radians as degrees: y = 180 x / π.
 

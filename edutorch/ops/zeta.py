@@ -29,7 +29,7 @@ def hurwitz(xp: Any, s: Array, q: Array) -> Array:
     return first + a ** (1 - s) / (s - 1) + xp.where(power > 0, rest, 0.0)
 
 
-@elementwise(method=False, takes="bif")
+@elementwise(method=False, dtypes="bif")
 @in_float64
 def zeta(xp: Any, input: Array, other: Array) -> Array:
     """Hurwitz's zeta function: y = Σ (q + k)⁻ˢ over k = 0, 1, …; Riemann's for q = 1.
@@ -66,7 +66,7 @@ zeta.vjp(
 )
 
 
-@elementwise(takes="bif")
+@elementwise(dtypes="bif")
 @in_float64
 def polygamma(xp: Any, input: Array, n: int) -> Array:
     """The n-th derivative of digamma: (-1)ⁿ⁺¹ n! ζ(n + 1, x).

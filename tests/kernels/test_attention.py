@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be c
 
 @pytest.fixture(scope="module")
 def attend():
-    return attention.attend(), attention.attend_together()
+    return attention.attend(), attention.attend_joint_vjp()
 
 
 def defined(g, q, k, v, scale, is_causal):
@@ -125,7 +125,7 @@ def test_the_function_with_and_without_kernels(monkeypatch):
         return y.detach().numpy(), x.grad.numpy()
 
     fast = gradients()
-    assert slot_of("attend").run is not None and slot_of("attend/together").run is not None
+    assert slot_of("attend").run is not None and slot_of("attend/joint_vjp").run is not None
     with reference_only():
         exact = gradients()
     close(fast, exact, np.float64)

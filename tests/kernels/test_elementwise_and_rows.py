@@ -170,8 +170,8 @@ def norm(name, x, weight, bias, *settings, digits=64):
     wide = [each if each is None else each.astype(float) for each in (x, weight, bias)]
     found = kernel(norms, name)(x, weight, bias, *settings)
     expected = op.forward(np, *wide, *settings)
-    found += tuple(kernel(norms, f"{name}_together")(g, x, weight, bias, *settings))
-    expected += tuple(op.together(g.astype(float), *wide, *settings))
+    found += tuple(kernel(norms, f"{name}_joint_vjp")(g, x, weight, bias, *settings))
+    expected += tuple(op.joint_vjp(g.astype(float), *wide, *settings))
     for one, other in zip(found, expected, strict=True):
         if other is None:
             assert one is None
@@ -194,13 +194,13 @@ def test_layer_norm(kind, rows, n, m, scaled, shifted):
 def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
     x, g = array((5, 2500), np.float32) + np.float32(30), array((5, 2500), np.float32, 1)
     x[1, 7], x[2, 2400], g[3, 9] = np.nan, np.inf, np.nan
-    name = "native_layer_norm_together" if centred else "fused_rms_norm_together"
+    name = "native_layer_norm_joint_vjp" if centred else "fused_rms_norm_joint_vjp"
     given = (x, None, None, 1, 1e-5) if centred else (x, None, 1, 1e-5)
     back, *others = kernel(norms, name)(g, *given)
     assert all(other is None for other in others)
     with np.errstate(all="ignore"):
         wide = (g.astype(float), x.astype(float), *given[1:])
-        expected = REGISTRY[name.removesuffix("_together")].together(*wide)[0]
+        expected = REGISTRY[name.removesuffix("_joint_vjp")].joint_vjp(*wide)[0]
     assert np.isfinite(expected[[0, 4]]).all()
     close(back, expected, np.float32, digits=64)
 
@@ -213,8 +213,8 @@ def test_rms_norm(kind, rows, n, scaled):
     wide = [each if each is None else each.astype(float) for each in (x, weight)]
     op = REGISTRY["fused_rms_norm"]
     close(kernel(norms, "fused_rms_norm")(x, weight, 1, 1e-3), op.forward(np, *wide, 1, 1e-3), kind)
-    found = kernel(norms, "fused_rms_norm_together")(g, x, weight, 1, 1e-3)
-    expected = op.together(g.astype(float), *wide, 1, 1e-3)
+    found = kernel(norms, "fused_rms_norm_joint_vjp")(g, x, weight, 1, 1e-3)
+    expected = op.joint_vjp(g.astype(float), *wide, 1, 1e-3)
     assert (found[1] is None) == (weight is None)
     for one, other in zip(found, expected, strict=True):
         if other is not None:
@@ -274,7 +274,7 @@ def test_extremes_of_a_row_read_it_only(name, exact, monkeypatch):
 
 def test_the_threads_do_not_change_the_sums():
     x, g = array((3000, 64), np.float32), array((3000, 64), np.float32, 1)
-    back = kernel(norms, "native_layer_norm_together")
+    back = kernel(norms, "native_layer_norm_joint_vjp")
     threads = torch.get_num_threads()
     results = []
     try:

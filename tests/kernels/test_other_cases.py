@@ -82,7 +82,7 @@ USED = {
         "gelu": "gelu", "elu": "exponential_linear", "leaky_relu": "leaky",
         "softplus": "softplus", "hardtanh": "between"}.items()},
     "erf": "activations.erf activations.exp", "log": "activations.log",
-    **{name: f"norms.{kernel} norms.{kernel}_together" for name, kernel in {
+    **{name: f"norms.{kernel} norms.{kernel}_joint_vjp" for name, kernel in {
         "rms_norm": "fused_rms_norm", "rms_norm with a weight": "fused_rms_norm",
         "layer_norm": "native_layer_norm", "layer_norm with weights": "native_layer_norm",
         "batch_norm": "native_batch_norm", "batch_norm with weights": "native_batch_norm",
@@ -90,15 +90,15 @@ USED = {
     **{name: f"softmax.{kernel} softmax.{kernel}_input" for name, kernel in {
         "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
     "var": "reductions.var", "embedding": "reductions.sum scatter.add_at",
-    "rnn in a loop": "arithmetic.add recurrent.lstm_gates recurrent.lstm_gates_together",
-    "gru in a loop": "reductions.sum recurrent.gru_gates recurrent.gru_gates_together",
+    "rnn in a loop": "arithmetic.add recurrent.lstm_gates recurrent.lstm_gates_joint_vjp",
+    "gru in a loop": "reductions.sum recurrent.gru_gates recurrent.gru_gates_joint_vjp",
 }  # fmt: skip
 """The kernels of a function, but for those that depend on the processor and on NumPy's BLAS."""
 WITH_BLAS = {
-    "rnn": "sequences.rnn_sequence sequences.rnn_sequence_together",
-    "lstm": "sequences.lstm_sequence sequences.lstm_sequence_together",
-    "gru": "sequences.gru_sequence sequences.gru_sequence_together",
-    "attention": "attention.attend attention.attend_together",
+    "rnn": "sequences.rnn_sequence sequences.rnn_sequence_joint_vjp",
+    "lstm": "sequences.lstm_sequence sequences.lstm_sequence_joint_vjp",
+    "gru": "sequences.gru_sequence sequences.gru_sequence_joint_vjp",
+    "attention": "attention.attend attention.attend_joint_vjp",
 }
 
 

@@ -19,8 +19,8 @@ from edutorch.nn.functional import rnn_ops as definitions
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
 SIZES = st.sampled_from([1, 2, 7, 31, 32, 33, 70])
-STEPS = [f"{kind}_gates{part}" for kind in ("lstm", "gru") for part in ("", "_together")]
-SEQUENCES = [f"{kind}_sequence{part}" for kind in GATES for part in ("", "_together")]
+STEPS = [f"{kind}_gates{part}" for kind in ("lstm", "gru") for part in ("", "_joint_vjp")]
+SEQUENCES = [f"{kind}_sequence{part}" for kind in GATES for part in ("", "_joint_vjp")]
 needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 
 
@@ -56,11 +56,11 @@ def test_a_step(kernels, n, k, dtype, seed):
     x, c, g = numbers(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
     close(kernels["lstm_gates"](x, c), defined("lstm_gates", x, c), dtype)
     back = definitions.lstm_gates_back(*double((g, x, c)))
-    close(kernels["lstm_gates_together"](g, x, c), back, dtype)
+    close(kernels["lstm_gates_joint_vjp"](g, x, c), back, dtype)
     x, hidden, h, g = numbers(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
     close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
     back = definitions.gru_gates_back(*double((g, x, hidden, h)))
-    close(kernels["gru_gates_together"](g, x, hidden, h), back, dtype)
+    close(kernels["gru_gates_joint_vjp"](g, x, hidden, h), back, dtype)
 
 
 def defined(name, *arguments):
@@ -91,7 +91,7 @@ def test_a_sequence(kernels, kind, times, n, k, dtype, reverse, other, seed):
     back = getattr(definitions, f"{name}_back")
     with reference_only():
         exact = back(*double((g, y, *gates, *arguments)))
-    close(kernels[f"{name}_together"](g, y, *gates, *arguments), exact, dtype)
+    close(kernels[f"{name}_joint_vjp"](g, y, *gates, *arguments), exact, dtype)
 
 
 def test_what_a_kernel_leaves_to_the_definition(kernels):
@@ -134,7 +134,7 @@ def test_a_layer_with_and_without_kernels(kind, monkeypatch):
     layer = getattr(nn, kind)(5, 40, 2, bidirectional=True).double()
     x = edutorch.randn(7, 6, 5, dtype=edutorch.float64)
     fast = trained(layer, x)
-    for part in ("", "/together"):
+    for part in ("", "/joint_vjp"):
         assert slot_of(f"{kind.lower()}_sequence{part}").run is not None
     with reference_only():
         exact = trained(layer, x)
@@ -153,6 +153,6 @@ def test_several_threads_give_the_same(kernels, monkeypatch):
 
 @pytest.mark.parametrize("name", [*STEPS, *SEQUENCES])
 def test_the_table_knows_them(name):
-    slot = slot_of(name.replace("_together", "/together"))
+    slot = slot_of(name.replace("_joint_vjp", "/joint_vjp"))
     make(slot)
     assert slot.run is not None

@@ -106,7 +106,7 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "_notes", "_order", "dtype", "edges", "hooks", "numbers", "saved", "shape",
+        "__weakref__", "_notes", "_order", "dtype", "edges", "hooks", "saved", "scalars", "shape",
         "writes",
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ class Node:
     shape: tuple[int, ...]
     dtype: Any
     hooks: Hooks | None
-    numbers: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
+    scalars: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
     writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
 

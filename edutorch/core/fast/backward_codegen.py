@@ -47,7 +47,7 @@ def backward_source(op: Op) -> str:
                     f"        if {name}.__class__ is not ndarray:",
                     f"            {name} = without_subclass({name})",
                 ]
-            if op.name in SCALING and name in op.numbers:
+            if op.name in SCALING and name in op.scalars:
                 lines += ["elif g.dtype.itemsize == 2:", "    g = widened(g)"]
     lines += widen_lines(op)
     if op.family == "reduction":
@@ -56,9 +56,9 @@ def backward_source(op: Op) -> str:
             lines += ["y = y.reshape(kept)"]
     if op.variadic:  # its rule returns a gradient for each tensor
         lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
-    elif op.together is not None:
-        parameters = tuple(inspect.signature(op.together).parameters)
-        lines += ["found = None", *_asked_first(op, "together", parameters, "found")]
+    elif op.joint_vjp is not None:
+        parameters = tuple(inspect.signature(op.joint_vjp).parameters)
+        lines += ["found = None", *_asked_first(op, "joint_vjp", parameters, "found")]
         lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
     else:
         lines += ["".join(f"e_{name}, " for name in op.inputs) + "= edges"]

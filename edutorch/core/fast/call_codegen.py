@@ -145,7 +145,7 @@ IS_RECORDING = "(mode is PLAIN or mode.grad)"
 
 def _fast_path(op: Op) -> str:
     """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
-    first, *others = (name for name in op.inputs if name not in op.keep)
+    first, *others = (name for name in op.inputs if name not in op.no_promotion)
     arrays = ", ".join(f"a_{name}" for name in op.inputs)
     out = " and out is None" if op.has_out else ""
     lines = [
@@ -155,10 +155,10 @@ def _fast_path(op: Op) -> str:
         f"    n_{first} = {first}._node",
     ]
     plain = f"a_{first}.__class__ is ndarray" + _and_taken(op, first)
-    if others or op.keep or op.contract is not None:
+    if others or op.no_promotion or op.contract is not None:
         lines += [f"    plain = {plain}"]
         plain = "plain"
-    for name in op.keep:
+    for name in op.no_promotion:
         lines += textwrap.indent(_kept_input(name), "    ").splitlines()
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
@@ -207,14 +207,14 @@ output._node = output._grad = output._writes = output._base = output._hooks = No
 
 def _array_path(op: Op) -> str:
     """Arrays of one type: rules run on them, and so do the ops that rules call."""
-    first, *others = (name for name in op.inputs if name not in op.keep)
+    first, *others = (name for name in op.inputs if name not in op.no_promotion)
     tests = [type_test(first, "kind == 'f'")] if floating(op) else []
-    tests += [f"{name}.__class__ is ndarray" for name in op.keep]
+    tests += [f"{name}.__class__ is ndarray" for name in op.no_promotion]
     for name in others:
         test = f"{name}.__class__ is ndarray"
         if op.promotion != "none":
             test += f" and {name}.dtype is {first}.dtype"
-        if name in op.numbers:
+        if name in op.scalars:
             suits = f"{name}.__class__ in NUMBERS and {type_test(first, suiting(op))}"
             test = f"({test} or {suits})"
         tests.append(f"({name} is None or {test})" if name in op.optional else test)
@@ -347,9 +347,9 @@ def _and_taken(op: Op, name: str) -> str:
     """The test that a type needs no conversion and is none that the op refuses."""
     if floating(op):
         return " and " + type_test(f"a_{name}", "kind == 'f'")
-    if op.takes == "bifc":
+    if op.dtypes == "bifc":
         return ""
-    return " and " + type_test(f"a_{name}", f"kind in {op.takes.replace('i', 'iu')!r}")
+    return " and " + type_test(f"a_{name}", f"kind in {op.dtypes.replace('i', 'iu')!r}")
 
 
 def type_test(array: str, test: str) -> str:
@@ -379,7 +379,7 @@ def _other_input(op: Op, name: str, first: str) -> str:
         f"    n_{name} = {name}._node\n"
         f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
     )
-    if name in op.numbers:
+    if name in op.scalars:
         # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
             f"elif kind in NUMBERS:\n"
@@ -414,7 +414,7 @@ def _record(op: Op) -> str:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
     saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
-    numbers = _numbers(op) if op.numbers.intersection(op.inputs[1:]) else []
+    numbers = _numbers(op) if op.scalars.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
             f"node = {_new_node(op)}",
@@ -440,13 +440,13 @@ def _numbers(op: Op) -> list[str]:
     rule needs, and that only until backward has run.
     """
     name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBERS:")
-                  for name in op.inputs[1:] if name in op.numbers]  # fmt: skip
+                  for name in op.inputs[1:] if name in op.scalars]  # fmt: skip
     if len(name_pairs) == 1:
         ((name, test),) = name_pairs
         test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")
-        return [f"{test}\n    node.numbers = (({name!r}, {name}),)"]
+        return [f"{test}\n    node.scalars = (({name!r}, {name}),)"]
     appended = [f"{test}\n    numbers += (({name!r}, {name}),)" for name, test in name_pairs]
-    return ["numbers = ()", *appended, "if numbers:\n    node.numbers = numbers"]
+    return ["numbers = ()", *appended, "if numbers:\n    node.scalars = numbers"]
 
 
 def _followed(op: Op) -> str:
@@ -470,7 +470,7 @@ def _saved_value(op: Op, name: str) -> str:
         name = name.removesuffix("_shape")
         if op.variadic:
             return "[each.shape for each in arrays]"
-        a_number = name in op.numbers or name in op.optional  # it has no shape
+        a_number = name in op.scalars or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name in op.copied:
         return f"{name} if {name}.__class__ is int else kept({name})"

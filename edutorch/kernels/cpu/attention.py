@@ -30,7 +30,7 @@ from .row_reduce import dot, largest, total
 from .vector_math import CONTRACTED, exp_below
 from .work_queue import share_out
 
-__all__ = ["attend", "attend_together"]
+__all__ = ["attend", "attend_joint_vjp"]
 
 TILE, LEAST_TILE = 64, 16
 SMALL = 1_000_000
@@ -205,7 +205,7 @@ def attend() -> Callable[..., Any]:
     return run
 
 
-def attend_together() -> Callable[..., Any]:
+def attend_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `attend`: the gradients of query, key and value."""
     kernel = compiled(backward, WHOLE, ROW, *[INTEGERS] * 8)
 

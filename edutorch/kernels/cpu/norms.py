@@ -276,7 +276,7 @@ def native_layer_norm() -> Run:
     return rows
 
 
-def native_layer_norm_together() -> Run:
+def native_layer_norm_joint_vjp() -> Run:
     """Make the gradients of layer norm."""
     rows_back_kernel()
     return rows_back
@@ -288,7 +288,7 @@ def fused_rms_norm() -> Run:
     return lambda input, weight, axes, eps: rows(input, weight, None, axes, eps, False)
 
 
-def fused_rms_norm_together() -> Run:
+def fused_rms_norm_joint_vjp() -> Run:
     """Make the gradients of RMS norm."""
     rows_back_kernel()
 
@@ -317,7 +317,7 @@ def native_group_norm() -> Run:
     return run
 
 
-def native_group_norm_together() -> Run:
+def native_group_norm_joint_vjp() -> Run:
     """Make the gradients of group norm."""
     kernel = compiled(group_norm_back, *[TABLE] * 2, ROW, WHOLE, NUMBER, *[TABLE] * 3)
 
@@ -365,7 +365,7 @@ def native_batch_norm() -> Run:
     return run
 
 
-def native_batch_norm_together() -> Run:
+def native_batch_norm_joint_vjp() -> Run:
     """Make the gradients of batch norm."""
     kernel = compiled(batch_norm_back, BLOCKS, BLOCKS, ROW, NUMBER, BLOCKS, ROW, ROW)
     by_columns = compiled(batch_norm_2d.batch_norm_back, *[TABLE] * 2, ROW, NUMBER, TABLE, ROW, ROW)

@@ -24,7 +24,7 @@ from .parallel import in_parts
 from .vector_math import CONTRACTED, Kind, exp, mathematical, tanh
 from .work_queue import share_out
 
-__all__ = ["gru_gates", "gru_gates_together", "lstm_gates", "lstm_gates_together"]
+__all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_vjp"]
 
 WIDTH = 32
 A, B, C, D, E, F, G, H = (WIDTH * row for row in range(8))
@@ -166,7 +166,7 @@ def lstm_gates() -> Callable[..., Any]:
     return run
 
 
-def lstm_gates_together() -> Callable[..., Any]:
+def lstm_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
     def step(start, stop, g, x, c, at_x, at_c, n, k):
@@ -229,7 +229,7 @@ def gru_gates() -> Callable[..., Any]:
     return run
 
 
-def gru_gates_together() -> Callable[..., Any]:
+def gru_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_gates`: the gradients of x, hidden and h."""
 
     def step(start, stop, g, x, hidden, h, at_x, at_hidden, at_h, k):

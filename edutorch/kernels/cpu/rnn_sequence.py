@@ -42,8 +42,8 @@ from .vector_math import CONTRACTED, tanh
 from .work_queue import share_out
 
 __all__ = [
-    "gru_sequence", "gru_sequence_together", "lstm_sequence", "lstm_sequence_together",
-    "rnn_sequence", "rnn_sequence_together",
+    "gru_sequence", "gru_sequence_joint_vjp", "lstm_sequence", "lstm_sequence_joint_vjp",
+    "rnn_sequence", "rnn_sequence_joint_vjp",
 ]  # fmt: skip
 
 SMALL = 1_000_000
@@ -136,7 +136,7 @@ def lstm_sequence() -> Callable[..., Any]:
     return run
 
 
-def lstm_sequence_together() -> Callable[..., Any]:
+def lstm_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_sequence`: the gradients of x, h, c and weight."""
 
     def walk(start, stop, blas, g, y, gates, h, c, weight, at_x, at_h, at_c, times, n, k, reverse):
@@ -253,7 +253,7 @@ def gru_sequence() -> Callable[..., Any]:
     return run
 
 
-def gru_sequence_together() -> Callable[..., Any]:
+def gru_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_sequence`: the gradients of x, h, weight and bias."""
 
     def walk(
@@ -352,7 +352,7 @@ def rnn_sequence() -> Callable[..., Any]:
     return run
 
 
-def rnn_sequence_together() -> Callable[..., Any]:
+def rnn_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `rnn_sequence`: the gradients of x, h and weight."""
 
     def walk(start, stop, blas, g, y, weight, at_x, at_h, times, n, k, by_tanh, reverse):

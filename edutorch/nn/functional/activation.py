@@ -117,7 +117,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return SELU_SCALE * exponential_linear(input, SELU_ALPHA)
 
 
-@activation(takes="fc", public="silu")
+@activation(dtypes="fc", public="silu")
 def silu_of(xp: Any, input: Array) -> Array:
     """y = x · σ(x)."""
     return input / (1 + xp.exp(-input))

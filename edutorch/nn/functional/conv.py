@@ -88,8 +88,8 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
 @layer(
     "n c h w, o c/groups i j, o -> n o p q",
     hint=channels_hint,
-    takes="ifc",
-    single=True,
+    dtypes="ifc",
+    allow_unbatched=True,
     node="ConvolutionBackward0",
 )
 def conv2d(
@@ -119,7 +119,7 @@ def conv2d(
     return response(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
 
 
-@layer(takes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
+@layer(dtypes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
 def conv_nd(
     xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,

@@ -16,7 +16,7 @@ from .sliding_window import Counts, Pads, Size, padded, places_of, settings_of, 
 __all__ = ["fold", "unfold"]
 
 
-@layer(linear=True, takes="bfc", public="unfold", node="Im2ColBackward0")
+@layer(linear=True, dtypes="bfc", public="unfold", node="Im2ColBackward0")
 def to_columns(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
@@ -25,7 +25,7 @@ def to_columns(
     return columns(xp, padded(xp, input, pads), kernel, stride, dilation, count)
 
 
-@layer(linear=True, takes="bfc", public="fold", accumulates=True, node="Col2ImBackward0")
+@layer(linear=True, dtypes="bfc", public="fold", accumulates=True, node="Col2ImBackward0")
 def from_columns(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,

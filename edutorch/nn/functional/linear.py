@@ -18,7 +18,9 @@ from .op_decorators import layer
 __all__ = ["linear"]
 
 
-@layer("... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), takes="ifc", out=True)
+@layer(
+    "... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), dtypes="ifc", out=True
+)
 def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """A weighted sum of the features for each output: y = x Wᵀ + b.
 

@@ -26,7 +26,7 @@ GRADIENTS = {
 }
 
 
-@layer(promotion="float", takes="f", public="layer_norm")
+@layer(promotion="float", dtypes="f", public="layer_norm")
 def native_layer_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, axes: int, eps: float
 ) -> Array:
@@ -37,7 +37,7 @@ def native_layer_norm(
 
 
 @layer(
-    promotion="float", outputs=("y", "mean", "variance"), takes="f",
+    promotion="float", outputs=("y", "mean", "variance"), dtypes="f",
     public="batch_norm",
 )  # fmt: skip
 def native_batch_norm(
@@ -51,7 +51,7 @@ def native_batch_norm(
     return y, centre.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
 
 
-@layer(promotion="float", takes="f", public="group_norm instance_norm")
+@layer(promotion="float", dtypes="f", public="group_norm instance_norm")
 def native_group_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
 ) -> Array:
@@ -62,7 +62,7 @@ def native_group_norm(
     return scaled(y.reshape(input.shape), weight, bias).astype(input.dtype)
 
 
-@layer(promotion="float", takes="f", public="rms_norm")
+@layer(promotion="float", dtypes="f", public="rms_norm")
 def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: float) -> Array:
     """RMS norm over the last `axes` axes: nothing is subtracted, and there is no bias."""
     x = input.astype("float32") if input.dtype.itemsize == 2 else input
@@ -163,11 +163,11 @@ def total(x: Any, dims: Dims) -> Any:
     return sum(x, dims) if dims else x
 
 
-native_layer_norm.vjp(together=layer_norm_back, latex=GRADIENTS)
-native_batch_norm.vjp(together=batch_norm_back, latex=GRADIENTS)
-native_group_norm.vjp(together=group_norm_back, latex=GRADIENTS)
+native_layer_norm.vjp(joint_vjp=layer_norm_back, latex=GRADIENTS)
+native_batch_norm.vjp(joint_vjp=batch_norm_back, latex=GRADIENTS)
+native_group_norm.vjp(joint_vjp=group_norm_back, latex=GRADIENTS)
 fused_rms_norm.vjp(
-    together=rms_norm_back,
+    joint_vjp=rms_norm_back,
     latex={
         "input": r"\tfrac{1}{\sigma}\,(wg - \hat x\,\overline{wg\,\hat x})",
         "weight": r"\textstyle\sum g\,\hat x",

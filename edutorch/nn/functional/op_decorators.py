@@ -40,23 +40,23 @@ def activation(
     forward: Callable[..., Any] | None = None,
     /,
     *,
-    takes: str = "f",
+    dtypes: str = "f",
     public: str = "",
     node: str = "",
 ) -> Any:
     """An op that bends each number by itself. The function's `in_place` writes into the input.
 
     Args:
-        takes: the numbers it is defined for, as for `Op`.
+        dtypes: the dtypes it is defined for, as for `Op`.
         public: the functions it is half of, as for `Op`.
         node: PyTorch's name for its node, as for `Op`.
     """
     if forward is None:
-        return lambda forward: activation(forward, takes=takes, public=public, node=node)
+        return lambda forward: activation(forward, dtypes=dtypes, public=public, node=node)
     options: dict[str, Any] = {
         "promotion": "float", "out": True, "method": False, "public": public, "node": node,
     }  # fmt: skip
-    made = Op(forward, "elementwise", takes=takes, **options)
+    made = Op(forward, "elementwise", dtypes=dtypes, **options)
     made.function.in_place = in_place(made)
     return made.function
 

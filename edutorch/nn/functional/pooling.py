@@ -24,7 +24,7 @@ __all__ = [
 
 
 @layer(
-    takes="if",
+    dtypes="if",
     public="max_pool2d max_pool1d max_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d",
     node="MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else "
@@ -303,7 +303,7 @@ def divisors(
 
 
 @layer(
-    takes="if",
+    dtypes="if",
     accumulates=True,
     public="avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
@@ -325,7 +325,7 @@ def avg_pool(
 
 
 @layer(
-    takes="if",
+    dtypes="if",
     public="avg_pool2d avg_pool1d avg_pool3d",
     accumulates=True,
     node="AvgPool2DBackwardBackward0",

@@ -28,7 +28,7 @@ __all__ = ["gru_gates", "gru_sequence", "lstm_gates", "lstm_sequence", "rnn_sequ
 # One step --------------------------------------------------------------------------------------
 
 
-@layer("n p, n k -> s n k", takes="f", public="lstm_cell")
+@layer("n p, n k -> s n k", dtypes="f", public="lstm_cell")
 def lstm_gates(xp: Any, x: Array, c: Array) -> Array:
     """The states h and c after a step of an LSTM: (2, n, k).
 
@@ -59,7 +59,7 @@ def lstm_gates_back(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
 
 
 lstm_gates.vjp(
-    together=lstm_gates_back,
+    joint_vjp=lstm_gates_back,
     latex={
         "x": r"\text{through the gates}",
         "c": r"\text{as far as it was not forgotten}",
@@ -67,7 +67,7 @@ lstm_gates.vjp(
 )
 
 
-@layer("n p, n p, n k -> n k", takes="f", public="gru_cell")
+@layer("n p, n p, n k -> n k", dtypes="f", public="gru_cell")
 def gru_gates(xp: Any, x: Array, hidden: Array, h: Array) -> Array:
     """The state after a step of a GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n).
 
@@ -94,7 +94,7 @@ def gru_gates_back(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, Any]:
 
 
 gru_gates.vjp(
-    together=gru_gates_back,
+    joint_vjp=gru_gates_back,
     latex={
         "x": r"\text{through the gates}",
         "hidden": r"\text{through the gates}",
@@ -122,7 +122,7 @@ def before(first: Any, states: Any, reverse: bool) -> Any:
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
 
 
-@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "gates"), takes="f", public="lstm")
+@layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "gates"), dtypes="f", public="lstm")
 def lstm_sequence(
     xp: Any, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
 ) -> tuple[Array, Array]:
@@ -165,7 +165,7 @@ def lstm_sequence_back(
 WEIGHT = r"\text{one product over all times}"
 STATE = r"\text{through the first step}"
 lstm_sequence.vjp(
-    together=lstm_sequence_back,
+    joint_vjp=lstm_sequence_back,
     latex={
         "x": r"\text{back through time}",
         "h": STATE,
@@ -175,7 +175,7 @@ lstm_sequence.vjp(
 )
 
 
-@layer("t n p, n k, p k, p -> t n k", takes="f", public="gru")
+@layer("t n p, n k, p k, p -> t n k", dtypes="f", public="gru")
 def gru_sequence(
     xp: Any, x: Array, h: Array, weight: Array, bias: Array | None = None, reverse: bool = False
 ) -> Array:
@@ -210,7 +210,7 @@ def gru_sequence_back(
 
 
 gru_sequence.vjp(
-    together=gru_sequence_back,
+    joint_vjp=gru_sequence_back,
     latex={
         "x": r"\text{back through time}",
         "h": STATE,
@@ -221,7 +221,7 @@ gru_sequence.vjp(
 
 
 @layer(
-    "t n k, n k, k j -> t n k", takes="f", public="rnn_tanh rnn_relu",
+    "t n k, n k, k j -> t n k", dtypes="f", public="rnn_tanh rnn_relu",
     node="RnnTanhBackward0 if nonlinearity == 'tanh' else RnnReluBackward0",
 )  # fmt: skip
 def rnn_sequence(
@@ -255,7 +255,7 @@ def rnn_sequence_back(
 
 
 rnn_sequence.vjp(
-    together=rnn_sequence_back,
+    joint_vjp=rnn_sequence_back,
     latex={
         "x": r"\text{back through time}",
         "h": STATE,

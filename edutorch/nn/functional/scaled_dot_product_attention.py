@@ -87,7 +87,7 @@ def scaled_dot_product_attention(
 
 @layer(
     "... l d, ... s d, ... s v -> ... l v",
-    takes="f",
+    dtypes="f",
     public="scaled_dot_product_attention",
     node="ScaledDotProductFlashAttentionForCpuBackward0",
 )
@@ -138,7 +138,7 @@ def attend_back(
 
 
 attend.vjp(
-    together=attend_back,
+    joint_vjp=attend_back,
     latex={
         "query": r"\text{through the weights, to each key}",
         "key": r"\text{through the weights, to each query}",

@@ -241,7 +241,7 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
     vertex, sources = vertices[node._order], dict(vertices[node._order].sources)
     if node.op.variadic:
         return
-    for name, value in getattr(node, "numbers", ()):
+    for name, value in getattr(node, "scalars", ()):
         key = ("number", node._order, name)
         vertices[key] = number_vertex(name, value)
         sources[name] = key

@@ -158,7 +158,7 @@ class Walks:
 # The loss ------------------------------------------------------------------------------------
 
 
-@layer(takes="f", public="ctc_loss")
+@layer(dtypes="f", public="ctc_loss")
 def ctc_losses(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
     if input.dtype.itemsize < 4:

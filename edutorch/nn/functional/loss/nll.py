@@ -23,7 +23,7 @@ from .reduction import LOSSES, REDUCTIONS, no_such_reduction
 __all__: list[str] = []
 
 
-@layer(takes="f", accumulates=True)
+@layer(dtypes="f", accumulates=True)
 def nll_loss(
     xp: Any,
     input: Array,
@@ -47,7 +47,7 @@ def nll_loss(
     return mean.astype(input.dtype)
 
 
-@layer(takes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
+@layer(dtypes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
 def nll_spread(
     xp: Any,
     input: Array,

@@ -42,7 +42,7 @@ def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> No
     )
 
 
-@layer(promotion="promote", takes="f")
+@layer(promotion="promote", dtypes="f")
 def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The squared difference: y = (x - t)², averaged."""
     difference = input - target
@@ -61,7 +61,7 @@ def squares(g: Any, input: Any, target: Any, reduction: str) -> Any:
     return g * (difference * (2 / count(difference, reduction)))
 
 
-@layer(promotion="promote", takes="fc")
+@layer(promotion="promote", dtypes="fc")
 def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The distance: y = |x - t|, averaged."""
     return combined(xp, xp.abs(input - target), reduction)
@@ -83,7 +83,7 @@ def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
     return g * (difference * (1 / count(difference, reduction)))
 
 
-@layer(promotion="promote", takes="f", accumulates=True)
+@layer(promotion="promote", dtypes="f", accumulates=True)
 def huber_loss(
     xp: Any, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
 ) -> Array:
@@ -93,7 +93,7 @@ def huber_loss(
     return combined(xp, near * (distance - 0.5 * near), reduction)
 
 
-@layer(promotion="promote", takes="f", accumulates=True)
+@layer(promotion="promote", dtypes="f", accumulates=True)
 def smooth_l1_loss(
     xp: Any, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
@@ -150,7 +150,7 @@ def count(losses: Any, reduction: str) -> int:
 # Yes or no -----------------------------------------------------------------------------------
 
 
-@layer(promotion="same", takes="f", public="binary_cross_entropy")
+@layer(promotion="same", dtypes="f", public="binary_cross_entropy")
 def probability_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
     no = (target - 1) * xp.maximum(xp.log1p(-input), -100)
@@ -165,7 +165,7 @@ probability_loss.vjp(
 )
 
 
-@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+@layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
@@ -187,7 +187,7 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
     return xp.where(y == y, y, straight(1 - target, input) + straight(target, -input) + far)
 
 
-@layer(promotion="promote", takes="f", public="binary_cross_entropy_with_logits", accumulates=True)
+@layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def logits_slope(xp: Any, input: Array, target: Array) -> Array:
     """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
 
