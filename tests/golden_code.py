@@ -24,7 +24,7 @@ from edutorch.ops.conversion import as_type
 from edutorch.ops.indexing import getitem
 from edutorch.ops.reduction import logsumexp
 from edutorch.ops.views import expand, reshape, unsqueeze
-from tests.compiling.graphs import graph_of
+from tests.compilation.graphs import graph_of
 
 FOLDER = Path(__file__).parent / "golden" / "code"
 
@@ -226,7 +226,7 @@ def classifier() -> Any:
 
 
 def loop() -> Any:
-    from tests.compiling.test_stacking import Recurrent
+    from tests.compilation.test_stacking import Recurrent
 
     model = Recurrent()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -234,7 +234,7 @@ def loop() -> Any:
 
 
 def attention() -> Any:
-    from tests.compiling.test_stacking import Attention
+    from tests.compilation.test_stacking import Attention
 
     model = Attention()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

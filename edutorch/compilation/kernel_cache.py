@@ -35,9 +35,10 @@ from numpy import float32, float64, int64
 
 '''
 PLACES = {
-    "exp": "mathematics", "log": "mathematics", "tanh": "mathematics", "erf": "mathematics",
-    "total": "sums", "wide": "common", "gelu": "curves", "gelu_slope": "curves",
-    "gelu_tanh": "curves", "gelu_tanh_slope": "curves", "share_out": "hand_over",
+    "exp": "vector_math", "log": "vector_math", "tanh": "vector_math", "erf": "vector_math",
+    "total": "row_reduce", "wide": "jit", "gelu": "scalar_functions",
+    "gelu_slope": "scalar_functions", "gelu_tanh": "scalar_functions",
+    "gelu_tanh_slope": "scalar_functions", "share_out": "work_queue",
 }  # fmt: skip
 BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
 OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
@@ -128,7 +129,7 @@ def whole_text(text: KernelText) -> str:
     """Return the whole text of a kernel's file."""
     imports: dict[str, list[str]] = {}
     for name in sorted(text.needs - BUILT_IN):
-        imports.setdefault(PLACES.get(name, "rows"), []).append(name)
+        imports.setdefault(PLACES.get(name, "select"), []).append(name)
     lines = [
         f"from edutorch.kernels.cpu.{place} import {', '.join(names)}\n"
         for place, names in sorted(imports.items())

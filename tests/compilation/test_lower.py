@@ -19,7 +19,7 @@ from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
-from tests.compiling.graphs import graph_of
+from tests.compilation.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None, reason="numba is not installed"
@@ -108,8 +108,8 @@ SECOND = """
 import numpy as np
 import edutorch
 from edutorch.compilation.pipeline import lower
-from tests.compiling.graphs import graph_of
-from tests.compiling.test_lower import SPECS, arrays, scores
+from tests.compilation.graphs import graph_of
+from tests.compilation.test_lower import SPECS, arrays, scores
 lowered = lower(graph_of(scores, SPECS), wait=True, fuse=True)
 lowered(arrays())
 for kernel in lowered._kernels.values():

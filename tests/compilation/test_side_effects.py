@@ -10,7 +10,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from tests.compiling.alike import compiled, same_as
+from tests.compilation.alike import compiled, same_as
 
 # What Python does beside computing -------------------------------------------------------------
 

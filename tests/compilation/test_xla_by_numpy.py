@@ -19,8 +19,8 @@ from edutorch import fx
 from edutorch.compilation.xla import Cell, Function, Functions, XlaError, lower_jax, opened, packed
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
-from tests.compiling.graphs import Random, graph_of
-from tests.compiling.test_lower import losses
+from tests.compilation.graphs import Random, graph_of
+from tests.compilation.test_lower import losses
 
 
 class Array(np.ndarray):

@@ -11,7 +11,7 @@ import edutorch
 from edutorch.compilation.pipeline import lower
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.views import reshape
-from tests.compiling.graphs import graph_of
+from tests.compilation.graphs import graph_of
 
 
 def long_chain(call, x, w):

@@ -17,7 +17,7 @@ from edutorch.compilation.values import Value
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
 from tests import golden_code
-from tests.compiling.graphs import Random, graph_of
+from tests.compilation.graphs import Random, graph_of
 
 pytest.importorskip("numba")
 

@@ -11,8 +11,8 @@ import edutorch
 from edutorch.compilation.xla import XlaError, lower_jax
 from edutorch.errors import MissingExtraError
 from edutorch.fx.interpreter import run_on_arrays
-from tests.compiling.graphs import Random, graph_of
-from tests.compiling.test_lower import losses
+from tests.compilation.graphs import Random, graph_of
+from tests.compilation.test_lower import losses
 
 
 def test_without_jax_the_error_names_the_extra(monkeypatch):
