@@ -1,8 +1,8 @@
-"""Shows a large graph as a small one: groups as single boxes, which open and close.
+"""Folds a large graph into a small one: groups are single boxes that can be opened and closed.
 
-`grouping.py` finds the groups. Here it is decided which of them are open, and the graph of
-what is then to be seen is made, together with a plan by which the numbers of each further
-step are picked: the cost of a step is that of the boxes on the screen.
+`grouping.py` finds the groups. This file decides which of them are open and builds the visible
+graph, with a plan that selects the values of each further step: the cost of a step is that of
+the boxes on the screen.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from .model import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
 
 MOST_NODES = 40
-"""So many boxes are shown at most, unless somebody opens more: one page."""
+"""The largest number of boxes shown, unless the user opens more: one page."""
 
 MOST_OPENED = 2500
-"""So many boxes are shown when everything is opened at once."""
+"""The largest number of boxes shown when everything is opened at once."""
 
 FEW_INSIDE = 12
-"""A group that is opened by hand shows the parameters of its layers, if there are no more boxes."""
+"""A group opened by the user shows the parameters of its layers if it has at most so many boxes."""
 
 ENOUGH, LEAST_PARTS = 12, 4
-"""If fewer boxes are open, groups that do not fit are cut into parts, so many at least."""
+"""If fewer boxes than the first are open, groups that do not fit are cut into at least the second
+number of parts."""
 
 WITH_PARAMETERS = 24
-"""In a large graph, layers show their parameters if there are no more boxes then."""
+"""In a large graph, layers show their parameters if that gives at most so many boxes."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What somebody wants to see: which groups are opened and closed by hand, the latest last.
+    """Which groups the user opened and closed, the latest last.
 
-    `turns` holds (key, opened?); `limit` is for what opens by itself. `everything` is True after
-    all was opened, False after all was closed, and the turns came later. `tab` is the number of
-    one of the graph's `tabs`, whose nodes alone are shown.
+    `turns` holds pairs (key, is open); `limit` is for what opens by default. `everything` is True
+    after "open all" and False after "close all"; the turns came later. `tab` is the index of one
+    of the graph's `tabs`, of which alone the nodes are shown.
     """
 
     turns: tuple[tuple[str, bool], ...] = ()
@@ -49,7 +50,7 @@ class Choice:
     tab: int | None = None
 
     def open(self, key: str) -> Choice:
-        """Return the choice with one more group open, and all that lies around it."""
+        """Return the choice with one more group open, and the groups around it."""
         return self._turned(key, True)
 
     def close(self, key: str) -> Choice:
@@ -75,11 +76,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be seen of a graph, and where its numbers come from.
+    """The visible part of a graph, and where its values come from.
 
-    `graph` is the visible one; `nodes` says for each of its nodes which node of the whole
-    graph lends it the numbers, `edges` the same for its edges (or see `SEVERAL`, `of_result`).
-    `ids` are the boxes in which the whole graph's nodes are, by number.
+    `graph` is the visible graph; `nodes` gives for each of its nodes the node of the whole
+    graph whose values it shows, `edges` the same for its edges (or see `SEVERAL`, `of_result`).
+    `ids` maps each node of the whole graph, by index, to the id of the box that shows it.
     """
 
     graph: Graph
@@ -88,51 +89,51 @@ class Plan:
     ids: dict[int, str]
 
     def pick(self, whole: Snapshot) -> Snapshot:
-        """Return the visible graph with the numbers of a step of the whole one."""
+        """Return the visible graph with the values of a step of the whole one."""
         if self.graph is whole.graph:
             return whole
         return Snapshot(
             self.graph,
-            tuple(whole.values[number] for number in self.nodes),
-            tuple(whole.grads[number] for number in self.nodes),
-            tuple(self._flow(whole, number) for number in self.edges),
+            tuple(whole.values[index] for index in self.nodes),
+            tuple(whole.grads[index] for index in self.nodes),
+            tuple(self._flow(whole, index) for index in self.edges),
         )
 
-    def _flow(self, whole: Snapshot, number: int) -> Stats | None:
-        if number == SEVERAL:
+    def _flow(self, whole: Snapshot, edge: int) -> Stats | None:
+        if edge == SEVERAL:
             return None
-        return whole.flows[number] if number >= 0 else whole.grads[result_of(number)]
+        return whole.flows[edge] if edge >= 0 else whole.grads[result_of(edge)]
 
 
 SEVERAL = -1
-"""Stands in `Plan.edges` for an arrow along which several gradients flow together."""
+"""In `Plan.edges`: an arrow that stands for several gradients, so that none is shown."""
 
 
 def of_result(node: int) -> int:
-    """Return what stands in `Plan.edges` for an arrow that carries a node's whole gradient."""
+    """Return the entry of `Plan.edges` for an arrow that carries a node's whole gradient."""
     return SEVERAL - 1 - node
 
 
 def result_of(edge: int) -> int:
-    """Return the node of which such an arrow carries the gradient."""
+    """Return the node whose gradient such an arrow carries: the inverse of `of_result`."""
     return SEVERAL - 1 - edge
 
 
 def folded(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
-    """Return what is to be seen of a graph. See `plan_of`."""
+    """Return the visible part of a graph with its values. See `plan_of`."""
     return plan_of(snapshot.graph, choice or Choice()).pick(snapshot)
 
 
 def plan_of(graph: Graph, choice: Choice) -> Plan:
-    """Decide what is open, and make the graph of what is then to be seen."""
+    """Decide which groups are open, and build the visible graph."""
     if choice.tab is not None and choice.tab < len(graph.tabs):
         part, nodes, edges = only(graph, graph.tabs[choice.tab].nodes)
         plan = plan_of(part, replace(choice, tab=None))
         return Plan(
             replace(plan.graph, tabs=graph.tabs),
-            tuple(nodes[number] for number in plan.nodes),
-            tuple(in_whole(number, nodes, edges) for number in plan.edges),
-            {nodes[number]: id for number, id in plan.ids.items()},
+            tuple(nodes[index] for index in plan.nodes),
+            tuple(in_whole(index, nodes, edges) for index in plan.edges),
+            {nodes[index]: node_id for index, node_id in plan.ids.items()},
         )
     root, by_itself = grouped(graph, choice.limit)
     opened = open_groups(root, by_itself, choice)
@@ -140,24 +141,24 @@ def plan_of(graph: Graph, choice: Choice) -> Plan:
     return Visible(graph, boxes, frames_of(root, opened)).plan()
 
 
-def in_whole(number: int, nodes: list[int], edges: list[int]) -> int:
-    """Return an entry of `Plan.edges` for a part of a graph as one for the whole graph."""
-    if number == SEVERAL:
+def in_whole(edge: int, nodes: list[int], edges: list[int]) -> int:
+    """Convert an entry of `Plan.edges` from a part of a graph to the whole graph."""
+    if edge == SEVERAL:
         return SEVERAL
-    return edges[number] if number >= 0 else of_result(nodes[result_of(number)])
+    return edges[edge] if edge >= 0 else of_result(nodes[result_of(edge)])
 
 
 def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
-    """Return the graph of some nodes, and which nodes and edges of the whole one are in it."""
+    """Return the subgraph of some nodes, and the indices of its nodes and edges in the whole."""
     nodes = sorted(set(wanted))
-    ids = {graph.nodes[number].id: f"n{at}" for at, number in enumerate(nodes)}
-    edges = [number for number, edge in enumerate(graph.edges)
+    ids = {graph.nodes[index].id: f"n{position}" for position, index in enumerate(nodes)}
+    edges = [index for index, edge in enumerate(graph.edges)
              if edge.source in ids and edge.target in ids]  # fmt: skip
     part = Graph(
-        tuple(replace(graph.nodes[number], id=f"n{at}") for at, number in enumerate(nodes)),
+        tuple(replace(graph.nodes[index], id=f"n{i}") for i, index in enumerate(nodes)),
         tuple(
-            replace(edge, id=f"e{at}", source=ids[edge.source], target=ids[edge.target])
-            for at, edge in enumerate(graph.edges[number] for number in edges)
+            replace(edge, id=f"e{position}", source=ids[edge.source], target=ids[edge.target])
+            for position, edge in enumerate(graph.edges[index] for index in edges)
         ),
         graph.modules,
     )
@@ -168,10 +169,10 @@ def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[in
 
 
 def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
-    """Return the group of everything, and the keys of the groups that open by themselves.
+    """Return the root group, and the keys of the groups that are open by default.
 
-    What fits is shown as it is, but for the words of the library. Else, what repeats becomes one
-    box, and what is long is cut into parts.
+    A graph that fits is shown as it is, except that library layers and functions stay closed.
+    Otherwise repetitions become one box, and long groups are cut into parts.
     """
     root = by_call(graph)
     large = open_size(root) > limit
@@ -198,7 +199,7 @@ def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
 
 
 def open_size(group: Group) -> int:
-    """Return how many boxes there are if all is open but the words of the library."""
+    """Return the number of boxes if everything but library layers and functions is open."""
     return sum(
         1 if isinstance(member, int) or member.is_word or member.kind == "leaves"
         else open_size(member)
@@ -207,7 +208,7 @@ def open_size(group: Group) -> int:
 
 
 def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
-    """Return the keys of the groups that open by themselves: the outer ones first.
+    """Return the keys of the groups that are open by default, the outer ones first.
 
     Groups of the same class at the same depth are all open or all closed.
     """
@@ -236,7 +237,7 @@ def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
 
 
 def layers_in(root: Group, opened: set[str]) -> set[str]:
-    """Return the keys of the layers of one op that lie in open groups."""
+    """Return the keys of the one-op layers in open groups."""
     return {
         layer.key
         for group in bottom_up(root)
@@ -247,19 +248,20 @@ def layers_in(root: Group, opened: set[str]) -> set[str]:
 
 
 def batches(groups: Iterable[Group]) -> list[list[Group]]:
-    """Put together what opens together, the smallest first; what never opens is left out."""
-    found: dict[tuple[str, str], list[Group]] = {}
+    """Return the groups that open together, the smallest batch first; some never open."""
+    by_type: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
         is_container = group.kind == "module" and not (group.is_word or group.is_layer)
         if is_container or group.kind == "part":
-            found.setdefault((group.kind, group.type), []).append(group)
-    return sorted(found.values(), key=lambda batch: sum(len(group.members) for group in batch))
+            by_type.setdefault((group.kind, group.type), []).append(group)
+    return sorted(by_type.values(), key=lambda batch: sum(len(group.members) for group in batch))
 
 
 def open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[str]:
     """Return the keys of the open groups.
 
-    What somebody opened is open, and what lies around it; nothing else closes for that.
+    A group that the user opened is open, and so are the groups around it; no other one is closed
+    to make room.
     """
     if choice.everything is True:
         by_itself = everything_open(root)
@@ -272,7 +274,7 @@ def open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[str]:
 
 
 def everything_open(root: Group) -> set[str]:
-    """Return the keys of all groups, the outer ones first, as long as there is room."""
+    """Return the keys of all groups, the outer ones first, up to `MOST_OPENED` boxes."""
     opened, room = {""}, MOST_OPENED - len(root.members)
     level = [root]
     while level:
@@ -287,29 +289,29 @@ def everything_open(root: Group) -> set[str]:
 
 
 def decided(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
-    """Return the keys of the groups that are open, and closed, because somebody said so.
+    """Return the keys of the groups that the user opened, and of those that the user closed.
 
-    Whoever opens a group opens what lies around it, even if that was closed before, and what is
-    the only thing in it.
+    Opening a group also opens the groups around it, even if one was closed before, and its only
+    member.
     """
-    turn = {key: number for number, (key, _) in enumerate(choice.turns)}
+    turn = {key: position for position, (key, _) in enumerate(choice.turns)}
     opened, closed = (
-        {key for key, kind in choice.turns if kind is wanted} for wanted in (True, False)
+        {key for key, is_open in choice.turns if is_open is wanted} for wanted in (True, False)
     )
     latest: dict[str, int] = {}  # when something inside was opened last
-    trail: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
-    while trail:
-        group, around = trail.pop()
+    pending: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
+    while pending:
+        group, around = pending.pop()
         if group.key in opened:
             for key in (*around, group.key, *inside_at_once(group)):
                 latest[key] = max(latest.get(key, -1), turn[group.key])
-        trail += [(each, (*around, group.key)) for each in group.groups()]
-    shut = {key for key in closed if turn[key] > latest.get(key, -1)}
-    return latest.keys() - shut, shut
+        pending += [(inner, (*around, group.key)) for inner in group.groups()]
+    still_closed = {key for key in closed if turn[key] > latest.get(key, -1)}
+    return latest.keys() - still_closed, still_closed
 
 
 def inside_at_once(group: Group) -> list[str]:
-    """Return what opens together with a group: its only member, and layers if they are few."""
+    """Return the keys that open with a group: its only member, and its layers if they are few."""
     keys = []
     while len(group.members) == 1 and isinstance(group.members[0], Group):
         group = group.members[0]
@@ -321,7 +323,7 @@ def inside_at_once(group: Group) -> list[str]:
 
 @dataclass(slots=True)
 class Box:
-    """Something to be seen: one node, or a closed group. `frame` is the open group around it."""
+    """A visible box: one node, or a closed group. `frame` is the open group around it."""
 
     node: int
     frame: str
@@ -330,38 +332,38 @@ class Box:
 
 
 def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
-    """Return the boxes to be seen, in the order of computation."""
+    """Return the visible boxes in the order of computation."""
     boxes: list[Box] = []
-    waiting: list[tuple[Group, str]] = [(root, "")]
-    while waiting:
-        group, frame = waiting.pop()
+    pending: list[tuple[Group, str]] = [(root, "")]
+    while pending:
+        group, frame = pending.pop()
         for member in group.members:
             if isinstance(member, int):
                 boxes.append(Box(member, frame))
             elif member.key in opened:
-                waiting.append((member, member.key if is_framed(member) else frame))
+                pending.append((member, member.key if is_framed(member) else frame))
             else:
                 boxes.append(Box(member.last, frame, member, tuple(numbers_in(member))))
     return sorted(boxes, key=lambda box: min(box.inside, default=box.node))
 
 
 def is_framed(group: Group) -> bool:
-    """Return True if an open group is drawn around its members: always around a layer's op."""
+    """Whether an open group is drawn as a frame around its members: always around a layer's op."""
     return len(group.members) > 1 or (group.kind == "module" and isinstance(group.members[0], int))
 
 
 def frames_of(root: Group, opened: set[str]) -> list[Frame]:
     """Return a frame for each open group that is framed, the outer ones first."""
     frames: list[Frame] = []
-    waiting: list[tuple[Group, str]] = [(root, "")]
-    while waiting:
-        group, around = waiting.pop(0)
+    pending: list[tuple[Group, str]] = [(root, "")]
+    while pending:
+        group, around = pending.pop(0)
         for inner in group.groups():
             if inner.key in opened:
                 framed = is_framed(inner)
                 if framed:
                     frames.append(Frame(f"c{len(frames)}", inner.key, inner.title, around))
-                waiting.append((inner, inner.key if framed else around))
+                pending.append((inner, inner.key if framed else around))
     return frames
 
 
@@ -369,17 +371,17 @@ def frames_of(root: Group, opened: set[str]) -> list[Frame]:
 
 
 class Visible:
-    """Makes the graph of what is to be seen, box by box."""
+    """Builds the visible graph from its boxes."""
 
     def __init__(self, graph: Graph, boxes: Sequence[Box], frames: Sequence[Frame]) -> None:
         self.graph, self.boxes, self.frames = graph, boxes, frames
         self.id: dict[int, str] = {}  # of the visible node, by the number in the whole graph
         for position, box in enumerate(boxes):
-            for number in box.inside or (box.node,):
-                self.id[number] = f"n{position}"
+            for index in box.inside or (box.node,):
+                self.id[index] = f"n{position}"
 
     def plan(self) -> Plan:
-        """Return the graph, and where its numbers come from."""
+        """Return the graph, and where its values come from."""
         if not self.frames and all(box.group is None for box in self.boxes):
             whole = self.graph
             nodes, edges = tuple(range(len(whole.nodes))), tuple(range(len(whole.edges)))
@@ -399,34 +401,34 @@ class Visible:
         )  # fmt: skip
 
     def _edges(self) -> tuple[tuple[GraphEdge, ...], tuple[int, ...]]:
-        """Draw one arrow between two groups, however many lead from one to the other.
+        """Merge the edges between two groups into one arrow.
 
-        If one result goes into a group several times and nowhere else, what flows back along that
-        arrow is the whole gradient of that result.
+        If a single result is used several times in a group and nowhere else, the gradient of that
+        arrow is the whole gradient of the result.
         """
-        numbers = {node.id: number for number, node in enumerate(self.graph.nodes)}
-        closed = {f"n{at}" for at, box in enumerate(self.boxes) if box.group is not None}
-        found: dict[object, int] = {}
+        index_of = {node.id: index for index, node in enumerate(self.graph.nodes)}
+        closed = {f"n{i}" for i, box in enumerate(self.boxes) if box.group is not None}
+        arrow_of: dict[object, int] = {}
         edges: list[GraphEdge] = []
         sources: list[int] = []
-        uses = Counter(numbers[edge.source] for edge in self.graph.edges)
+        uses = Counter(index_of[edge.source] for edge in self.graph.edges)
         merged: dict[int, Counter[int]] = {}  # by arrow: how often it stands for which result
-        for number, edge in enumerate(self.graph.edges):
-            made = numbers[edge.source]
-            source, target = self.id[made], self.id[numbers[edge.target]]
+        for edge_index, edge in enumerate(self.graph.edges):
+            source_index = index_of[edge.source]
+            source, target = self.id[source_index], self.id[index_of[edge.target]]
             together = source in closed or target in closed
             if together and source == target:
                 continue
             key = (source, target, edge.kind if together else edge.id)
-            at = found.setdefault(key, len(edges))
-            merged.setdefault(at, Counter())[made] += 1
-            if at < len(edges):
-                ((result, count), *others) = merged[at].items()
+            arrow = arrow_of.setdefault(key, len(edges))
+            merged.setdefault(arrow, Counter())[source_index] += 1
+            if arrow < len(edges):
+                ((result, count), *others) = merged[arrow].items()
                 whole = not others and count == uses[result]
-                sources[at] = of_result(result) if whole else SEVERAL
+                sources[arrow] = of_result(result) if whole else SEVERAL
                 continue
             edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
-            sources.append(number)
+            sources.append(edge_index)
         return tuple(edges), tuple(sources)
 
 
@@ -434,16 +436,16 @@ class Visible:
 
 
 class UnknownGroupError(EdutorchError, ValueError):
-    """A group was to be opened or closed that there is not."""
+    """Raised when a group that does not exist is to be opened or closed."""
 
 
 def keys_named(graph: Graph, name: str, choice: Choice) -> list[str]:
-    """Return the keys of the groups that somebody means by a name.
+    """Return the keys of the groups that match a name.
 
-    That is a key, or a module's path: as it is, or the end of it, where the picture shows several
-    models. Of a module that was called several times, all calls are meant.
+    A name is a key, or a module's path: the whole path, or its end where the picture shows several
+    models. For a module that was called several times it means all calls.
 
-    Raises: UnknownGroupError: there is none.
+    Raises: UnknownGroupError: no group matches.
     """
     groups = list(bottom_up(grouped(graph, choice.limit)[0]))[:-1]
     exact = [group.key for group in groups if group.key == name]
@@ -451,9 +453,9 @@ def keys_named(graph: Graph, name: str, choice: Choice) -> list[str]:
     by_end = [group.key for group in groups
               if group.kind == "module" and group.path.endswith(f".{name}")]  # fmt: skip
     by_title = [group.key for group in groups if name in (group.title, group.type)]
-    for found in (by_path, exact, by_end, by_title):
-        if found:
-            return found
+    for keys in (by_path, exact, by_end, by_title):
+        if keys:
+            return keys
     known = list(dict.fromkeys(group.path or group.key for group in groups))
     near = difflib.get_close_matches(name, known, 5, 0.3) or known[:5]
     hint = f"use one of {', '.join(map(repr, near))}" if near else "this picture has no groups"

@@ -1,4 +1,4 @@
-"""Pictures of graphs of `edutorch.fx`: captured, traced, or inside of a compiled function."""
+"""Snapshots of `edutorch.fx` graphs: captured, traced, or inside a compiled function."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 __all__ = ["graph_of", "snapshot"]
 
 
-def graph_of(what: Any) -> Graph | None:
-    """Return the graph of a graph, a graph module, a capture or a compiled function, else None."""
-    home = type(what).__module__
-    if home.startswith("edutorch.compilation"):
-        compiled = vars(what).get("_compiled", what)  # a compiled module holds its function
+def graph_of(source: Any) -> Graph | None:
+    """Return the fx graph of a graph, graph module, capture or compiled function, else None."""
+    module_name = type(source).__module__
+    if module_name.startswith("edutorch.compilation"):
+        compiled = vars(source).get("_compiled", source)  # a compiled module holds its function
         entries = getattr(compiled, "entries", ())
         return graph_of(entries[0].captured) if entries else None
-    if not home.startswith("edutorch.fx"):
+    if not module_name.startswith("edutorch.fx"):
         return None
-    if hasattr(what, "find_nodes"):
-        return what
-    found = getattr(what, "original", None) or getattr(what, "graph", None)
-    return found if hasattr(found, "find_nodes") else None
+    if hasattr(source, "find_nodes"):
+        return source
+    inner = getattr(source, "original", None) or getattr(source, "graph", None)
+    return inner if hasattr(inner, "find_nodes") else None
 
 
 def snapshot(graph: Graph) -> Snapshot:
-    """Return a graph as boxes and arrows: its inputs, constants, functions and results.
+    """Return a graph as nodes and edges: its inputs, constants, functions and results.
 
     >>> from edutorch import fx
     >>> graph = fx.capture(lambda x: (x * 2).relu(), ones(3)).graph
@@ -49,10 +49,10 @@ def snapshot(graph: Graph) -> Snapshot:
 
 
 def vertex_of(node: Node) -> Vertex:
-    """Return the box of a node."""
+    """Return the vertex of a node."""
     sources = [
-        (name_of(node, number), input_node)
-        for number, input_node in enumerate(node.all_input_nodes)
+        (name_of(node, position), input_node)
+        for position, input_node in enumerate(node.all_input_nodes)
     ]
     formulas = getattr(getattr(node.target, "op", None), "formulas", {})
     return Vertex(
@@ -69,7 +69,7 @@ def vertex_of(node: Node) -> Vertex:
 
 
 def kind_of(node: Node) -> NodeKind:
-    """Return how a node is drawn: inputs as leaves, constants, functions as ops."""
+    """Return the kind of a node in a picture: leaf, constant, parameter or op."""
     if node.op == "placeholder":
         return "leaf"
     if node.op == "get_attr":
@@ -77,7 +77,7 @@ def kind_of(node: Node) -> NodeKind:
     return "op"
 
 
-def name_of(node: Node, number: int) -> str:
-    """Return what the function calls its input."""
+def name_of(node: Node, position: int) -> str:
+    """Return the name of a function's input at a position."""
     inputs = getattr(getattr(node.target, "op", None), "inputs", ())
-    return inputs[number] if number < len(inputs) else f"input{number}"
+    return inputs[position] if position < len(inputs) else f"input{position}"

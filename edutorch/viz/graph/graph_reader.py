@@ -1,8 +1,8 @@
-"""Reads the graph that is already there behind a tensor, after the fact.
+"""Reads the autograd graph behind a tensor, after the forward pass.
 
-Only what the graph itself remembers can be shown: the values of leaves and of
-the result, and the values that derivative rules saved for backward. Numbers
-that nobody saved (the 1 in `x + 1`) are gone. `live` sees everything.
+Only what the graph itself keeps can be shown: the values of leaves and of the result, and the
+values that derivative rules saved for backward. Numbers that no rule saved (the 1 in `x + 1`) are
+gone. `live` records everything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy import ndarray
 from ... import dtypes
 from ...core.autograd.engine import unbroadcast
 from ...core.autograd.graph import Node, reachable
-from ...core.source_location import Place, read_line, users_place
+from ...core.source_location import CodeLocation, read_line, user_location
 from ...core.tensor import LEAF, Tensor
 from ..tensors.summaries import Stats, summarize
 from .model import Key, Mark, Snapshot, Vertex, arrange
@@ -25,31 +25,31 @@ from .names import Names, common_path, variables
 
 
 def trace(tensor: Tensor, names: Names) -> Snapshot:
-    """Return the graph behind `tensor`, with the values and gradients still known."""
+    """Return the graph behind `tensor`, with the values and gradients that are still known."""
     return arrange(gathered(tensor, names), [root_key(tensor)], names.classes)
 
 
 def root_key(tensor: Tensor) -> Key:
-    """Return the key of a tensor: that of its node, or its own."""
+    """Return the key of a tensor: that of its node, or of the leaf itself."""
     if tensor._node is None or tensor._node is LEAF:
         return leaf_key(tensor)
     return tensor._node._order
 
 
 def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
-    """Return a vertex for each op and leaf behind `tensor`, and for numbers it was made with."""
+    """Return the vertices of the ops, leaves and saved numbers behind `tensor`, by key."""
     vertices: dict[Key, Vertex] = {}
     if tensor._node is None or tensor._node is LEAF:
         add_leaf(vertices, tensor, names)
         return vertices
-    for step in reachable([tensor._node]):
-        if isinstance(step, Tensor):
-            add_leaf(vertices, step, names)
+    for node in reachable([tensor._node]):
+        if isinstance(node, Tensor):
+            add_leaf(vertices, node, names)
         else:
-            vertices[step._order] = op_vertex(step)
-            vertices[step._order].sources = sources_of(step)
-            add_saved(vertices, step, names)
-            vertices[step._order].device = str(tensor.device)
+            vertices[node._order] = op_vertex(node)
+            vertices[node._order].sources = sources_of(node)
+            add_saved(vertices, node, names)
+            vertices[node._order].device = str(tensor.device)
     place_ops(vertices, names)
     fill_gaps(vertices)
     name_variables(vertices, names, node_order)
@@ -68,7 +68,7 @@ def stats_of(tensor: Tensor | None) -> Stats | None:
 
 
 def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
-    """Add a tensor that no recorded op made, unless it is there already."""
+    """Add the vertex of a tensor that no recorded op made, unless it is present."""
     key = leaf_key(tensor)
     if key not in vertices:
         vertices[key] = leaf_vertex(tensor, names)
@@ -78,14 +78,14 @@ def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
 
 
 def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
-    """Describe a tensor that came from outside, without its numbers."""
-    kind, module, label = names.of(tensor)
-    frozen = kind == "parameter" and not tensor.requires_grad
+    """Return the vertex of a leaf tensor, without its values."""
+    node_kind, module, label = names.of(tensor)
+    frozen = node_kind == "parameter" and not tensor.requires_grad
     hooks = tensor._hooks
     has_hook = hooks is not None and any(hooks.gradient or hooks.accumulated or ())
     marks: list[Mark] = ["frozen"] * frozen + ["hook"] * has_hook  # type: ignore[list-item]
     return Vertex(
-        kind,
+        node_kind,
         label,
         module,
         tuple(tensor._array.shape),
@@ -98,19 +98,19 @@ def leaf_vertex(tensor: Tensor, names: Names) -> Vertex:
 
 
 def input_names(node: Node) -> Sequence[str]:
-    """Return the name of each edge's input; a list of tensors counts its items."""
+    """Return the input name of each edge; a list of tensors is numbered."""
     return argument_names(node.op, len(node.edges))
 
 
 def argument_names(op: Any, count: int) -> Sequence[str]:
-    """Return the names of an op's `count` tensor arguments; a list of tensors counts its items."""
+    """Return the names of an op's `count` tensor arguments; a list of tensors is numbered."""
     if op.variadic:
         return [f"{op.inputs[0]}[{index}]" for index in range(count)]
     return op.inputs
 
 
 def sources_of(node: Node) -> tuple[tuple[str, Key], ...]:
-    """Return the inputs of a recorded op that are differentiable, and the key of each."""
+    """Return the differentiable inputs of a recorded op as (name, key)."""
     return tuple(
         (name, leaf_key(edge) if isinstance(edge, Tensor) else edge._order)
         for name, edge in zip(input_names(node), node.edges, strict=True)
@@ -119,7 +119,7 @@ def sources_of(node: Node) -> tuple[tuple[str, Key], ...]:
 
 
 def op_vertex(node: Node) -> Vertex:
-    """Describe one recorded op, without its sources."""
+    """Return the vertex of a recorded op, without its sources."""
     return Vertex(
         "op",
         label_of(node.op, len(node.shape)),
@@ -135,14 +135,14 @@ def op_vertex(node: Node) -> Vertex:
 OWN_NAMES = frozenset(
     "getitem setitem conv_weight nll_spread avg_spread tap_spread tap_pick winning_tap".split()
 )
-"""Ops that no public function names: `x[0]`, and derivatives that were recorded themselves."""
+"""Ops without a public function: `x[0]`, and derivatives that were recorded themselves."""
 
 
 def label_of(op: Any, ndim: int) -> str:
-    """Return the name by which users know an op: that of the function it is a part of.
+    """Return the public name of an op: that of the function it belongs to.
 
     Args:
-        ndim: of the result: a convolution of images is a `conv2d`.
+        ndim: number of dimensions of the result: a convolution of images is a `conv2d`.
     """
     if op.name in OWN_NAMES:
         return op.name
@@ -154,7 +154,7 @@ def label_of(op: Any, ndim: int) -> str:
 
 
 def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
-    """Describe an op that has just run, recorded or not, without its sources."""
+    """Return the vertex of an op that has just run, recorded or not, without its sources."""
     device = "cpu" if output._array.__class__ is ndarray else str(output.device)
     if node is not None:
         vertex = op_vertex(node)
@@ -167,7 +167,7 @@ def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
         dtype=dtypes.of(output._array.dtype).name,
         differentiable=False,
         device=device,
-        line=line_text(users_place()),
+        line=line_text(user_location()),
     )
 
 
@@ -176,8 +176,8 @@ def line_of(node: Node) -> str:
     return line_text(node.notes.get("place"))
 
 
-def line_text(place: Place | None) -> str:
-    """Return the file, number and text of a line: "lesson.py:12  y = w * x"."""
+def line_text(place: CodeLocation | None) -> str:
+    """Return file, line number and text of a source line: "lesson.py:12  y = w * x"."""
     if place is None:
         return ""
     code, instruction = place
@@ -192,11 +192,11 @@ def line_text(place: Place | None) -> str:
 
 
 _lines: dict[tuple[int, int], tuple[str, Any]] = {}
-"""Texts by place; the code is kept so that no other gets its id."""
+"""Texts by location; the code object is kept alive so that no other gets its id."""
 
 
 def saved_bytes(node: Node) -> tuple[tuple[str, int], ...]:
-    """Return what a node keeps for backward, by name, with its bytes."""
+    """Return the name and size in bytes of each array that a node saved for backward."""
     if node.saved is None or node.op.variadic:
         return ()
     arrays = ((name, getattr(saved, "_array", saved)) for name, saved in
@@ -207,7 +207,7 @@ def saved_bytes(node: Node) -> tuple[tuple[str, int], ...]:
 def name_variables(
     vertices: Mapping[Any, Vertex], names: Names, key_of: Callable[[Tensor], Key | None]
 ) -> None:
-    """Note which variables of the user's code hold the result of which op."""
+    """Set the variable of the user's code that holds the result of each op."""
     for name, value in variables(names.frame):
         if isinstance(value, Tensor):
             vertex = vertices.get(key_of(value))
@@ -222,22 +222,22 @@ def node_order(tensor: Tensor) -> Key | None:
 
 
 def fill_gaps(vertices: dict[Key, Vertex]) -> None:
-    """Put ops between two ops of one module into that module, if nothing says otherwise.
+    """Assign ops without a module to the common module of the ops before and after them.
 
-    An activation has no parameters that would tell where it ran.
+    An activation has no parameters from which its module could be inferred.
     """
     ops = [vertex for _, vertex in sorted(
         (key, vertex) for key, vertex in vertices.items() if isinstance(key, int)
     )]  # fmt: skip
-    placed = [number for number, vertex in enumerate(ops) if vertex.module]
+    placed = [index for index, vertex in enumerate(ops) if vertex.module]
     for before, after in itertools.pairwise(placed):
-        between = common_path([ops[before].module, ops[after].module])
+        module = common_path([ops[before].module, ops[after].module])
         for vertex in ops[before + 1 : after]:
-            vertex.module = between
+            vertex.module = module
 
 
 def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
-    """Take from `node` the values its rules saved: its result, its inputs, numbers."""
+    """Add the values that the rules of `node` saved: its result, its inputs, numbers."""
     vertex, sources = vertices[node._order], dict(vertices[node._order].sources)
     if node.op.variadic:
         return
@@ -251,8 +251,8 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
         elif name not in node.op.inputs or ("number", node._order, name) in vertices:
             continue
         elif isinstance(saved, Tensor) and name in sources:
-            made = vertices[sources[name]]
-            made.value = made.value or summarize(saved._array, bars=True)
+            source = vertices[sources[name]]
+            source.value = source.value or summarize(saved._array, bars=True)
         elif isinstance(saved, Tensor) and saved._node is None:
             sources[name] = add_leaf(vertices, saved, names)
         elif isinstance(saved, int | float):
@@ -264,10 +264,10 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
 
 
 def place_ops(vertices: dict[Key, Vertex], names: Names) -> None:
-    """Guess where each op ran: in the module to which all parameters belong that it used.
+    """Infer the module in which each op ran: the one that owns all parameters that it used.
 
-    Where a tied parameter leaves several, it is the one whose class is called like the op, or the
-    only one in which no other op ran.
+    If a tied parameter leaves several candidates, take the one whose class is named like the op,
+    or the only one in which no other op ran.
     """
     several: dict[Key, set[str]] = {}
     for key, vertex in vertices.items():
@@ -288,14 +288,14 @@ def place_ops(vertices: dict[Key, Vertex], names: Names) -> None:
 
 
 def number_vertex(name: str, value: float) -> Vertex:
-    """Describe a Python number that an op was given as its argument `name`."""
+    """Return the vertex of a Python number that was the argument `name` of an op."""
     number = float(value)
     stats = Stats(1, number, number, number, abs(number), text=f"{value:.4g}", few=(number,))
     return Vertex("constant", name, differentiable=False, value=stats)
 
 
 def flow_of(gradient: Any, edge: Any) -> Any:
-    """Return the array that an input received, before broadcasting made it larger."""
+    """Return the gradient that an input received, reduced to the input's shape."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape
     if edge._order and edge.gathers:

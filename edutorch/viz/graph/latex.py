@@ -1,6 +1,6 @@
-r"""Formulas as trees: LaTeX is read, numbers are put in, LaTeX or a line of text comes out.
+r"""Formulas as trees: parses LaTeX, substitutes values, writes LaTeX or a line of text.
 
-Only the part of LaTeX that derivative rules use (`widgets/formula.js` draws the same part):
+Only the subset of LaTeX that derivative rules use (`widgets/formula.js` draws the same subset):
 
     tree = parse(r"g \cdot n\,x^{n-1}")
     to_text(tree)                                   "g·n xⁿ⁻¹"
@@ -38,14 +38,14 @@ CLOSING = {")", "]", r"\rfloor", r"\rceil", r"\}"}
 RAISED = dict(zip("0123456789+-n()Hpi", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ⁽⁾ᴴᵖⁱ", strict=True))
 LOWERED = dict(zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True))
 CONSTANTS = {"e", "i", r"\pi", "H", "not", "finite"}
-"""Symbols that stay what they are when numbers are put in."""
+"""Symbols for which no value is substituted."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a formula: what it is, its LaTeX if it has no parts, and its parts.
+    """A node of a formula's tree: its kind, its LaTeX if it is a leaf, and its parts.
 
-    A `value` is a number (or a few) that was put in for a symbol; `plain` is its text.
+    A `value` is a number or a few numbers substituted for a symbol; `plain` is its text.
     """
 
     kind: str
@@ -65,27 +65,27 @@ class Value:
 
     @property
     def piece(self) -> Piece:
-        """The value in a formula's place."""
+        """The value as a node of a formula."""
         return Piece("matrix" if self.matrix else "value" if self.scalar else "row of values",
                      self.latex, plain=self.plain)  # fmt: skip
 
 
 class NotFillable(Exception):
-    """A symbol stands for something of which no number is known: the formula is shown alone."""
+    """Raised if a symbol has no known value: the formula is then shown without values."""
 
 
 # Reading -----------------------------------------------------------------------------------
 
 
 def parse(latex: str) -> Piece:
-    """Read a formula."""
+    """Parse a formula."""
     tokens = [match[0] for match in TOKEN.finditer(latex)]
     tree, _ = read_row(tokens, 0)
     return tree
 
 
 def read_row(tokens: list[str], at: int) -> tuple[Piece, int]:
-    """Read up to the closing brace, or the end."""
+    """Parse up to the closing brace or the end."""
     parts: list[Piece] = []
     while at < len(tokens) and tokens[at] not in ("}", "&", r"\\", r"\end"):
         token = tokens[at]
@@ -94,8 +94,8 @@ def read_row(tokens: list[str], at: int) -> tuple[Piece, int]:
                 script, at = Piece("sign", "'"), at + 1
             else:
                 script, at = read_one(tokens, at + 1)
-            kind = "index" if token == "_" else "power"
-            parts.append(Piece(kind, parts=(parts.pop(), script)))
+            script_kind = "index" if token == "_" else "power"
+            parts.append(Piece(script_kind, parts=(parts.pop(), script)))
             continue
         part, at = read_one(tokens, at)
         if part is not None:
@@ -104,7 +104,7 @@ def read_row(tokens: list[str], at: int) -> tuple[Piece, int]:
 
 
 def read_one(tokens: list[str], at: int) -> tuple[Piece, int]:
-    """Read one thing: a group in braces, a command with its arguments, or a character."""
+    """Parse one node: a group in braces, a command with its arguments, or a character."""
     token = tokens[at] if at < len(tokens) else ""
     if token == "{":
         row, at = read_row(tokens, at + 1)
@@ -119,7 +119,7 @@ def read_one(tokens: list[str], at: int) -> tuple[Piece, int]:
 
 
 def read_command(tokens: list[str], at: int, name: str) -> tuple[Piece, int]:
-    """Read a command and what belongs to it."""
+    """Parse a command and its arguments."""
     word = TOKEN.fullmatch(tokens[at])
     if word is not None and word[1] is not None:
         spoken = name.startswith("text{") or name.startswith("textrm")
@@ -145,7 +145,7 @@ def read_command(tokens: list[str], at: int, name: str) -> tuple[Piece, int]:
 
 
 def read_matrix(tokens: list[str], at: int) -> tuple[Piece, int]:
-    r"""Read \begin{pmatrix} … \end{pmatrix}; its rows are rows of cells."""
+    r"""Parse \begin{pmatrix} … \end{pmatrix} into rows of cells."""
     at = tokens.index("}", at) + 1
     rows: list[Piece] = []
     cells: list[Piece] = []
@@ -165,40 +165,40 @@ def read_matrix(tokens: list[str], at: int) -> tuple[Piece, int]:
 
 
 def pieces(tree: Piece) -> Iterable[Piece]:
-    """Yield a formula's pieces, the outer ones first."""
+    """Yield the nodes of a formula, outer ones first."""
     yield tree
     for part in tree.parts:
         yield from pieces(part)
 
 
 def symbols(tree: Piece) -> set[str]:
-    r"""Return the symbols that a formula is about: {"g", "b", r"\alpha"}; no names of functions."""
+    r"""Return the symbols of a formula, without function names: {"g", "b", r"\alpha"}."""
     row = [part for part in tree.parts if part.kind != "space"]
-    found: set[str] = set()
-    for part, following in zip(row, [*row[1:], None], strict=False):
+    names: set[str] = set()
+    for part, next_part in zip(row, [*row[1:], None], strict=False):
         if part.kind == "symbol":
-            if not is_function(part, following):
-                found.add(part.text)
-        elif part.kind == "index" and is_function(part, following):
+            if not is_function(part, next_part):
+                names.add(part.text)
+        elif part.kind == "index" and is_function(part, next_part):
             continue
-        elif part.kind == "power" and is_function(part.parts[0], following) and following:
-            found |= symbols(part.parts[1]) if part.parts[1].parts else set()
+        elif part.kind == "power" and is_function(part.parts[0], next_part) and next_part:
+            names |= symbols(part.parts[1]) if part.parts[1].parts else set()
         else:
-            found |= symbols(part)
-    return found - CONSTANTS
+            names |= symbols(part)
+    return names - CONSTANTS
 
 
-def is_function(part: Piece, following: Piece | None) -> bool:
-    """Say whether a name is applied to what follows: `sin x`, `K_0(x)`, `σ(x)`, but not `x (…)`."""
+def is_function(part: Piece, next_part: Piece | None) -> bool:
+    """Whether a name is applied to what follows: `sin x`, `K_0(x)`, `σ(x)`, but not `x (…)`."""
     if part.kind == "name":
         return True
-    applied = following is not None and following.kind == "open" and following.text == "("
+    applied = next_part is not None and next_part.kind == "open" and next_part.text == "("
     if part.kind == "symbol":
         return applied and part.text.startswith("\\") and part.text not in (r"\alpha", r"\beta")
     if part.kind in ("index", "power"):
         base, script = part.parts
         special = base.kind == "symbol" and base.text in "IJKY" and part.kind == "index"
-        return applied and ((special and script.kind == "number") or is_function(base, following))
+        return applied and ((special and script.kind == "number") or is_function(base, next_part))
     return False
 
 
@@ -206,10 +206,10 @@ def is_function(part: Piece, following: Piece | None) -> bool:
 
 
 def filled(tree: Piece, values: Mapping[str, Value], matrices: bool = False) -> Piece:
-    """Return the formula with numbers for its symbols, and a sign where they are multiplied.
+    """Return the formula with values for its symbols, and signs between factors.
 
     Args:
-        matrices: matrices that stand side by side are multiplied as such, not number by number.
+        matrices: adjacent matrices are a matrix product, not an elementwise one.
 
     Raises: NotFillable: a symbol has no value.
     """
@@ -235,30 +235,31 @@ def filled_row(
     parts: tuple[Piece, ...], values: Mapping[str, Value], matrices: bool
 ) -> list[Piece]:
     row: list[Piece] = []
-    before: Piece | None = None  # what stands in front
-    called = dotted = False  # that is a function's name; a sign of multiplication follows it
-    for number, part in enumerate(parts):
+    previous: Piece | None = None
+    is_function_name = False  # whether `previous` is the name of a function
+    has_dot = False  # whether a multiplication sign follows `previous`
+    for position, part in enumerate(parts):
         if part.kind == "space":
             continue
         if part.text == r"\cdot":
-            dotted = True
+            has_dot = True
             continue
-        following = next((part for part in parts[number + 1 :] if part.kind != "space"), None)
-        function = is_function(part, following)
-        touched = parts[number - 1] if number else None
-        if part.text == "[" and touched is not None and touched.kind == "symbol":
+        next_part = next((part for part in parts[position + 1 :] if part.kind != "space"), None)
+        function = is_function(part, next_part)
+        neighbour = parts[position - 1] if position else None
+        if part.text == "[" and neighbour is not None and neighbour.kind == "symbol":
             raise NotFillable("[index]")  # g[index] picks, g [a > b] multiplies
         new = part if function else filled(part, values, matrices)
-        if called:
+        if is_function_name:
             new = new if part.kind == "open" else bracketed(new)
-        elif before is not None and (dotted or multiplied(before, part)):
+        elif previous is not None and (has_dot or multiplied(previous, part)):
             row.append(times(row[-1], new, matrices))
         elif row and "word" in (part.kind, row[-1].kind):
             row.append(Piece("space", r"\ "))
         if row and row[-1].kind != "open" and starts_negative(new):
             new = bracketed(new)
         row.append(new)
-        before, called, dotted = part, function, False
+        previous, is_function_name, has_dot = part, function, False
     return row
 
 
@@ -267,7 +268,7 @@ STARTS = {"symbol", "number", "open", "fraction", "root", "power", "index", "row
 
 
 def multiplied(before: Piece, part: Piece) -> bool:
-    """Say whether two neighbours are factors."""
+    """Whether two neighbours are factors of a product."""
     base = before.parts[0].kind if before.kind in ("power", "index") else before.kind
     return base in ENDS and part.kind in STARTS
 
@@ -276,8 +277,8 @@ def times(one: Piece, other: Piece, matrices: bool) -> Piece:
     """Return the sign between two factors."""
     if matrices and is_matrix(one) and is_matrix(other):
         return Piece("space", r"\,")
-    each = is_many(one) and (is_many(other) or other.kind == "open")
-    return Piece("sign", r"\odot" if each and not matrices else r"\cdot")
+    is_elementwise = is_many(one) and (is_many(other) or other.kind == "open")
+    return Piece("sign", r"\odot" if is_elementwise and not matrices else r"\cdot")
 
 
 def is_matrix(piece: Piece) -> bool:
@@ -285,7 +286,7 @@ def is_matrix(piece: Piece) -> bool:
 
 
 def is_many(side: Piece) -> bool:
-    """Say whether a factor is several numbers, each to be multiplied with its own."""
+    """Whether a factor has several elements."""
     return any(piece.kind in ("matrix", "row of values") for piece in pieces(side))
 
 
@@ -305,10 +306,10 @@ def bracketed(piece: Piece) -> Piece:
 
 
 def to_latex(tree: Piece) -> str:
-    """Write a formula as LaTeX."""
+    """Return a formula as LaTeX."""
     inside = [to_latex(part) for part in tree.parts]
     if tree.kind == "row":
-        return " ".join(each for each in inside if each)
+        return " ".join(text for text in inside if text)
     if tree.kind == "fraction":
         return rf"\{tree.text}{{{inside[0]}}}{{{inside[1]}}}"
     if tree.kind in ("root", "over"):
@@ -322,13 +323,13 @@ def to_latex(tree: Piece) -> str:
 
 
 def to_text(tree: Piece) -> str:
-    """Write a formula as one line of text."""
+    """Return a formula as one line of text."""
     if tree.kind == "row":
         return re.sub(" +", " ", "".join(texts_of_row(tree.parts))).strip()
     inside = [to_text(part) for part in tree.parts]
     if tree.kind == "fraction":
-        return "/".join(each if is_short(part) else f"({each})"
-                        for each, part in zip(inside, tree.parts, strict=True))  # fmt: skip
+        return "/".join(text if is_short(part) else f"({text})"
+                        for text, part in zip(inside, tree.parts, strict=True))  # fmt: skip
     if tree.kind == "root":
         return f"√{inside[0]}" if is_short(tree.parts[0]) else f"√({inside[0]})"
     if tree.kind == "over":
@@ -336,7 +337,7 @@ def to_text(tree: Piece) -> str:
     if tree.kind == "power":
         return inside[0] + raised(inside[1])
     if tree.kind == "index":
-        low = "".join(LOWERED.get(each, "") for each in inside[1])
+        low = "".join(LOWERED.get(character, "") for character in inside[1])
         return inside[0] + (low if len(low) == len(inside[1]) else f"_{inside[1]}")
     if tree.kind == "grid":
         return "[" + "; ".join(", ".join(to_text(c) for c in row.parts) for row in tree.parts) + "]"
@@ -344,19 +345,19 @@ def to_text(tree: Piece) -> str:
 
 
 def texts_of_row(parts: tuple[Piece, ...]) -> Iterable[str]:
-    for number, part in enumerate(parts):
+    for position, part in enumerate(parts):
         text = to_text(part)
-        between = 0 < number < len(parts) - 1 and parts[number - 1].kind != "open"
-        between = between and parts[number - 1].text != ","
-        if part.kind == "sign" and part.text in "+-=<>" and between:
+        is_inside = 0 < position < len(parts) - 1 and parts[position - 1].kind != "open"
+        is_inside = is_inside and parts[position - 1].text != ","
+        if part.kind == "sign" and part.text in "+-=<>" and is_inside:
             yield f" {text} "
         elif part.kind == "space":
             yield " " if part.text not in ("", r"\!") else ""
         elif part.kind == "name":
-            free = number > 0 and parts[number - 1].kind in ENDS
-            after = to_text(parts[number + 1]) if number + 1 < len(parts) else "("
-            followed = not after.startswith(("(", "["))
-            yield " " * free + text + " " * followed
+            needs_space_before = position > 0 and parts[position - 1].kind in ENDS
+            after = to_text(parts[position + 1]) if position + 1 < len(parts) else "("
+            needs_space_after = not after.startswith(("(", "["))
+            yield " " * needs_space_before + text + " " * needs_space_after
         else:
             yield text
 
@@ -378,12 +379,12 @@ def is_short(piece: Piece) -> bool:
 
 
 def raised(text: str) -> str:
-    """Write an exponent: ² or ^(a - y)."""
+    """Return an exponent as text: ² or ^(a - y)."""
     tight = text.replace(" ", "")
     if text in ("ᵀ", "′"):
         return text
     if tight == "-ᵀ":
         return "⁻ᵀ"
-    if all(each in RAISED for each in tight):
-        return "".join(RAISED[each] for each in tight)
+    if all(character in RAISED for character in tight):
+        return "".join(RAISED[character] for character in tight)
     return f"^{text}" if text.isalnum() else f"^({text})"

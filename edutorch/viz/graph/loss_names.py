@@ -1,4 +1,4 @@
-"""What the losses of a step are called: by the variables that hold them."""
+"""Names of the losses of a step, taken from the variables that hold them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ INNER = ("edutorch.core", "edutorch.viz", "edutorch.events", "edutorch.autograd"
 
 
 FRAMES = 6
-"""A variable is looked for in so many functions, from where backward was called outwards."""
+"""The number of frames searched for a variable, outwards from the call of backward."""
 
 MOST = 12
-"""So many losses have names of their own: a loop written out at length has no more curves."""
+"""The largest number of named losses: an unrolled loop has no more curves."""
 
 
 @functools.lru_cache(1000)
 def is_inner(module: str) -> bool:
-    """Whether the functions of a module, by its name, stand between backward and its caller."""
+    """Whether functions of a module, given by name, may lie between backward and its caller."""
     return module.startswith(INNER)
 
 
 class LossNames:
-    """Names the losses by the places in the code where backward runs on them.
+    """Names the losses by the code locations where backward runs on them.
 
     Attributes:
-        several: backward runs at several places: each loss has a curve.
+        several: whether backward runs at several locations, so that each loss has a curve.
         values: the last value of each loss, by name.
-        passes: name and value of each loss of the step that runs.
-        sequence: the names of the losses of the last step that was heard, in order.
+        passes: name and value of each loss of the running step.
+        sequence: the names of the losses of the last recorded step, in order.
     """
 
     def __init__(self) -> None:
@@ -49,62 +49,63 @@ class LossNames:
         return len(self._names) > 1
 
     def note(self, root: Any, value: float, frame: FrameType | None) -> None:
-        """Note a loss on which backward ran, called from `frame`."""
+        """Record a loss on which backward ran, called from `frame`."""
         while frame is not None and is_inner(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
         if frame is None:
             return
-        place = frame.f_code, frame.f_lasti
-        name = self._names.get(place)
+        location = frame.f_code, frame.f_lasti
+        name = self._names.get(location)
         if name is None:
             if len(self._names) == MOST:
                 return
-            name = self._names[place] = self._free(variable_of(root, frame) or "loss")
+            name = self._names[location] = self._free(variable_of(root, frame) or "loss")
         self.values[name] = value
         self.passes.append((name, value))
 
     def _free(self, name: str) -> str:
-        """Return a name that no loss has yet: backward on `loss` at a second place is `loss 2`."""
+        """Return an unused name: backward on `loss` at a second location is `loss 2`."""
         taken = self._names.values()
-        others = (f"{name} {number}" for number in itertools.count(2))
-        return next(each for each in (name, *itertools.islice(others, MOST)) if each not in taken)
+        numbered = (f"{name} {suffix}" for suffix in itertools.count(2))
+        candidates = (name, *itertools.islice(numbered, MOST))
+        return next(candidate for candidate in candidates if candidate not in taken)
 
     def drop_passes(self) -> None:
-        """Forget the losses since the last step: they belong to the step of somebody else."""
+        """Drop the losses since the last step: they belong to a step of another model."""
         self.values, self.passes = dict(self._ended), []
-        places = self._names.items()
-        self._names = {place: name for place, name in places if name in self._ended}
+        names = self._names.items()
+        self._names = {location: name for location, name in names if name in self._ended}
 
     def join(self, steps: int) -> None:
-        """Take the losses of the last steps into the one that runs: they were parts of it."""
+        """Merge the losses of the last `steps` steps into the running step."""
         parts = list(self._recent)[-steps:] if steps > 0 else []
         self.passes[:0] = itertools.chain.from_iterable(parts)
 
-    def end_step(self, rested: list[float]) -> dict[str, float]:
+    def end_step(self, silent_values: list[float]) -> dict[str, float]:
         """Return the losses of the step that ends, by name.
 
         Args:
-            rested: those of which only the values were heard.
+            silent_values: losses of which only the values were recorded.
         """
-        if rested and not self.passes:
-            self.values |= self.named(rested)
+        if silent_values and not self.passes:
+            self.values |= self.named(silent_values)
             self._ended = dict(self.values)
-            return self.named(rested)
+            return self.named(silent_values)
         self.sequence = [name for name, _ in self.passes] or self.sequence
         self._recent.append(self.passes)
-        found, self.passes = dict(self.passes), []
-        self._ended |= found
-        return found
+        losses, self.passes = dict(self.passes), []
+        self._ended |= losses
+        return losses
 
     def named(self, values: list[float]) -> dict[str, float]:
-        """Name the losses of a step like the one heard last."""
-        if len(values) != len(self.sequence):  # of these, only the last is sure
+        """Return losses by name, assuming the order of the last recorded step."""
+        if len(values) != len(self.sequence):  # only the name of the last loss is certain
             return dict(zip(self.sequence[-1:], values[-1:], strict=False))
         return dict(zip(self.sequence, values, strict=True))
 
 
 def variable_of(root: Any, frame: FrameType | None) -> str:
-    """Return the name of the variable that holds a tensor; "" if there is none."""
+    """Return the name of the variable that holds a tensor, or ""."""
     for _ in range(FRAMES):
         if frame is None:
             return ""

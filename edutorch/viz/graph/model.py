@@ -1,9 +1,9 @@
-"""A graph as plain data: what a picture shows, without any tensor in it.
+"""The data model of a graph picture: nodes, edges and statistics, without any tensor.
 
-`graph_reader.py` reads the graph behind a tensor; `recorder.py` builds the same thing from
-events, while the network runs. Both gather `Vertex` objects under keys of their
-own, and `arrange` turns them into a `Graph` whose ids n0, n1, … follow the order
-of computation. The same program therefore gives the same ids each time.
+`graph_reader.py` reads the graph behind a tensor; `recorder.py` builds the same from events while
+the network runs. Both collect `Vertex` objects under their own keys, and `arrange` turns them into
+a `Graph` whose ids n0, n1, … follow the order of computation. The same program therefore gives the
+same ids each time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Mark = Literal["frozen", "hook"]
 LONGEST_LABEL = 200
 
 TIED = " = "
-"""Between the names of a parameter that is in several modules: `embed.weight = head.weight`."""
+"""Separates the names of a parameter shared by modules: `embed.weight = head.weight`."""
 
 
 class Scope(NamedTuple):
-    """A call that was running when an op ran: of a module, by its path, or of a library function.
+    """A call in which an op ran: of a module, given by its path, or of a library function.
 
-    `call` numbers the calls of one name within a step, from 1.
+    `call` counts the calls of one name within a step, from 1.
     """
 
     kind: Literal["module", "function"]
@@ -41,7 +41,7 @@ class Scope(NamedTuple):
 
 
 class Tab(NamedTuple):
-    """The part of a graph behind one backward pass: its title, and its nodes by number."""
+    """The part of a graph behind one backward pass: its title, and the indices of its nodes."""
 
     title: str
     nodes: tuple[int, ...]
@@ -49,7 +49,7 @@ class Tab(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """One box. Field by field what `PictureNode` is in `widgets/protocol.d.ts`."""
+    """One box, with the fields of `PictureNode` in `widgets/protocol.d.ts`."""
 
     id: str
     kind: NodeKind
@@ -59,22 +59,22 @@ class GraphNode:
     dtype: str = "float32"
     formulas: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = True
-    variable: str = ""  # of the user's code, that holds it: "h" of h = x.tanh()
+    variable: str = ""  # the user's variable that holds it: "h" of h = x.tanh()
     device: str = "cpu"
-    line: str = ""  # of the user's code: "lesson.py:12  y = w * x"
-    saved: tuple[tuple[str, int], ...] = ()  # what is kept for backward, in bytes
-    frame: str = ""  # the open group that it lies in
-    group: str = ""  # the closed group that it stands for
-    inside: int = 0  # how many nodes that one holds
+    line: str = ""  # the user's source line: "lesson.py:12  y = w * x"
+    saved: tuple[tuple[str, int], ...] = ()  # (name, bytes) of what is saved for backward
+    frame: str = ""  # the key of the open group around it
+    group: str = ""  # the key of the closed group that it represents
+    inside: int = 0  # the number of nodes in that group
     scopes: tuple[Scope, ...] = ()  # the calls in which the op ran, the outermost first
-    version: int = 0  # how many writes had changed the tensor's memory: 1 is shown as "v2"
-    marks: tuple[Mark, ...] = ()  # "frozen": a parameter that wants no gradient; "hook": it has one
-    grad_fn: str = ""  # the name of the node that backward will run
+    version: int = 0  # the number of in-place writes before it: 1 is shown as "v2"
+    marks: tuple[Mark, ...] = ()  # "frozen": requires_grad is False; "hook": it has a hook
+    grad_fn: str = ""  # the name of the backward node
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An open group, drawn around its members. `around` is the key of the one it lies in."""
+    """An open group, drawn around its members. `around` is the key of the enclosing frame."""
 
     id: str
     key: str
@@ -86,9 +86,9 @@ class Frame:
 class GraphEdge:
     """One arrow, from an input to the op that uses it as its argument `input`.
 
-    A "cut" arrow leaves a tensor that has a gradient for an op that passes none back: `detach`, or
-    any op under `no_grad`. In the graph of backward (`backward_graph.py`) the arrows of gradients are
-    "backward", and those of values that wait for it "kept".
+    A "cut" arrow leads from a tensor with a gradient to an op that passes none back: `detach`, or
+    any op under `no_grad`. In the graph of backward (`backward_graph.py`) the arrows of gradients
+    are "backward", and those of saved values "kept".
     """
 
     id: str
@@ -100,9 +100,9 @@ class GraphEdge:
 
 @dataclass(frozen=True)
 class Graph:
-    """All boxes and arrows. `modules` maps a module's path to the name of its class.
+    """All nodes and edges. `modules` maps a module's path to the name of its class.
 
-    `tabs` are the backward passes of a step, where there were several.
+    `tabs` are the backward passes of a step, if there were several.
     """
 
     nodes: tuple[GraphNode, ...]
@@ -113,7 +113,7 @@ class Graph:
 
     @functools.cached_property
     def structure(self) -> str:
-        """A hash of everything a layout depends on: same hash, same picture."""
+        """A hash of everything that a layout depends on: same hash, same picture."""
         nodes = [
             (node.kind, node.label, node.variable, node.module, node.shape, node.dtype,
              node.differentiable, node.device, node.frame, node.group, node.inside, node.scopes,
@@ -125,9 +125,9 @@ class Graph:
         return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def to_picture(self, svg: str) -> dict[str, Any]:
-        """Return the `Picture` of the protocol, with the laid-out `svg` in it.
+        """Return the `Picture` message of the protocol, with the laid-out `svg`.
 
-        It may be DOT text instead, for a page that has to lay it out itself.
+        `svg` may also be DOT text, for a page that does the layout itself.
         """
         by_page = svg.startswith("digraph")
         laid_out = {"svg": "" if by_page else svg, "dot": svg if by_page else ""}
@@ -142,22 +142,22 @@ class Graph:
         }
 
 
-def as_fields(thing: GraphNode | GraphEdge | Frame) -> dict[str, Any]:
-    """Return the fields by name. `dataclasses.asdict` copies all in them, and takes long."""
-    found = {name: getattr(thing, name) for name in thing.__slots__}
-    if isinstance(thing, GraphNode):
-        found |= {"shape": list(thing.shape), "formulas": dict(thing.formulas)}
-        del found["scopes"], found["grad_fn"]  # a page is given what was made of them
-    return found
+def as_fields(item: GraphNode | GraphEdge | Frame) -> dict[str, Any]:
+    """Return the fields by name. `dataclasses.asdict` would copy every value, which is slow."""
+    fields = {name: getattr(item, name) for name in item.__slots__}
+    if isinstance(item, GraphNode):
+        fields |= {"shape": list(item.shape), "formulas": dict(item.formulas)}
+        del fields["scopes"], fields["grad_fn"]  # the page gets what was derived from them
+    return fields
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A graph and its numbers at one moment.
+    """A graph and its statistics at one moment.
 
-    `values` and `grads` go with the nodes, `flows` (the gradient that went along
-    an edge) with the edges; None where it is not known. `order` says which of the vertices,
-    in the order in which they were gathered, each node was.
+    `values` and `grads` belong to the nodes, `flows` (the gradients along the edges) to the edges;
+    None where unknown. `order` maps each node to the index of its vertex, in the order in which the
+    vertices were collected.
     """
 
     graph: Graph
@@ -168,7 +168,7 @@ class Snapshot:
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
-        """The ids of the nodes that are framed in red: see `alarming`."""
+        """The ids of the nodes with a red border: see `alarming`."""
         values = [None if value is None else defect_of(value) for value in self.values]
         return alarming(self.graph, values, [grad is not None and grad.bad for grad in self.grads])
 
@@ -177,9 +177,9 @@ Defect = Literal["", "Inf", "NaN"]
 
 
 def defect_of(stats: Stats) -> Defect:
-    """Return what is wrong with an array: it holds a NaN, or an infinity, or neither.
+    """Return whether an array has a NaN, an infinity, or neither.
 
-    Infinities of both signs count as a NaN: their mean is one.
+    Infinities of both signs count as a NaN: their mean is NaN.
     """
     return "" if not stats.bad else "NaN" if math.isnan(stats.mean) else "Inf"
 
@@ -187,16 +187,16 @@ def defect_of(stats: Stats) -> Defect:
 def alarming(
     graph: Graph, values: Sequence[Defect | None], gradients: Sequence[bool]
 ) -> tuple[str, ...]:
-    """Return the ids of the nodes whose numbers are trouble.
+    """Return the ids of the nodes whose values or gradients are an error.
 
-    A NaN is, and so is whatever is not finite in a gradient. An infinity is if it gets into a
-    result, or becomes a NaN: where a mask wrote it, and softmax made 0 of it, all is well.
+    A NaN is an error, and so is any non-finite gradient. An infinity is one if it reaches a result
+    or becomes a NaN: an infinity from a mask that softmax turned into 0 is correct.
 
     Args:
-        values: what is wrong with the value of each node; None where it is not known.
-        gradients: whether there is a NaN or an infinity in the gradient of each node.
+        values: the defect of the value of each node; None where unknown.
+        gradients: whether the gradient of each node has a NaN or an infinity.
     """
-    found: dict[str, bool] = {}
+    is_alarming: dict[str, bool] = {}
     if not any(values) and not any(gradients):
         return ()
     consumers: dict[str, list[str]] = {}
@@ -205,19 +205,21 @@ def alarming(
     rows = zip(graph.nodes, values, gradients, strict=True)
     for node, value, gradient in reversed(list(rows)):
         # In a folded graph an arrow may lead back: such a consumer is not known yet.
-        uses = [found.get(target, False) for target in consumers.get(node.id, ())]
-        ends = not uses and (node.kind == "output" or node.differentiable)
-        found[node.id] = gradient or value == "NaN" or (value == "Inf" and (ends or any(uses)))
-    return tuple(node.id for node in graph.nodes if found[node.id])
+        uses = [is_alarming.get(target, False) for target in consumers.get(node.id, ())]
+        is_final = not uses and (node.kind == "output" or node.differentiable)
+        is_alarming[node.id] = (
+            gradient or value == "NaN" or (value == "Inf" and (is_final or any(uses)))
+        )
+    return tuple(node.id for node in graph.nodes if is_alarming[node.id])
 
 
 Key = Hashable
-"""What a vertex is known by while a graph is gathered."""
+"""Identifies a vertex while a graph is collected."""
 
 
 @dataclass(slots=True)
 class Vertex:
-    """A node to be. `sources` names each input and the key of where it came from."""
+    """A node under construction. `sources` are pairs (input name, key of its vertex)."""
 
     kind: NodeKind
     label: str
@@ -234,16 +236,16 @@ class Vertex:
     version: int = 0
     marks: tuple[Mark, ...] = ()
     grad_fn: str = ""
-    homes: tuple[str, ...] = ()  # of a parameter: the modules that it belongs to
+    homes: tuple[str, ...] = ()  # the modules that own a parameter
     sources: tuple[tuple[str, Key], ...] = ()
     value: Stats | None = None
     grad: Stats | None = None
     flows: dict[str, Stats] = field(default_factory=dict)
-    watched: bool = True  # its numbers are wanted
-    tracked: bool = True  # and those of the gradients that leave it
+    watched: bool = True  # whether its statistics are computed
+    tracked: bool = True  # whether those of its gradients are
 
     def named(self, id: str, kind: NodeKind) -> GraphNode:
-        """Return the node that this becomes."""
+        """Return the node of this vertex."""
         return GraphNode(
             id=id,
             kind=kind,
@@ -266,10 +268,10 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """The graph of some vertices, and where the numbers of its nodes and edges come from.
+    """The graph of some vertices, and where the statistics of its nodes and edges come from.
 
-    `keys` are the vertices of its nodes, `inputs` those of the targets of its edges with the
-    name of the input, `order` says which of all vertices each node was.
+    `keys` are the vertices of its nodes, `inputs` the vertex of each edge's target with the name
+    of the input, `order` the index of each node's vertex.
     """
 
     graph: Graph
@@ -278,12 +280,12 @@ class Arranged:
     order: tuple[int, ...]
 
     def snapshot(self, vertices: Mapping[Key, Vertex]) -> Snapshot:
-        """Return the graph with the numbers that are known by now."""
-        shown = [vertices[key] for key in self.keys]
+        """Return the graph with the statistics that are known by now."""
+        arranged = [vertices[key] for key in self.keys]
         return Snapshot(
             self.graph,
-            tuple(vertex.value for vertex in shown),
-            tuple(vertex.grad for vertex in shown),
+            tuple(vertex.value for vertex in arranged),
+            tuple(vertex.grad for vertex in arranged),
             tuple(vertices[key].flows.get(name) for key, name in self.inputs),
             self.order,
         )
@@ -294,7 +296,7 @@ def arrange(
     roots: Iterable[Key],
     modules: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Return the graph of everything that `roots` were computed from, and its numbers."""
+    """Return the graph of everything that `roots` were computed from, with its statistics."""
     return arranged(vertices, roots, modules).snapshot(vertices)
 
 
@@ -302,20 +304,20 @@ def arranged(
     vertices: Mapping[Key, Vertex],
     roots: Iterable[Key],
     modules: Mapping[str, str] | None = None,
-    others: Iterable[Key] = (),
+    extra_roots: Iterable[Key] = (),
     tabs: Callable[[dict[Any, str]], tuple[Tab, ...]] | None = None,
 ) -> Arranged:
-    """Make the graph of everything that `roots` and `others` were computed from.
+    """Build the graph of everything that `roots` and `extra_roots` were computed from.
 
     Args:
         vertices: by key, ops in the order in which they ran.
         roots: keys of the results; they are drawn as outputs.
         modules: the class name of each module path.
-        others: keys of further results, drawn as what they are.
+        extra_roots: keys of further results, drawn as their own kind.
         tabs: makes the tabs of the graph from the ids of its nodes, by key and in order.
     """
     roots = tuple(roots)
-    wanted = ancestors(vertices, (*roots, *others))
+    wanted = ancestors(vertices, (*roots, *extra_roots))
     order: dict[Key, str] = {}
     for key, vertex in vertices.items():
         if key in wanted and (vertex.sources or vertex.kind == "op" or key in roots):
@@ -325,30 +327,30 @@ def arranged(
     nodes, edges, inputs = [], [], []
     for key, id in order.items():
         vertex = vertices[key]
-        kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
-        nodes.append(vertex.named(id, kind))
+        node_kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
+        nodes.append(vertex.named(id, node_kind))
         for name, source in vertex.sources:
             cut = vertices[source].differentiable and not vertex.differentiable
-            way = "cut" if cut and vertex.kind == "op" else "forward"
-            edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name, way))
+            edge_kind = "cut" if cut and vertex.kind == "op" else "forward"
+            edges.append(GraphEdge(f"e{len(edges)}", order[source], id, name, edge_kind))
             inputs.append((key, name))
-    numbers = {key: number for number, key in enumerate(vertices)}
+    index_of = {key: index for index, key in enumerate(vertices)}
     used = {node.module for node in nodes}
-    shown = {
+    module_classes = {
         path: name
         for path, name in (modules or {}).items()
-        if path and any(f"{each}.".startswith(f"{path}.") for each in used)
+        if path and any(f"{module}.".startswith(f"{path}.") for module in used)
     }
     return Arranged(
-        Graph(tuple(nodes), tuple(edges), shown, tabs=tabs(order) if tabs else ()),
+        Graph(tuple(nodes), tuple(edges), module_classes, tabs=tabs(order) if tabs else ()),
         tuple(order),
         tuple(inputs),
-        tuple(numbers[key] for key in order),
+        tuple(index_of[key] for key in order),
     )
 
 
 def inside(module: str, label: str) -> str:
-    """Return a name with its module's path: of a tied parameter, each of its names.
+    """Return a name with its module's path; of a tied parameter, each of its names.
 
     >>> inside("net", "bias"), inside("", "bias"), inside("net", "embed.weight = head.weight")
     ('net.bias', 'bias', 'net.embed.weight = net.head.weight')
@@ -357,7 +359,7 @@ def inside(module: str, label: str) -> str:
 
 
 def gradient_label(label: str) -> str:
-    """Return what the gradient of a leaf is called.
+    """Return the label of a leaf's gradient.
 
     >>> gradient_label("weight"), gradient_label("embed.weight = head.weight")
     ('weight.grad', 'embed.weight.grad = head.weight.grad')
@@ -366,13 +368,13 @@ def gradient_label(label: str) -> str:
 
 
 def enclosing(path: str) -> list[str]:
-    """Return a module's path and those of the modules around it: a.b.c, a.b, a."""
+    """Return a module's path and the paths of the enclosing modules: a.b.c, a.b, a."""
     parts = path.split(".") if path else []
     return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def ancestors(vertices: Mapping[Key, Vertex], roots: Iterable[Key]) -> set[Key]:
-    """Return the keys of `roots` and of everything behind them."""
+    """Return the keys of `roots` and of all their ancestors."""
     seen: set[Key] = set()
     stack = [root for root in roots if root in vertices]
     while stack:

@@ -1,4 +1,4 @@
-"""What things are called: parameters by their module, other tensors by their variable."""
+"""Names of tensors: parameters by their module, other tensors by their variable."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ LIBRARY = "edutorch."
 
 
 class NotAModelError(EdutorchError, TypeError):
-    """Something other than a module was to be watched."""
+    """Raised if something other than a module is to be watched."""
 
 
 class Names:
-    """Looks up names in `models`, and then among the variables of `frame`.
+    """Looks up names in `models`, then among the variables of `frame`.
 
     With several models, each path begins with the variable that holds its model.
     """
 
     def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
-        self._given: list[Module] = []  # kept alive: the ids below are theirs
-        self._met: dict[int, weakref.ref[Module]] = {}  # those that ran; they are forgotten
-        self._prefixes: list[str] = []  # of the models that are known
+        self._given: list[Module] = []  # kept alive, because the tables below hold their ids
+        self._met: dict[int, weakref.ref[Module]] = {}  # models that ran, not kept alive
+        self._prefixes: list[str] = []  # of the known models
         self.frame = frame
-        self.own: set[int] = set()  # the parameters of `models`, while other views watch as well
+        self.own: set[int] = set()  # ids of the models' parameters, while other views are open
         self.modules: dict[int, str] = {}
         self.classes: dict[str, str] = {}
         self._leaves: dict[int, tuple[NodeKind, str, str]] = {}
-        self._homes: dict[int, tuple[str, ...]] = {}  # of a tied parameter: its modules
+        self._homes: dict[int, tuple[str, ...]] = {}  # modules of each tied parameter, by id
         models = list(models)
         for model in models:
             self.learn(model, self._unused(self._called(model)) if len(models) > 1 else "")
 
     def learn(self, model: Module, prefix: str | None = None) -> None:
-        """Take the names from `model`. From the second model on, paths begin with its name."""
+        """Add the names of `model`. From the second model on, paths begin with its name."""
         if prefix is None:
             prefix = self._unused(self._called(model)) if self._prefixes else ""
         if not hasattr(model, "named_modules"):
@@ -59,20 +59,20 @@ class Names:
 
     @property
     def models(self) -> list[Module]:
-        """The models that are known and alive."""
-        met = (reference() for reference in self._met.values())
-        return [*self._given, *(model for model in met if model is not None)]
+        """The known models that are alive."""
+        seen = (reference() for reference in self._met.values())
+        return [*self._given, *(model for model in seen if model is not None)]
 
     def forget_models(self) -> None:
-        """Forget the models that were found where names are looked up."""
+        """Forget the given models and all prefixes."""
         self._given.clear()
         self._prefixes.clear()
 
     def path_of(self, module: Module) -> str:
-        """Return the path of a module that runs. One that nobody knows is a model of its own.
+        """Return the path of a module that runs; an unknown module is added as a new model.
 
-        What is made of known parts, as the slice of a `Sequential`, is no new model: it is called
-        by the module that holds its parts. A new model is not kept alive.
+        A module made of known parts, such as a slice of a `Sequential`, is no new model: it gets
+        the path of the module that holds its parts. A new model is not kept alive.
         """
         path = self.modules.get(id(module))
         if path is not None:
@@ -87,7 +87,7 @@ class Names:
         return prefix
 
     def _meet(self, model: Module, prefix: str) -> None:
-        """Take the names from a model that runs, until it is gone: others get its ids then."""
+        """Add the names of a running model, and remove them when it dies: its ids are reused."""
         modules, leaves = set(self.modules), set(self._leaves)
         self._take(model, prefix)
         modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
@@ -98,86 +98,86 @@ class Names:
             if names is not None:
                 names._met.pop(key, None)
                 names._prefixes.remove(prefix)
-                for gone, table in (
+                for identities, table in (
                     (modules, names.modules), (leaves, names._leaves), (leaves, names._homes),
                 ):  # fmt: skip
-                    for identity in gone:
+                    for identity in identities:
                         table.pop(identity, None)
 
         self._met[key] = weakref.ref(model, forget)
 
     def _take(self, model: Module, prefix: str) -> None:
-        """Take the names from a model. What has a name keeps it: it is shared with another."""
+        """Add the names of a model. A shared module or tensor keeps the name that it has."""
         self._prefixes.append(prefix)
         for path, module in model.named_modules():
             path = ".".join(part for part in (prefix, path) if part)
             self.modules.setdefault(id(module), path)
             self.classes[path] = type(module).__name__
         for tensor, paths in parameter_paths(model).values():
-            places = [_split(prefix, path) for path in paths]
-            if len(places) > 1 and id(tensor) not in self._leaves:
-                self._homes[id(tensor)] = tuple(dict.fromkeys(module for module, _ in places))
-            self._leaves.setdefault(id(tensor), ("parameter", *tied_name(places)))
+            locations = [_split(prefix, path) for path in paths]
+            if len(locations) > 1 and id(tensor) not in self._leaves:
+                self._homes[id(tensor)] = tuple(dict.fromkeys(module for module, _ in locations))
+            self._leaves.setdefault(id(tensor), ("parameter", *tied_name(locations)))
         for path, tensor in model.named_buffers():
             self._leaves.setdefault(id(tensor), ("buffer", *_split(prefix, path)))
 
     def _unused(self, name: str) -> str:
-        """Return a name for a model that no other has: "Linear", "Linear_2"."""
-        names = (name, *(f"{name}_{number}" for number in range(2, len(self._prefixes) + 3)))
+        """Return an unused name for a model: "Linear", "Linear_2"."""
+        names = (name, *(f"{name}_{suffix}" for suffix in range(2, len(self._prefixes) + 3)))
         return next(name for name in names if name not in self._prefixes)
 
     def keep_to(self, models: Iterable[Module]) -> None:
-        """Let only what these models take part in be shown."""
+        """Restrict the picture to the computations of these models."""
         self.own = {id(tensor) for model in models for tensor in model.parameters()}
 
     def name(self, tensor: Any, name: str) -> None:
-        """Call a leaf by this name, whatever it is called elsewhere."""
-        kind, module, _ = self.of(tensor)
-        self._leaves[id(tensor)] = kind, module, name
+        """Set the name of a leaf."""
+        node_kind, module, _ = self.of(tensor)
+        self._leaves[id(tensor)] = node_kind, module, name
 
     def _called(self, model: Module) -> str:
-        found = (name for name, value in variables(self.frame) if value is model)
-        return next(found, type(model).__name__)
+        names = (name for name, value in variables(self.frame) if value is model)
+        return next(names, type(model).__name__)
 
     def of(self, tensor: Any) -> tuple[NodeKind, str, str]:
-        """Return kind, module path and name of a leaf `tensor`."""
-        found = self._leaves.get(id(tensor))
-        if found is not None:
-            return found
+        """Return kind, module path and name of a leaf."""
+        entry = self._leaves.get(id(tensor))
+        if entry is not None:
+            return entry
         from ...nn import Parameter
 
-        kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
+        node_kind: NodeKind = "parameter" if isinstance(tensor, Parameter) else "leaf"
         fallback = "leaf" if tensor.requires_grad else "data"
-        return kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
+        return node_kind, "", self.variable_of(tensor) or self._local_name(tensor) or fallback
 
     def path_of_leaf(self, tensor: Any) -> str:
-        """Return the name of a leaf with its module's path."""
+        """Return the qualified name of a leaf."""
         _, module, label = self.of(tensor)
         return inside(module, label)
 
     def homes_of(self, tensor: Any) -> tuple[str, ...]:
-        """Return the paths of the modules that a parameter belongs to: of a tied one, several."""
-        found = self._leaves.get(id(tensor))
-        if found is None or found[0] != "parameter":
+        """Return the paths of the modules that own a parameter; several if it is tied."""
+        entry = self._leaves.get(id(tensor))
+        if entry is None or entry[0] != "parameter":
             return ()
-        return self._homes.get(id(tensor), (found[1],))
+        return self._homes.get(id(tensor), (entry[1],))
 
     def variable_of(self, tensor: Any) -> str:
-        """Return the name of the variable that holds a tensor where names are looked up, or ""."""
+        """Return the name of the variable in `frame` that holds a tensor, or ""."""
         return next((name for name, value in variables(self.frame) if value is tensor), "")
 
     def _local_name(self, tensor: Any) -> str:
-        """Return the name of a tensor in the functions that run now, the innermost first.
+        """Return the name of a tensor in the running functions, the innermost first.
 
-        Of the library, only the arguments of a layer's `forward` are names a reader knows.
+        In library code, only the arguments of a layer's `forward` are names that a reader knows.
         """
         layer_name = ""
         frame = None if self.frame is None else sys._getframe(1)
         while frame is not None and frame is not self.frame:
             is_library = frame.f_globals.get("__name__", "").startswith(LIBRARY)
             if not is_library or (frame.f_code.co_name == "forward" and not layer_name):
-                held = (name for name, value in frame.f_locals.items() if value is tensor)
-                name = next(filter(is_written, held), "")
+                names = (name for name, value in frame.f_locals.items() if value is tensor)
+                name = next(filter(is_written, names), "")
                 if name and not is_library:
                     return name
                 layer_name = layer_name or name
@@ -186,36 +186,36 @@ class Names:
 
 
 def _split(prefix: str, path: str) -> tuple[str, str]:
-    """Return the module's path and the name in it: ("", "layers.0.weight") -> layers.0, weight."""
+    """Split a path into module and name: ("", "layers.0.weight") -> layers.0, weight."""
     module, _, name = f"{prefix}.{path}".rpartition(".")
     return module.strip("."), name
 
 
 def parameter_paths(model: Module) -> dict[int, tuple[Any, list[str]]]:
-    """Return each parameter of a model, by identity, with all of its paths.
+    """Return the parameters of a model by id, each with all of its paths.
 
-    Those of a module that is in two places are told once, as by `named_parameters`.
+    A module that is registered twice contributes once, as in `named_parameters`.
     """
-    found: dict[int, tuple[Any, list[str]]] = {}
+    parameters: dict[int, tuple[Any, list[str]]] = {}
     for path, module in model.named_modules():
         for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
-            found.setdefault(id(tensor), (tensor, []))[1].append(f"{path}.{name}".strip("."))
-    return found
+            parameters.setdefault(id(tensor), (tensor, []))[1].append(f"{path}.{name}".strip("."))
+    return parameters
 
 
-def tied_name(places: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the module and the name of a parameter that is in several places, or in one.
+def tied_name(locations: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return module and name of a parameter that one or several modules own.
 
     >>> tied_name([("net.embed", "weight"), ("net.head", "weight")])
     ('net', 'embed.weight = head.weight')
     """
-    module = common_path([module for module, _ in places])
+    module = common_path([module for module, _ in locations])
     inside = len(module) + 1 if module else 0
-    return module, TIED.join(f"{path}.{name}"[inside:].strip(".") for path, name in places)
+    return module, TIED.join(f"{path}.{name}"[inside:].strip(".") for path, name in locations)
 
 
 def common_path(paths: Iterable[str]) -> str:
-    """Return the innermost module around all of these, or that they all are.
+    """Return the innermost module that contains, or equals, all of these paths.
 
     >>> common_path(["net.body.0", "net.body.1"]), common_path(["fc", "fc"])
     ('net.body', 'fc')
@@ -226,7 +226,7 @@ def common_path(paths: Iterable[str]) -> str:
 
 
 def variables(frame: FrameType | None) -> Variables:
-    """Yield the variables a reader of the code in `frame` would know, innermost first."""
+    """Yield the user's variables visible in `frame`, local ones first."""
     if frame is None:
         return
     scopes: tuple[Mapping[str, Any], ...] = (
@@ -241,15 +241,15 @@ def variables(frame: FrameType | None) -> Variables:
 
 
 def is_written(name: str) -> bool:
-    """Return True for a name that somebody wrote: not "_", "__name__", or "@py_assert1"."""
+    """Whether a name was written by the user: not "_", "__name__" or "@py_assert1"."""
     return name.isidentifier() and not name.startswith("_") and not name.endswith("_")
 
 
-def models_among(found: Variables) -> list[Module]:
-    """Return the models among variables: modules with parameters that no other contains."""
+def models_among(candidates: Variables) -> list[Module]:
+    """Return the models among variables: modules with parameters that no other one contains."""
     from ...nn import Module
 
-    modules = {id(value): value for _, value in found if isinstance(value, Module)}
+    modules = {id(value): value for _, value in candidates if isinstance(value, Module)}
     inner = {
         id(part) for module in modules.values() for part in module.modules() if part is not module
     }

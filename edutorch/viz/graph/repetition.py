@@ -1,4 +1,4 @@
-"""What repeats in a graph: twelve equal blocks, or the cell of a loop over time, as one box."""
+"""Repetitions in a graph, folded into one box: equal blocks, or the cell of an unrolled loop."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .grouping import Group, bottom_up
 from .model import Graph
 
 ALIKE = 3
-"""So many equal neighbours become one box that says how many they are."""
+"""The least number of equal neighbours that are folded into one box."""
 
 LONGEST_UNIT = 64
-"""What repeats has at most so many members."""
+"""The largest number of members of the repeated unit."""
 
 
 def fold_repetition(root: Group, graph: Graph, most: int) -> None:
-    """Put runs of equal members into groups of their own: "Block ×12".
+    """Put runs of equal members into groups: "Block ×12".
 
-    Equal means the same ops on the same shapes. Where more than `most` members are left, shapes
-    are forgotten: in a loop that joins what it has made so far, they grow with each time.
+    Equal means the same ops on the same shapes. If more than `most` members are left, shapes are
+    ignored: in a loop that concatenates its results, they grow with each iteration.
     """
     for with_shapes in (True, False):
         signatures: dict[object, int] = {}
@@ -32,13 +32,15 @@ def fold_repetition(root: Group, graph: Graph, most: int) -> None:
 def find_repetition(
     group: Group, graph: Graph, signatures: dict[object, int], with_shapes: bool
 ) -> None:
-    """Put the runs among the members of one group into groups."""
-    marks = [signature(member, graph, signatures, with_shapes) for member in group.members]
+    """Put the runs of equal members of one group into groups."""
+    member_signatures = [
+        signature(member, graph, signatures, with_shapes) for member in group.members
+    ]
     members: list[int | Group] = []
     position = 0
-    for start, unit, times in runs(marks):
+    for start, unit, count in runs(member_signatures):
         members += group.members[position:start]
-        position = start + unit * times
+        position = start + unit * count
         members.append(repeat(group, group.members[start:position], unit, graph))
     group.members = members + group.members[position:]
 
@@ -46,9 +48,9 @@ def find_repetition(
 def signature(
     member: int | Group, graph: Graph, known: dict[object, int], with_shapes: bool
 ) -> int:
-    """Return a number that is the same for members that look the same."""
+    """Return an integer that is equal for equal members."""
     if isinstance(member, Group):
-        inside = tuple(signature(each, graph, known, with_shapes) for each in member.members)
+        inside = tuple(signature(inner, graph, known, with_shapes) for inner in member.members)
         mark: object = (member.kind, member.type, inside)
     else:
         node = graph.nodes[member]
@@ -56,23 +58,23 @@ def signature(
     return known.setdefault(mark, len(known))
 
 
-def runs(marks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Find what repeats in a row: (start, length of the unit, how often).
+def runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the repetitions in a sequence as (start, length of the unit, count).
 
     >>> runs([5, 1, 2, 1, 2, 1, 2, 9])
     [(1, 2, 3)]
     """
-    row = np.asarray(marks)
-    found: list[tuple[int, int, int]] = []
+    row = np.asarray(signatures)
+    repeats: list[tuple[int, int, int]] = []
     taken = np.zeros(len(row), bool)
     for unit in range(1, min(LONGEST_UNIT, len(row) // ALIKE) + 1):
         same = row[:-unit] == row[unit:]
         for start, length in stretches(same & ~taken[:-unit] & ~taken[unit:]):
-            times = length // unit + 1
-            if times >= ALIKE:
-                found.append((start, unit, times))
-                taken[start : start + unit * times] = True
-    return sorted(found)
+            count = length // unit + 1
+            if count >= ALIKE:
+                repeats.append((start, unit, count))
+                taken[start : start + unit * count] = True
+    return sorted(repeats)
 
 
 def stretches(flags: np.ndarray) -> list[tuple[int, int]]:
@@ -82,24 +84,24 @@ def stretches(flags: np.ndarray) -> list[tuple[int, int]]:
 
 
 def repeat(around: Group, members: Sequence[int | Group], unit: int, graph: Graph) -> Group:
-    """Make the group of what repeats; each time is a member."""
-    times = len(members) // unit
+    """Return the group of a repetition, with each iteration as a member."""
+    count = len(members) // unit
     name = unit_name(members, unit, graph)
-    key = f"{key_of(members[0], graph)}×{times}"
-    made = Group(key, f"{name} ×{times}", "repeat", path=around.path, type=name)
+    key = f"{key_of(members[0], graph)}×{count}"
+    group = Group(key, f"{name} ×{count}", "repeat", path=around.path, type=name)
     if unit == 1:
-        made.members = list(members)
-        return made
-    for number in range(times):
-        part = list(members[number * unit : (number + 1) * unit])
-        made.members.append(
-            Group(f"{made.key}/{number + 1}", f"{name} {number + 1}", "part", part, around.path)
+        group.members = list(members)
+        return group
+    for index in range(count):
+        part = list(members[index * unit : (index + 1) * unit])
+        group.members.append(
+            Group(f"{group.key}/{index + 1}", f"{name} {index + 1}", "part", part, around.path)
         )
-    return made
+    return group
 
 
 def unit_name(members: Sequence[int | Group], unit: int, graph: Graph) -> str:
-    """Name what repeats by its modules, or else its ops: "Block", "matmul … tanh"."""
+    """Return the name of a unit, from its modules or else its ops: "Block", "matmul … tanh"."""
     first, second = members[:unit], members[unit : 2 * unit]
     named = [
         (one, two)
@@ -117,15 +119,16 @@ def unit_name(members: Sequence[int | Group], unit: int, graph: Graph) -> str:
         names = [name.split(" · ")[0] for name in names]
     else:
         names = [
-            each.title if isinstance(each, Group) else graph.nodes[each].label for each in first
+            member.title if isinstance(member, Group) else graph.nodes[member].label
+            for member in first
         ]
     return " + ".join(names) if len(names) <= 2 else f"{names[0]} … {names[-1]}"
 
 
 def title_of(group: Group) -> str:
-    """Return a module's title without the number of the call."""
-    name, dot, kind = group.title.partition(" · ")
-    return name.partition("#")[0] + dot + kind
+    """Return a module's title without the call number."""
+    name, dot, class_name = group.title.partition(" · ")
+    return name.partition("#")[0] + dot + class_name
 
 
 def key_of(member: int | Group, graph: Graph) -> str:

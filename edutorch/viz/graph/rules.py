@@ -1,14 +1,14 @@
-r"""A node's derivative rule with this node's numbers in it: g·b = 1·3 = 3.
+r"""A node's derivative rule with its own values substituted: g·b = 1·3 = 3.
 
 Formulas are stated by the ops. By convention, their symbols mean
 
     g, y            the gradient that comes in; the output
     x or a          the first input, b the second, in matrix rules A and B
-    W, w, t, n      weight, target, exponent (or how many numbers a mean is taken of)
+    W, w, t, n      weight, target, exponent (or the number of elements of a mean)
     \alpha, \beta   the setting of that name
 
-and what `SPECIAL` says of some ops. Only numbers that the node has saved are put in, and only
-few of them: a scalar, a short row, a small matrix.
+and the meanings in `SPECIAL` for some ops. Only values that the node has saved are substituted,
+and only small ones: a scalar, a short vector, a small matrix.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...core.tensor import Tensor
 from .latex import NotFillable, Value, filled, parse, symbols, to_latex, to_text
 
 LONGEST_ROW, MOST_ROWS, MOST_COLUMNS = 8, 4, 4
-"""So many numbers are written out: of a vector, and of a matrix."""
+"""The largest vector and matrix whose elements are written out."""
 
 LONGEST_SOURCE = 12  # lines
 
@@ -51,14 +51,14 @@ SPECIAL: dict[str, dict[str, str]] = {
     "vanishing": {"s": "slope"},
     "zeta": {"q": "other", "s": "input"},
 }
-"""Where an op's formula means something else by a symbol: the input or setting."""
+"""Symbols with another meaning in the formulas of an op: the input or setting."""
 
 FIRST, SECOND = {"x", "a", "z", "A"}, {"b", "B"}
 OWN = {"weight": {"W", "w"}, "target": {"t"}, "y": {"y", "X"}, "g": {"g"}}
 NEVER = {
     "F", "L", "M", "P", "Q", "R", "S", "U", "V", "c", "j", "k", "l", r"\sigma",
 }  # fmt: skip
-"""Symbols of parts of a matrix, of indices, of spreads: their numbers are nowhere saved."""
+"""Symbols of matrix factors, indices and deviations, whose values no node saves."""
 
 NEVER_OF = {
     "ctc_losses": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_joined": {"w"},
@@ -75,10 +75,10 @@ MATRICES = {
 
 @dataclass(frozen=True)
 class Rule:
-    """How a gradient comes out of a node, as LaTeX and as a line of text.
+    """The rule of a gradient that leaves a node, as LaTeX and as a line of text.
 
-    `numbers` is the same with this node's numbers, as far as they are few: a chain of equations.
-    `source` is the rule as Python, where no formula says it exactly.
+    `numbers` is a chain of equations with the node's values, if they are small. `source` is the
+    rule as Python code, if no formula states it exactly.
     """
 
     latex: str = ""
@@ -89,11 +89,11 @@ class Rule:
 
 
 def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) -> Rule:
-    """Return the rule by which `result` went out along the edge number `position` of `node`.
+    """Return the rule that computed `result`, the gradient of the input at `position` of `node`.
 
     Args:
-        g: the gradient that came in; like `result`, an array.
-        exact: False: somebody changed the gradients on their way, so no numbers are put in.
+        g: the incoming gradient; like `result`, an array.
+        exact: False if a hook changed the gradients, so that no values are substituted.
     """
     op: Any = node.op
     name = "" if not op.inputs else op.inputs[0 if op.variadic else position]
@@ -106,14 +106,14 @@ def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) 
     if not rule.latex:
         return Rule(source=source)
     latex = rule.latex
-    if saved_by(node).get("alpha") == 1:  # a plain sum: not everybody knows of add's alpha
+    if saved_by(node).get("alpha") == 1:  # a plain sum: the alpha of `add` is not well known
         latex = latex.replace(r"\alpha\,", "")
     numbers = chain(node, latex, g, result) if exact else ("", "")
     return Rule(latex, to_text(parse(latex)), *numbers, source)
 
 
 def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
-    """Write "formula = formula with numbers = result", as LaTeX and as text; "" if too large."""
+    """Return "formula = formula with values = result" as LaTeX and text; "" if too large."""
     outcome = value_of(result)
     if outcome is None:
         return "", ""
@@ -138,44 +138,44 @@ def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
 
 
 def meaning(op: Op, symbol: str) -> str | None:
-    """Return the input or setting that a symbol stands for: "g", "y", "count", or its name."""
+    """Return what a symbol stands for: "g", "y", "count", or the name of an input or setting."""
     special = SPECIAL.get(op.name, {}).get(symbol)
     if special is not None:
         return special
     names = (*op.inputs, *op.settings)
-    for name, meant in OWN.items():
-        if symbol in meant and (name in ("g", "y") or name in names):
+    for name, own_symbols in OWN.items():
+        if symbol in own_symbols and (name in ("g", "y") or name in names):
             return name
     if symbol in FIRST:
         return op.inputs[0]
     if symbol in SECOND and len(op.inputs) > 1:
         return op.inputs[1]
     if symbol == "n":
-        return next((each for each in ("exponent", "n") if each in names), "count")
+        return next((name for name in ("exponent", "n") if name in names), "count")
     if symbol == "p":
-        return next((each for each in ("p", "ord") if each in names), None)
+        return next((name for name in ("p", "ord") if name in names), None)
     word = symbol.removeprefix("\\")
     return word if word in names else None
 
 
 def values_of(node: Node, wanted: set[str], g: Any) -> dict[str, Value]:
-    """Return the numbers of those symbols of which they are known and few."""
+    """Return the values of the symbols whose values are known and small."""
     op = node.op
     known = {**saved_by(node), "g": g}
-    found = {}
+    values = {}
     for symbol in wanted:
         name = meaning(op, symbol)
         if name is None:
             continue
-        thing = how_many(op, known) if name == "count" else known.get(name)
-        value = value_of(thing)
+        value = how_many(op, known) if name == "count" else known.get(name)
+        value = value_of(value)
         if value is not None:
-            found[symbol] = value
-    return found
+            values[symbol] = value
+    return values
 
 
 def saved_by(node: Node) -> dict[str, Any]:
-    """Return what a node has saved, by name, as arrays and numbers."""
+    """Return the saved arrays and numbers of a node by name."""
     op = node.op
     if node.saved is None or op.variadic or not hasattr(op, "rules"):
         return {}
@@ -186,7 +186,7 @@ def saved_by(node: Node) -> dict[str, Any]:
 
 
 def how_many(op: Op, known: Mapping[str, Any]) -> int | None:
-    """Return how many numbers a mean was taken of."""
+    """Return the number of elements of a mean, if the op is one."""
     if op.name not in COUNTED:
         return None
     if "reduction" in op.settings:
@@ -198,36 +198,36 @@ def how_many(op: Op, known: Mapping[str, Any]) -> int | None:
 # How numbers are written ---------------------------------------------------------------------
 
 
-def value_of(thing: Any) -> Value | None:
-    """Write a number or a few; None: there are too many, or it is something else."""
-    if isinstance(thing, np.generic):
-        thing = thing.item()
-    if isinstance(thing, bool | int | float | complex):
-        return Value(*written(thing, 4))
-    if not backends.is_array(thing) or hasattr(thing, "all_examples"):
+def value_of(value: Any) -> Value | None:
+    """Return a number or a small array as a `Value`; None if it is too large or something else."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float | complex):
+        return Value(*written(value, 4))
+    if not backends.is_array(value) or hasattr(value, "all_examples"):
         return None
-    shape = thing.shape
-    if len(shape) > 2 or thing.size == 0:
+    shape = value.shape
+    if len(shape) > 2 or value.size == 0:
         return None
     if len(shape) == 1 and shape[0] > LONGEST_ROW:
         return None
     if len(shape) == 2 and (shape[0] > MOST_ROWS or shape[1] > MOST_COLUMNS):
         return None
-    array = np.asarray(backends.of(thing).to_numpy(thing))
+    array = np.asarray(backends.of(value).to_numpy(value))
     if not shape:
         return Value(*written(array.item(), 4))
     if len(shape) == 1:
-        cells = [written(each, 3) for each in array.tolist()]
+        cells = [written(element, 3) for element in array.tolist()]
         latex, plain = (", ".join(side) for side in zip(*cells, strict=True))
         return Value(f"[{latex}]", f"[{plain}]", scalar=False)
-    rows = [[written(each, 3) for each in row] for row in array.tolist()]
+    rows = [[written(element, 3) for element in row] for row in array.tolist()]
     latex = r" \\ ".join(" & ".join(cell[0] for cell in row) for row in rows)
     plain = "; ".join(", ".join(cell[1] for cell in row) for row in rows)
     return Value(rf"\begin{{pmatrix}}{latex}\end{{pmatrix}}", f"[{plain}]", False, matrix=True)
 
 
 def written(number: Any, digits: int) -> tuple[str, str]:
-    """Write one number as LaTeX and as text."""
+    """Return one number as LaTeX and as text."""
     if isinstance(number, bool | int):
         return str(int(number)), str(int(number))
     text = f"{number + 0.0:.{digits}g}"  # -0 + 0 is 0
@@ -244,12 +244,12 @@ def written(number: Any, digits: int) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=512)
 def source_of(function: Any) -> str:
-    """Return the source of a rule: a lambda alone, or a short function; "" where there is none."""
+    """Return the source of a rule, a lambda or a short function; "" if it has none."""
     try:
         if function.__name__ != "<lambda>":
             lines = textwrap.dedent(inspect.getsource(function)).rstrip().splitlines()
-            shown = lines[:LONGEST_SOURCE] + ["    …"] * (len(lines) > LONGEST_SOURCE)
-            return "\n".join(shown)
+            kept = lines[:LONGEST_SOURCE] + ["    …"] * (len(lines) > LONGEST_SOURCE)
+            return "\n".join(kept)
         code = function.__code__
         text = "".join(linecache.getlines(code.co_filename))
         for node in ast.walk(syntax(text)):
@@ -264,11 +264,11 @@ def source_of(function: Any) -> str:
 
 @functools.lru_cache(maxsize=8)
 def syntax(text: str) -> ast.AST:
-    """Parse a file. The last ones are kept: an op's rules stand in one file."""
+    """Parse a file, with a small cache: the rules of an op are in one file."""
     return ast.parse(text)
 
 
 def is_known(op: Op, symbol: str) -> bool:
-    """Say whether a formula's symbol has a meaning here, or is listed as having no number."""
+    """Whether a symbol has a meaning here or is listed as having no value (for tests)."""
     never = NEVER | NEVER_OF.get(op.name, set())
     return symbol in never or meaning(op, symbol) is not None

@@ -1,4 +1,4 @@
-"""Finds boxes by name, also those that are hidden in a closed group."""
+"""Searches nodes and groups by name, including those hidden in closed groups."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .grouping import Group
 from .model import Graph, GraphNode, inside
 
 MOST_HITS = 100
-"""So many hits are told to a page."""
+"""The largest number of hits sent to a page."""
 
 LONGEST_QUERY = 100
 
 
 class Hit(NamedTuple):
-    """Something with a name: a node, or the group `key`.
+    """A search result: a node, or the group `key`.
 
-    `number` is the node, or the first one in the group; `around` are the keys of the groups in
-    which it lies, the outermost first.
+    `number` is the index of the node, or of the first one in the group; `around` are the keys of
+    the enclosing groups, the outermost first.
     """
 
     name: str
@@ -29,10 +29,10 @@ class Hit(NamedTuple):
 
 
 def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
-    """Return what has a text in its name, in the order of computation.
+    """Return the nodes and groups whose name contains a text, in the order of computation.
 
-    A node is found by its op or its variable, by the two with a dot between the module and it
-    ("conv1.weight"), a group by its title. Large and small letters are the same.
+    A node matches by its op or variable, with or without the module ("conv1.weight"), a group by
+    its title. Case is ignored.
     """
     wanted = text.strip()[:LONGEST_QUERY].casefold()
     if not wanted:
@@ -48,7 +48,7 @@ def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
 
 
 def everything(root: Group, graph: Graph) -> Iterator[Hit]:
-    """Yield all groups and nodes, with their names and what lies around them."""
+    """Yield all groups and nodes with their names and enclosing groups."""
     waiting: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
     while waiting:
         group, around = waiting.pop()
@@ -61,20 +61,20 @@ def everything(root: Group, graph: Graph) -> Iterator[Hit]:
 
 
 def first_of(group: Group) -> int:
-    """Return the first node in a group."""
+    """Return the index of the first node in a group."""
     return min(first_of(member) if isinstance(member, Group) else member
                for member in group.members)  # fmt: skip
 
 
 def full_name(node: GraphNode) -> str:
-    """Return a node's name with its module's: "layer1.0.conv1.weight", "loss = mse_loss"."""
+    """Return the qualified name of a node: "layer1.0.conv1.weight", "loss = mse_loss"."""
     if not node.variable:
         return inside(node.module, node.label)
     return f"{node.module}.{node.variable} = {node.label}".lstrip(".")
 
 
 def is_found(wanted: str, hit: Hit, graph: Graph) -> bool:
-    """Whether the text stands in a hit's own name: the module's path alone is the group's."""
+    """Whether the text is in a hit's own name; the module's path alone belongs to the group."""
     if hit.key:
         return wanted in hit.name.casefold()
     node = graph.nodes[hit.number]
@@ -88,16 +88,16 @@ def is_found(wanted: str, hit: Hit, graph: Graph) -> bool:
 
 
 def search_data(graph: Graph, plan: Plan, text: str, choice: Choice) -> dict[str, Any]:
-    """Return what the page is told of a search: see `SearchData` in `widgets/protocol.d.ts`."""
+    """Return the message of a search: see `SearchData` in `widgets/protocol.d.ts`."""
     hits = search(graph, text, choice)
     rows = [(hit.name, *way_to(hit, plan)) for hit in hits[:MOST_HITS] if hit.number in plan.ids]
     return {"text": text, "hits": rows, "more": len(hits) - len(rows)}
 
 
 def way_to(hit: Hit, plan: Plan) -> tuple[str, str]:
-    """Return the box on the screen that a hit is or lies in, and which group shows it when opened.
+    """Return the visible box that contains a hit, and the group to open to see the hit.
 
-    The second is empty where nothing hides it.
+    The second is empty if nothing hides it.
     """
     box = plan.ids[hit.number]
     closed = plan.graph.nodes[int(box.removeprefix("n"))].group

@@ -1,8 +1,8 @@
-"""Which vertex of a picture made the elements that a tensor shows now.
+"""Maps each tensor to the vertex of the picture that computed its current elements.
 
-A tensor is known by its identity, a recorded one by its node: both stay what they are when
-something is written into the memory, while numbers and orders change. All tensors that share a
-memory share the count of writes into it, so that a stale entry shows by its version.
+A tensor is identified by its id, a recorded one by its node: both survive an in-place write, while
+versions and orders change. All tensors that share memory share its version counter, so that a
+stale entry is recognized by its version.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ...core.autograd.graph import LEAF
 from ...core.tensor import Tensor
 
 FIXED = -1
-"""The version of an alias: it stands for the tensor as it was, whatever is written since."""
+"""The version of an alias, which stands for the tensor before any later write."""
 
 
 class Known(NamedTuple):
-    """A tensor, by a weak reference; its vertex; the version then; and when it was first seen."""
+    """A weak reference to a tensor, its vertex, its version then, and its first known version."""
 
     tensor: weakref.ref[Tensor]
     key: int
@@ -28,15 +28,15 @@ class Known(NamedTuple):
 
 
 class TensorKeys:
-    """The vertex of each tensor of one step. No tensor is kept alive."""
+    """The vertices of the tensors of one step. No tensor is kept alive."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._tensors: dict[int, Known] = {}
-        self._written: dict[int, tuple[Any, int]] = {}  # by memory: the result written last
+        self._written: dict[int, tuple[Any, int]] = {}  # the last written result, by memory
 
     def note(self, tensor: Tensor, key: int) -> None:
-        """Note that a vertex made a tensor, as it is now."""
+        """Record that a vertex computed the current elements of a tensor."""
         known = self.last(tensor)
         first = tensor._version if known is None else known.first
         self._tensors[id(tensor)] = Known(weakref.ref(tensor), key, tensor._version, first)
@@ -44,34 +44,34 @@ class TensorKeys:
             self.note_node(tensor._node, key)
 
     def note_node(self, node: Any, key: int) -> None:
-        """Note which vertex a recorded node is."""
+        """Record the vertex of a node."""
         self._nodes[id(node)] = weakref.ref(node), key
 
     def alias(self, tensor: Tensor, alias: Tensor) -> None:
-        """Note that a second object stands for a tensor as it is now."""
+        """Record that a second object stands for a tensor in its current version."""
         known = self.last(tensor)
         if known is not None:
             self._tensors[id(alias)] = known._replace(tensor=weakref.ref(alias), version=FIXED)
 
     def note_write(self, tensor: Tensor, result: int | None) -> None:
-        """Note which result was written into the memory of a tensor."""
+        """Record the result that was written into the memory of a tensor."""
         writes = tensor._writes
         if writes is None:
             return
         if result is None:
             self._written.pop(id(writes), None)
         else:
-            self._written[id(writes)] = writes, result  # held, so that no other gets its identity
+            self._written[id(writes)] = writes, result  # kept alive, so that its id is not reused
 
     def find(self, tensor: Tensor) -> int | None:
-        """Return the vertex whose elements a tensor shows; None if there is none yet."""
+        """Return the vertex that computed the elements of a tensor, or None if unknown."""
         if has_node(tensor):
             return self.of_node(tensor._node)
         known = self.last(tensor)
         return None if known is None or self.is_stale(tensor) else known.key
 
     def is_stale(self, tensor: Tensor) -> bool:
-        """Return True if the memory of a known tensor was written to since it was noted."""
+        """Whether the memory of a known tensor was written to since it was recorded."""
         known = self.last(tensor)
         return known is not None and known.version not in (FIXED, tensor._version)
 
@@ -81,26 +81,26 @@ class TensorKeys:
         return known[1] if known is not None and known[0]() is node else None
 
     def nodes(self) -> Iterator[tuple[Any, int]]:
-        """Yield the recorded nodes that live, with their vertices."""
+        """Yield the recorded nodes that are alive, with their vertices."""
         for reference, key in self._nodes.values():
             node = reference()
             if node is not None:
                 yield node, key
 
     def identities(self) -> Iterator[tuple[int, int]]:
-        """Yield the identity and the vertex of each tensor that lives."""
+        """Yield id and vertex of each tensor that is alive."""
         for identity, known in self._tensors.items():
             if known.tensor() is not None and known.version != FIXED:
                 yield identity, known.key
 
     def references(self) -> Iterator[tuple[int, weakref.ref[Tensor]]]:
-        """Yield the vertex of each tensor as it was seen last, and a weak reference to it."""
+        """Yield the last vertex of each tensor, and a weak reference to the tensor."""
         for known in self._tensors.values():
             if known.version != FIXED:
                 yield known.key, known.tensor
 
     def last(self, tensor: Tensor) -> Known | None:
-        """Return what was noted last of a tensor, also if its memory was written to since."""
+        """Return the last entry of a tensor, even if its memory was written to since."""
         known = self._tensors.get(id(tensor))
         return known if known is not None and known.tensor() is tensor else None
 
@@ -113,7 +113,7 @@ class TensorKeys:
         return None
 
     def owner_of_array(self, array: Any) -> Tensor | None:
-        """Return the tensor that shows just this array."""
+        """Return the tensor whose array is this very object."""
         for known in self._tensors.values():
             tensor = known.tensor()
             if tensor is not None and tensor._array is array:
@@ -121,16 +121,16 @@ class TensorKeys:
         return None
 
     def writer(self, tensor: Tensor) -> int | None:
-        """Return the vertex of what was written last into the memory of a tensor."""
+        """Return the vertex of the last write into the memory of a tensor."""
         known = self._written.get(id(tensor._writes)) if tensor._writes is not None else None
         return None if known is None else known[1]
 
     def version(self, tensor: Tensor) -> int:
-        """Return how many writes a tensor has seen since it was first seen."""
+        """Return the number of writes into a tensor since it was first recorded."""
         known = self.last(tensor)
         return 0 if known is None else tensor._version - known.first
 
 
 def has_node(tensor: Tensor) -> bool:
-    """Return True if a recorded op made the tensor."""
+    """Whether a recorded op computed the tensor."""
     return tensor._node is not None and tensor._node is not LEAF
