@@ -38,7 +38,7 @@ PLACES = {
     "exp": "vector_math", "log": "vector_math", "tanh": "vector_math", "erf": "vector_math",
     "total": "row_reduce", "wide": "jit", "gelu": "scalar_functions",
     "gelu_slope": "scalar_functions", "gelu_tanh": "scalar_functions",
-    "gelu_tanh_slope": "scalar_functions", "share_out": "work_queue",
+    "gelu_tanh_slope": "scalar_functions", "claim_range": "work_queue",
 }  # fmt: skip
 BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
 OPTIONS = 'cache=True, nogil=True, error_model="numpy"'

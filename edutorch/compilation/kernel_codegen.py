@@ -161,8 +161,8 @@ class Writer:
             made.needs.add("wide")
             heads = ["wide()", *heads]
         if made.count > 1:
-            made.needs.add("share_out")
-            heads = ["start, stop = share_out(start, stop)", *heads]
+            made.needs.add("claim_range")
+            heads = ["start, stop = claim_range(start, stop)", *heads]
         body = [*heads, *self.scratch_lines(), *lines]
         made.body = head + "\n" + textwrap.indent("\n".join(body), "    ") + "\n"
         kinds = ["int64", "int64", *["int64"] * len(made.sizes), *["float64"] * len(made.numbers)]

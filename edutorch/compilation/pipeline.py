@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import blas, reference_mode
-from ..kernels.cpu.parallel import WORTH_A_THREAD, in_parts
+from ..kernels.cpu.parallel import MIN_WORK_PER_THREAD, parallel_for
 from ..settings import are_deterministic_algorithms_enabled
 from . import kernel_cache
 from .explain import Explanation, explained
@@ -97,10 +97,10 @@ class Lowered:
         if run is None:
             return
         work = fused.text.work
-        if work >= 2 * WORTH_A_THREAD and fused.text.count > 1:
+        if work >= 2 * MIN_WORK_PER_THREAD and fused.text.count > 1:
 
             def shared(start: int, stop: int, *arguments: Any) -> None:
-                in_parts(run, stop, *arguments, work=work)
+                parallel_for(run, stop, *arguments, work=work)
 
             self._scope[fused.name] = shared
         else:

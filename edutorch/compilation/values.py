@@ -203,7 +203,7 @@ RESERVED = (
     "largest", "smallest", "operator", "and", "or", "not", "if", "else", "is", "in", "for", "del",
     "from", "import", "lambda", "return", "pass", "while", "with", "yield", "None", "True", "False",
     "maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite",
-    "in_parts", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first", "last",
+    "parallel_for", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first", "last",
     "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power", "begin",
     "assert", "async", "await", "break", "class", "continue", "def", "elif", "except", "finally",
     "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk", "range",

@@ -20,7 +20,7 @@ OPERATIONS = {
     "add": (operator.add, 1), "sub": (operator.sub, 1), "mul": (operator.mul,),
     "div": (operator.truediv, None),
 }  # fmt: skip
-KINDS = some.sampled_from([np.float32, np.float64])
+FORMATS = some.sampled_from([np.float32, np.float64])
 SHAPES = some.lists(some.integers(0, 50), min_size=0, max_size=3)
 LARGE = (401, 513)
 _made = {}
@@ -43,7 +43,7 @@ def same(found, expected):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @settings(max_examples=8, deadline=None)
-@given(kind=KINDS, shape=SHAPES)
+@given(kind=FORMATS, shape=SHAPES)
 def test_each_operation_is_numpys(name, kind, shape):
     operation, *usual = OPERATIONS[name]
     x, y = array(shape, kind), array(shape, kind, 1)
@@ -80,7 +80,7 @@ def test_other_cases_are_left_to_numpy():
 
 
 @settings(max_examples=8, deadline=None)
-@given(kind=KINDS, shape=SHAPES)
+@given(kind=FORMATS, shape=SHAPES)
 def test_adding_onto_a_sum_changes_that_alone(kind, shape):
     x, y = array(shape, kind), array(shape, kind, 1)
     expected, before = x + y, y.copy()
@@ -102,7 +102,7 @@ def test_adding_what_does_not_fit_changes_nothing():
 
 @settings(max_examples=20, deadline=None)
 @given(
-    kind=KINDS, first=some.lists(some.integers(1, 30), min_size=1, max_size=2),
+    kind=FORMATS, first=some.lists(some.integers(1, 30), min_size=1, max_size=2),
     width=some.integers(32, 90), keepdim=some.booleans(),
 )  # fmt: skip
 def test_columns(kind, first, width, keepdim):

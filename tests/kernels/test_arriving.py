@@ -23,7 +23,10 @@ def made(monkeypatch):
     """Counts the products that were left for later, and how often some were computed."""
     counts = {"kept": 0, "computed": 0}
 
-    begin, compute = lazy_gradients.Products.__init__, lazy_gradients.Products.computed
+    begin, compute = (
+        lazy_gradients.DeferredMatmulGradient.__init__,
+        lazy_gradients.DeferredMatmulGradient.computed,
+    )
 
     def computed(self):
         counts["computed"] += 1
@@ -33,8 +36,8 @@ def made(monkeypatch):
         counts["kept"] += 1
         begin(self, *arguments)
 
-    monkeypatch.setattr(lazy_gradients.Products, "__init__", noted)
-    monkeypatch.setattr(lazy_gradients.Products, "computed", computed)
+    monkeypatch.setattr(lazy_gradients.DeferredMatmulGradient, "__init__", noted)
+    monkeypatch.setattr(lazy_gradients.DeferredMatmulGradient, "computed", computed)
     return counts
 
 
@@ -85,7 +88,7 @@ def test_factors_are_gone_before_there_is_a_product():
     def one(rows):
         g, x = np.ones((rows, 3), np.float32), np.ones((rows, 2), np.float32)
         factors.extend((ref(g), ref(x)))
-        return lazy_gradients.Products(g, x, multiply)
+        return lazy_gradients.DeferredMatmulGradient(g, x, multiply)
 
     alive, factors = [], []
     products = one(4)

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be c
 
 @pytest.fixture(scope="module")
 def attend():
-    return attention.attend(), attention.attend_joint_vjp()
+    return attention.attention_forward(), attention.attention_forward_joint_vjp()
 
 
 def defined(g, q, k, v, scale, is_causal):
     with reference_only():
-        y = definitions.attend.op.forward(np, q, k, v, scale, is_causal)
-        return y, *definitions.attend_back(g, q, k, v, scale, is_causal)
+        y = definitions.attention_forward.op.forward(np, q, k, v, scale, is_causal)
+        return y, *definitions.sdpa_backward(g, q, k, v, scale, is_causal)
 
 
 def close(found, exact, dtype):
@@ -98,7 +98,7 @@ def test_heads_that_lie_side_by_side_come_out_so(attend):
     q = heads(np.random.default_rng(0).normal(size=(2, 64, 16)))
     y = attend[0](q, q, q, 1.0, True)
     assert side_by_side(y) and not y.flags.c_contiguous
-    exact = definitions.attend.op.forward(np, q, q, q, 1.0, True)
+    exact = definitions.attention_forward.op.forward(np, q, q, q, 1.0, True)
     assert exact.strides == y.strides
     apart = np.ascontiguousarray(q)
     assert attend[0](apart, q, q, 1.0, True).flags.c_contiguous

@@ -40,7 +40,7 @@ def test_the_product_that_numpy_computes(dtype, trans_a, trans_b):
     a = np.ascontiguousarray(a.T) if trans_a else a
     b = np.ascontiguousarray(b.T) if trans_b else b
     by_gemm(
-        cpu_blas.address(dtype), bool(trans_a), bool(trans_b), 5, 3, 7,
+        cpu_blas.gemm_address(dtype), bool(trans_a), bool(trans_b), 5, 3, 7,
         2.0, a, rows(a), b, rows(b), 0.5, c, rows(c),
     )  # fmt: skip
     assert np.allclose(c, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
@@ -52,7 +52,7 @@ def test_parts_of_larger_matrices():
     large_c = np.full((9, 11), 3.0, np.float32)
     a, b, c = large_a[2:7, 1:8], large_b[1:8, 4:7], large_c[3:8, 2:5]
     by_gemm(
-        cpu_blas.address(np.dtype("float32")), False, False, 5, 3, 7,
+        cpu_blas.gemm_address(np.dtype("float32")), False, False, 5, 3, 7,
         1.0, a, rows(a), b, rows(b), 0.0, c, rows(c),
     )  # fmt: skip
     assert np.allclose(c, a @ b, rtol=1e-5)
@@ -62,7 +62,7 @@ def test_parts_of_larger_matrices():
 
 def test_addresses_instead_of_arrays():
     a, b, c = np.float32([[1, 2], [3, 4]]), np.float32([[5, 6], [7, 8]]), np.empty((2, 2), "f4")
-    by_sgemm(cpu_blas.addresses().sgemm, 2, 2, 2, *(
+    by_sgemm(cpu_blas.gemm_addresses().sgemm, 2, 2, 2, *(
         each for x in (a, b, c) for each in (x.ctypes.data, 2)
     ))  # fmt: skip
     assert c.tolist() == [[19, 22], [43, 50]]
@@ -70,12 +70,12 @@ def test_addresses_instead_of_arrays():
 
 def test_what_a_result_holds_is_not_read_with_beta_0():
     a, c = np.ones((2, 2)), np.full((2, 2), np.nan)
-    by_gemm(cpu_blas.addresses().dgemm, False, False, 2, 2, 2, 1.0, a, 2, a, 2, 0.0, c, 2)
+    by_gemm(cpu_blas.gemm_addresses().dgemm, False, False, 2, 2, 2, 1.0, a, 2, a, 2, 0.0, c, 2)
     assert c.tolist() == [[2, 2], [2, 2]]
 
 
 def test_other_kinds_of_numbers_have_no_address_and_do_not_compile():
-    assert cpu_blas.address(np.dtype("int64")) is None
+    assert cpu_blas.gemm_address(np.dtype("int64")) is None
     whole = np.ones((2, 2), int)
     with pytest.raises(numba.TypingError):
         by_gemm(0, False, False, 2, 2, 2, 1.0, whole, 2, whole, 2, 0.0, whole, 2)
@@ -83,8 +83,8 @@ def test_other_kinds_of_numbers_have_no_address_and_do_not_compile():
 
 def test_without_such_a_library_there_is_no_address(monkeypatch):
     monkeypatch.setattr(cpu_blas, "blas", lambda: None)
-    assert cpu_blas.addresses() is None
-    assert cpu_blas.address(np.dtype("float32")) is None
+    assert cpu_blas.gemm_addresses() is None
+    assert cpu_blas.gemm_address(np.dtype("float32")) is None
 
 
 def test_threads_can_be_told_and_asked():

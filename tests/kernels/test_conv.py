@@ -13,8 +13,8 @@ from edutorch.backends.reference_mode import slot_of
 from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
-from edutorch.kernels.cpu.conv_indexing import plan_of_response
-from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight, transposed, window_of
+from edutorch.kernels.cpu.conv_indexing import plan_convolution
+from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight_grad, resolve_window, transposed
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
@@ -25,7 +25,7 @@ def kernels():
         "conv2d": conv.conv2d(),
         "conv_nd": conv.conv_nd(),
         "transposed": conv.transposed(),
-        "conv_weight": conv_gradients.conv_weight(),
+        "conv_weight": conv_gradients.conv_weight_grad(),
         "bias": conv_gradients.conv2d_bias(),
     }
 
@@ -77,18 +77,18 @@ def test_the_three_faces(kernels, case, dtype, bias):
     arguments = x, w, b, stride, padding, dilation, groups
     expected = definition(conv_nd, *arguments)
     y = kernels["conv_nd"](*arguments)
-    few = expected[:, 0].size < conv.FEW
+    few = expected[:, 0].size < conv.MIN_POSITIONS
     assert (y is None) == few
     if few:
         return
     assert_near(y, expected, dtype, w[0].size)
-    _, stride, pads, dilation = window_of(w.shape, stride, padding, dilation)
+    _, stride, pads, dilation = resolve_window(w.shape, stride, padding, dilation)
     g = random(*y.shape)
     arguments = g, w, size, stride, pads, dilation, groups
     expected = definition(transposed, *arguments)
     assert_near(kernels["transposed"](*arguments), expected, dtype, w[:, 0].size)
     arguments = x, g, kernel, stride, pads, dilation, groups
-    expected = definition(conv_weight, *arguments)
+    expected = definition(conv_weight_grad, *arguments)
     assert_near(kernels["conv_weight"](*arguments), expected, dtype, g[:, 0].size)
 
 
@@ -120,13 +120,13 @@ def test_cut_among_threads(kernels, shape, filters, settings, threads):
     try:
         y = kernels["conv2d"](x, w, None, *settings)
         assert_near(y, definition(conv2d, x, w, None, *settings), np.float32, w[0].size)
-        _, stride, pads, dilation = window_of(w.shape, *settings[:3])
+        _, stride, pads, dilation = resolve_window(w.shape, *settings[:3])
         back = y, w, shape[2:], stride, pads, dilation, settings[3]
         dx = kernels["transposed"](*back)
         assert_near(dx, definition(transposed, *back), np.float32, w[:, 0].size)
         back = x, y, filters[2:], stride, pads, dilation, settings[3]
         dw = kernels["conv_weight"](*back)
-        assert_near(dw, definition(conv_weight, *back), np.float32, y[:, 0].size)
+        assert_near(dw, definition(conv_weight_grad, *back), np.float32, y[:, 0].size)
         assert dw.tobytes() == kernels["conv_weight"](*back).tobytes()
         assert y.tobytes() == kernels["conv2d"](x, w, None, *settings).tobytes()
     finally:
@@ -136,8 +136,8 @@ def test_cut_among_threads(kernels, shape, filters, settings, threads):
 @pytest.mark.parametrize(("n", "bare"), [(12, True), (11, False), (1, True), (7, True)])
 def test_nothing_beside_the_images_is_read(n, bare):
     """Six images of 4 x 4 are handled together; of eleven, five are left over."""
-    plan, _ = plan_of_response("conv2d", (n, 3, 4, 4), (8, 3, 1, 1), 1, 0, 1)
-    assert plan.frame.bare is bare
+    plan, _ = plan_convolution("conv2d", (n, 3, 4, 4), (8, 3, 1, 1), 1, 0, 1)
+    assert plan.frame.unpadded is bare
     last = plan.positions.max() + plan.offsets.max()
     assert last < plan.images * 3 * 4 * 4
     assert n % plan.images == 0 or not bare
@@ -155,7 +155,7 @@ def test_other_memory(kernels):
     back = g, w, (9, 9), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
     assert_near(kernels["transposed"](*back), definition(transposed, *back), np.float32, 72)
     back = x, g, (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
-    assert_near(kernels["conv_weight"](*back), definition(conv_weight, *back), np.float32, 196)
+    assert_near(kernels["conv_weight"](*back), definition(conv_weight_grad, *back), np.float32, 196)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -170,7 +170,7 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(kernels, value):
     g = numbers.normal(size=y.shape)
     back = x, g, (3, 3), once, pads, once, 1
     np.testing.assert_allclose(
-        kernels["conv_weight"](*back), definition(conv_weight, *back), atol=1e-12
+        kernels["conv_weight"](*back), definition(conv_weight_grad, *back), atol=1e-12
     )
     g[0, 0, 7, 7] = value
     back = g, w, (8, 8), once, pads, once, 1

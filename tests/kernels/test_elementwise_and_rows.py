@@ -26,7 +26,7 @@ CURVES = [
     "exponential_linear", "between",
 ]  # fmt: skip
 BY_RESULT = {"exp", "tanh", "sigmoid", "relu"}
-KINDS = some.sampled_from([np.float32, np.float64])
+FORMATS = some.sampled_from([np.float32, np.float64])
 _made = {}
 
 
@@ -72,7 +72,7 @@ def curve(name, x, *others):
 
 @pytest.mark.parametrize("name", CURVES)
 @settings(max_examples=6, deadline=None)
-@given(kind=KINDS, shape=some.lists(some.integers(0, 40), min_size=0, max_size=3))
+@given(kind=FORMATS, shape=some.lists(some.integers(0, 40), min_size=0, max_size=3))
 def test_curves(name, kind, shape):
     x = array(shape, kind)
     curve(name, np.asarray(abs(x) + kind(0.1) if name == "log" else x), *SETTINGS.get(name, ()))
@@ -128,7 +128,7 @@ def test_a_gradient_that_is_one_number_for_all():
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @settings(max_examples=12, deadline=None)
 @given(
-    kind=KINDS,
+    kind=FORMATS,
     shape=some.lists(some.integers(1, 70), min_size=1, max_size=3),
     axis=some.integers(0, 2),
 )
@@ -183,7 +183,7 @@ PRESENT = some.booleans()
 
 
 @settings(max_examples=15, deadline=None)
-@given(KINDS, some.integers(1, 90), some.integers(2, 60), some.integers(1, 3), PRESENT, PRESENT)
+@given(FORMATS, some.integers(1, 90), some.integers(2, 60), some.integers(1, 3), PRESENT, PRESENT)
 def test_layer_norm(kind, rows, n, m, scaled, shifted):
     weight = array((n, m), kind, 2) if scaled else None
     bias = array((n, m), kind, 3) if shifted else None
@@ -206,7 +206,7 @@ def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
 
 
 @settings(max_examples=8, deadline=None)
-@given(KINDS, some.integers(1, 40), some.integers(2, 60), PRESENT)
+@given(FORMATS, some.integers(1, 40), some.integers(2, 60), PRESENT)
 def test_rms_norm(kind, rows, n, scaled):
     x, g = array((rows, n), kind), array((rows, n), kind, 1)
     weight = array(n, kind, 2) if scaled else None
@@ -222,7 +222,7 @@ def test_rms_norm(kind, rows, n, scaled):
 
 
 @settings(max_examples=10, deadline=None)
-@given(KINDS, some.integers(1, 5), some.integers(1, 9), some.integers(8, 40), PRESENT, PRESENT)
+@given(FORMATS, some.integers(1, 5), some.integers(1, 9), some.integers(8, 40), PRESENT, PRESENT)
 def test_batch_norm(kind, n, c, size, scaled, shifted):
     weight = array(c, kind, 2) if scaled else None
     bias = array(c, kind, 3) if shifted else None
@@ -230,14 +230,14 @@ def test_batch_norm(kind, n, c, size, scaled, shifted):
 
 
 @settings(max_examples=10, deadline=None)
-@given(KINDS, some.integers(2, 40), some.integers(1, 300), PRESENT)
+@given(FORMATS, some.integers(2, 40), some.integers(1, 300), PRESENT)
 def test_batch_norm_of_columns(kind, n, c, scaled):
     weight = array(c, kind, 2) if scaled else None
     norm("native_batch_norm", array((n, c), kind), weight, array(c, kind, 3), 1e-3)
 
 
 @settings(max_examples=10, deadline=None)
-@given(KINDS, some.integers(1, 5), some.integers(1, 4), some.integers(1, 3), PRESENT, PRESENT)
+@given(FORMATS, some.integers(1, 5), some.integers(1, 4), some.integers(1, 3), PRESENT, PRESENT)
 def test_group_norm(kind, n, groups, each, scaled, shifted):
     c = groups * each
     weight = array(c, kind, 2) if scaled else None
@@ -293,7 +293,7 @@ def test_the_threads_do_not_change_the_sums():
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "amax"])
 @settings(max_examples=12, deadline=None)
 @given(
-    kind=KINDS,
+    kind=FORMATS,
     shape=some.lists(some.integers(1, 40), min_size=1, max_size=3),
     last=some.integers(0, 3),
     keepdim=some.booleans(),

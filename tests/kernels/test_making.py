@@ -186,7 +186,7 @@ def test_a_process_that_is_forked_while_the_compiler_works_does_without(monkeypa
     program = """
 import os, threading, edutorch
 from edutorch import kernels
-from edutorch.backends import stand_in
+from edutorch.backends import reference_mode
 begun, ended = threading.Event(), threading.Event()
 def maker_of(slot):
     def maker():
@@ -195,7 +195,7 @@ def maker_of(slot):
         return print
     return maker
 kernels.maker_of = maker_of
-slow, other = (stand_in.Slot(name, 0) for name in ("some.slow", "some.other"))
+slow, other = (reference_mode.Slot(name, 0) for name in ("some.slow", "some.other"))
 slow.ask()
 begun.wait(60)
 child = os.fork()

@@ -44,7 +44,7 @@ def _kernels_at_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDUTORCH_KERNELS", "wait")
         patch.setattr(edutorch.settings.Kept, "threads", 3)
-        patch.setattr(parallel, "WORTH_A_THREAD", 20_000)
+        patch.setattr(parallel, "MIN_WORK_PER_THREAD", 20_000)
         yield
 
 
@@ -81,13 +81,13 @@ def trained(name, settings, shapes, dtype, steps=4):
 def calls(monkeypatch):
     """The number of parameters of each call of a kernel."""
     seen = []
-    in_parts = optimizers.in_parts
+    parallel_for = optimizers.parallel_for
 
     def watched(kernel, count, *arguments, **more):
         seen.append(len(arguments[0]))
-        in_parts(kernel, count, *arguments, **more)
+        parallel_for(kernel, count, *arguments, **more)
 
-    monkeypatch.setattr(optimizers, "in_parts", watched)
+    monkeypatch.setattr(optimizers, "parallel_for", watched)
     return seen
 
 
@@ -110,9 +110,9 @@ def test_any_parameters(data):
     dtype = data.draw(st.sampled_from([edutorch.float32, edutorch.float64]))
     shapes = data.draw(st.lists(st.lists(st.integers(0, 9), max_size=3).map(tuple), min_size=1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused, "LEAST", 0)
-        patch.setattr(fused, "SMALL", data.draw(st.sampled_from([0, 1000])))
-        patch.setattr(parallel, "WORTH_A_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
+        patch.setattr(fused, "MIN_FUSED_SIZE", 0)
+        patch.setattr(fused, "SMALL_GRADIENT_SIZE", data.draw(st.sampled_from([0, 1000])))
+        patch.setattr(parallel, "MIN_WORK_PER_THREAD", data.draw(st.sampled_from([1, 10, 1000])))
         fast = trained(name, given_settings, shapes, dtype, steps=3)
     with reference_only():
         assert trained(name, given_settings, shapes, dtype, steps=3) == fast
@@ -278,11 +278,11 @@ def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
 
     monkeypatch.setattr(kernels, "make", broken)
     monkeypatch.setattr(kernels, "warn", told.put)
-    kernels.compiler.do(lambda: kernels.make_or_warn(optim.Adam.at_once.slot))
+    kernels.compiler.do(lambda: kernels.make_or_warn(optim.Adam.fused_kernel.slot))
     text = told.get(timeout=60)
     assert "Numba needs another NumPy" in text
     assert "try `doctor`" in text
-    monkeypatch.setattr(optim.Adam.at_once.slot, "run", None)
+    monkeypatch.setattr(optim.Adam.fused_kernel.slot, "run", None)
     params, optimizer = made("Adam", {}, [(9000,)], edutorch.float32)
     give_gradients(params, 0)
     optimizer.step()

@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 import edutorch
 from edutorch import nn
 from edutorch.backends.reference_mode import slots
-from edutorch.kernels.cpu.blas import address
+from edutorch.kernels.cpu.blas import gemm_address
 from edutorch.nn import functional as F
 from tests.kernels.test_parts import LAYERS, sequence
 
@@ -104,7 +104,7 @@ WITH_BLAS = {
 
 @pytest.mark.parametrize("name", [*USED, *WITH_BLAS])
 def test_a_kernel_takes_what_is_its_own(name, monkeypatch):
-    if name in WITH_BLAS and address(np.dtype("float32")) is None:
+    if name in WITH_BLAS and gemm_address(np.dtype("float32")) is None:
         pytest.skip("NumPy's BLAS is one that cannot be called")
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     used = calls_of({**LAYERS, **MORE}[name], monkeypatch)

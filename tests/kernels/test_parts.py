@@ -20,10 +20,10 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 from numba import njit, types
 
 from edutorch.kernels.cpu import parallel, work_queue
-from edutorch.kernels.cpu.work_queue import share_out, state_of
+from edutorch.kernels.cpu.work_queue import claim_range, load_state
 from tests.kernels.test_memory_layouts import FUNCTIONS
 
-ENOUGH = 10 * parallel.WORTH_A_THREAD
+ENOUGH = 10 * parallel.MIN_WORK_PER_THREAD
 LONG = 60
 """Seconds after which a test gives up waiting."""
 
@@ -32,7 +32,7 @@ LONG = 60
 def _four_threads(monkeypatch):
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 4)
     monkeypatch.setattr(
-        parallel, "LONGEST_REST", 0
+        parallel, "MAX_PAUSE", 0
     )  # helpers are late here, where four have two cores
 
 
@@ -44,7 +44,7 @@ def kernel(signature):
 @kernel(types.void(types.uint64, types.uint64, types.int64[::1], types.float64))
 def note(start, stop, seen, more):
     """Write down at each row where its part began."""
-    first, stop = share_out(start, stop)
+    first, stop = claim_range(start, stop)
     for row in range(first, stop):
         seen[row] += np.int64(first + 1) + np.int64(more)
 
@@ -52,10 +52,10 @@ def note(start, stop, seen, more):
 @kernel(types.void(types.int64, types.int64, types.int64[::1], types.boolean[::1], types.int64))
 def meet(start, stop, begun, flags, wanted):
     """Begin, and go on when so many parts have begun."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     address = begun.ctypes.data
     begun[1 + start] = 1
-    while state_of(address) < wanted:  # read anew each time; the test counts in begun[0]
+    while load_state(address) < wanted:  # read anew each time; the test counts in begun[0]
         pass
     flags[start] = True
 
@@ -64,7 +64,7 @@ def meet(start, stop, begun, flags, wanted):
                    types.float32, types.float64[::1], types.int64[:, :]))  # fmt: skip
 def many(start, stop, x, mask, small, half, y, steps):
     """Arguments of all kinds arrive as they are."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     for row in range(start, stop):
         y[row] = x[row, 1] + half * small + (100.0 if mask[row] else 0.0) + steps[row, 1]
 
@@ -77,7 +77,7 @@ def alone(start, stop, seen):
 def begins(count, work=ENOUGH, more=0.0):
     """Return where each row's part began."""
     seen = np.zeros(count, int)
-    parallel.in_parts(note, count, seen, more, work=work)
+    parallel.parallel_for(note, count, seen, more, work=work)
     return [int(first) - 1 - int(more) for first in seen]
 
 
@@ -93,7 +93,7 @@ def test_arguments_of_all_kinds():
     mask = (np.arange(80) % 3 == 0)[::2]
     steps = np.arange(160).reshape(40, 4)[:, ::2]
     y = np.zeros(40)
-    parallel.in_parts(many, 40, x, mask, -3, 0.5, y, steps, work=ENOUGH)
+    parallel.parallel_for(many, 40, x, mask, -3, 0.5, y, steps, work=ENOUGH)
     np.testing.assert_array_equal(y, x[:, 1] - 1.5 + 100 * mask + steps[:, 1])
 
 
@@ -105,13 +105,13 @@ def test_several_threads_do_it():
         while begun[0] < 4:
             begun[0] = begun[1:].sum()
             # One that fell asleep just before leaves its part to the caller, who waits in its own.
-            for helper in parallel._team.helpers:
-                helper.wake()
+            for worker in parallel._pool.workers:
+                worker.wake()
 
     counter = threading.Thread(target=count)
     counter.start()
     run = threading.Thread(
-        target=parallel.in_parts, args=(meet, 4, begun, flags, 4), kwargs={"work": ENOUGH}
+        target=parallel.parallel_for, args=(meet, 4, begun, flags, 4), kwargs={"work": ENOUGH}
     )
     run.start()
     run.join(LONG)
@@ -121,24 +121,24 @@ def test_several_threads_do_it():
 
 def test_a_kernel_that_shares_nothing_runs_here_part_by_part():
     seen = []
-    parallel.in_parts(alone, 10, seen, work=ENOUGH)
+    parallel.parallel_for(alone, 10, seen, work=ENOUGH)
     here = threading.current_thread()
     assert seen == [(0, 2, here), (2, 5, here), (5, 7, here), (7, 10, here)]
 
 
 def test_little_work_stays_where_it_is():
     seen = []
-    parallel.in_parts(alone, parallel.WORTH_A_THREAD, seen)
-    parallel.in_parts(alone, ENOUGH, seen, work=parallel.WORTH_A_THREAD)
-    parallel.in_parts(alone, 0, seen)
-    assert [each[1] for each in seen] == [parallel.WORTH_A_THREAD, ENOUGH, 0]
+    parallel.parallel_for(alone, parallel.MIN_WORK_PER_THREAD, seen)
+    parallel.parallel_for(alone, ENOUGH, seen, work=parallel.MIN_WORK_PER_THREAD)
+    parallel.parallel_for(alone, 0, seen)
+    assert [call[1] for call in seen] == [parallel.MIN_WORK_PER_THREAD, ENOUGH, 0]
 
 
 def test_how_many_parts_there_are():
-    assert parallel.parts_for(ENOUGH) == 4
-    assert parallel.parts_for(3, work=ENOUGH) == 3
-    assert parallel.parts_for(2 * parallel.WORTH_A_THREAD + 1) == 2
-    assert parallel.parts_for(0) == parallel.parts_for(1) == 1
+    assert parallel.count_parts(ENOUGH) == 4
+    assert parallel.count_parts(3, work=ENOUGH) == 3
+    assert parallel.count_parts(2 * parallel.MIN_WORK_PER_THREAD + 1) == 2
+    assert parallel.count_parts(0) == parallel.count_parts(1) == 1
 
 
 def sequence(make):
@@ -160,7 +160,7 @@ def test_each_kernel_says_how_much_work_it_is(name, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     told = []
     monkeypatch.setattr(
-        parallel, "parts_for", lambda count, work=None: told.append(work or count) or 1
+        parallel, "count_parts", lambda count, work=None: told.append(work or count) or 1
     )
     x = edutorch.randn(4, 6, 50, 50, requires_grad=True)
     LAYERS[name](x).sum().backward()
@@ -189,74 +189,76 @@ def test_threads_of_the_user_may_use_it_at_once():
     for thread in threads:
         thread.join(LONG)
     assert results == {number: {(0, 0, 2, 2, 4, 4, 6, 6)} for number in range(3)}
-    assert not parallel._team.users
+    assert not parallel._pool.users
 
 
 def test_helpers_sleep_when_nothing_comes_and_wake_up():
     begins(8)
     deadline = time.monotonic() + LONG
-    while not all(helper.asleep for helper in parallel._team.helpers):
+    while not all(worker.is_asleep for worker in parallel._pool.workers):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     begins(8)
     deadline = time.monotonic() + LONG
-    while any(helper.asleep for helper in parallel._team.helpers):
+    while any(worker.is_asleep for worker in parallel._pool.workers):
         begins(8)  # one may just have gone to sleep again
         assert time.monotonic() < deadline
 
 
 def test_what_no_helper_begins_the_caller_does(monkeypatch):
     """Nobody looks into the boxes."""
-    monkeypatch.setattr(parallel.Helper, "_serve", lambda self: None)
-    monkeypatch.setattr(parallel, "_team", parallel.Team())
+    monkeypatch.setattr(parallel.WorkerThread, "_serve", lambda self: None)
+    monkeypatch.setattr(parallel, "_pool", parallel.ThreadPool())
     assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
     assert begins(9)[-1] == 6
 
 
 def test_helpers_that_come_too_late_are_left_alone_for_a_while(monkeypatch):
-    monkeypatch.setattr(parallel.Helper, "_serve", lambda self: None)  # as if they had no core
-    monkeypatch.setattr(parallel, "_team", parallel.Team())
-    monkeypatch.setattr(parallel, "LONGEST_REST", 9.0)
-    monkeypatch.setattr(parallel, "SHORTEST_REST", 1.0)
+    monkeypatch.setattr(
+        parallel.WorkerThread, "_serve", lambda self: None
+    )  # as if they had no core
+    monkeypatch.setattr(parallel, "_pool", parallel.ThreadPool())
+    monkeypatch.setattr(parallel, "MAX_PAUSE", 9.0)
+    monkeypatch.setattr(parallel, "MIN_PAUSE", 1.0)
     now, asked = [100.0], []
     monkeypatch.setattr(parallel.time, "perf_counter", lambda: now[0])
     for _ in range(30):
         now[0] += 1.1
-        before = parallel._team.rest
+        before = parallel._pool.paused_until
         begins(8)
-        if parallel._team.rest != before:
-            asked.append(parallel._team.rest - now[0])
+        if parallel._pool.paused_until != before:
+            asked.append(parallel._pool.paused_until - now[0])
     assert asked == pytest.approx([1.0, 5.0, 9.0, 9.0, 9.0])
-    monkeypatch.setattr(parallel, "finish", lambda team, turns: 0)  # all were in time
+    monkeypatch.setattr(parallel, "finish", lambda pool, spins: 0)  # all were in time
     now[0] += 10
     for _ in range(3):
         begins(8)
-    assert parallel._team._penalty == 9.0 / 8
+    assert parallel._pool._pause == 9.0 / 8
 
 
 def test_a_helper_that_is_about_to_sleep_looks_into_its_box_once_more(monkeypatch):
     """It says that it sleeps when it has Python's lock; until then it is taken for awake."""
-    states, again, real = iter([work_queue.FULL, 0]), threading.Event(), parallel.serve
+    states, again, real = iter([work_queue.READY, 0]), threading.Event(), parallel.serve
 
-    def serve(box, turns):
+    def serve(slot, spins):
         if threading.current_thread().name != "about to sleep":
-            real(box, turns)
+            real(slot, spins)
             return
         state = next(states)
-        ctypes.c_int64.from_address(box).value = state
+        ctypes.c_int64.from_address(slot).value = state
         if state == 0:
             again.set()
 
     monkeypatch.setattr(parallel, "serve", serve)
-    helper = parallel.Helper("about to sleep")
+    worker = parallel.WorkerThread("about to sleep")
     assert again.wait(20)  # nobody has woken it
-    while not helper.asleep:
+    while not worker.is_asleep:
         time.sleep(0.001)
 
 
 def test_a_part_that_takes_long_is_waited_for(monkeypatch):
     """With no patience at all, the caller sleeps and asks again until the last part has ended."""
-    monkeypatch.setattr(parallel, "TURNS", 1)
+    monkeypatch.setattr(parallel, "SPIN_LIMIT", 1)
     for _ in range(50):
         assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
 
@@ -265,8 +267,8 @@ def test_a_part_that_fails_is_said(monkeypatch):
     asked = iter([-1, -1, 2 * work_queue.FAILURE])
     real = parallel.finish
 
-    def finish(team, turns):
-        while real(team, 10**6) < 0:
+    def finish(pool, spins):
+        while real(pool, 10**6) < 0:
             pass
         return next(asked)
 
@@ -279,7 +281,7 @@ def test_a_part_that_fails_is_said(monkeypatch):
 
 def test_an_error_before_the_first_row_leaves_the_team_free():
     with pytest.raises(TypeError):
-        parallel.in_parts(note, 8, "no array", 0.0, work=ENOUGH)
+        parallel.parallel_for(note, 8, "no array", 0.0, work=ENOUGH)
     assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
 
 
@@ -288,14 +290,14 @@ def test_ctrl_c_waits_for_the_parts_that_run(monkeypatch):
     real, seen = parallel.finish, np.zeros(8, int)
     asked = iter([1])
 
-    def finish(team, turns):
+    def finish(pool, spins):
         for _ in asked:
             signal.raise_signal(signal.SIGINT)
-        return real(team, turns)
+        return real(pool, spins)
 
     monkeypatch.setattr(parallel, "finish", finish)
     with pytest.raises(KeyboardInterrupt):
-        parallel.in_parts(note, 8, seen, 0.0, work=ENOUGH)
+        parallel.parallel_for(note, 8, seen, 0.0, work=ENOUGH)
     assert (seen > 0).all()
     assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
 
@@ -303,7 +305,7 @@ def test_ctrl_c_waits_for_the_parts_that_run(monkeypatch):
 def test_no_array_stays_in_memory():
     large = np.zeros(8, int)
     seen, before = weakref.ref(large), sys.getrefcount(large)
-    parallel.in_parts(note, 8, large, 0.0, work=ENOUGH)
+    parallel.parallel_for(note, 8, large, 0.0, work=ENOUGH)
     assert sys.getrefcount(large) == before
     del large
     gc.collect()
@@ -323,9 +325,9 @@ def test_a_forked_process_makes_its_own_threads():
 
 
 def test_too_many_arguments_are_refused_when_a_kernel_is_compiled():
-    names = [f"x{i}" for i in range(work_queue.BOX)]
-    scope = {"share_out": share_out}
-    exec(f"def crowded(start, stop, {', '.join(names)}):\n  start, stop = share_out(start, stop)",
+    names = [f"x{i}" for i in range(work_queue.SLOT_WORDS)]
+    scope = {"claim_range": claim_range}
+    exec(f"def crowded(start, stop, {', '.join(names)}):\n  start, stop = claim_range(start, stop)",
          scope)  # fmt: skip
     with pytest.raises(ValueError, match="too many arguments for a box"):
-        kernel(types.void(*[types.int64] * (work_queue.BOX + 2)))(scope["crowded"])
+        kernel(types.void(*[types.int64] * (work_queue.SLOT_WORDS + 2)))(scope["crowded"])

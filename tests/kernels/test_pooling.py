@@ -25,7 +25,7 @@ def kernels():
         "max_pool_input": max_pool.max_pool_input(),
         "winning_tap": max_pool.winning_tap(),
         "avg_pool": avg_pool.avg_pool(),
-        "avg_spread": avg_pool.avg_spread(),
+        "avg_spread": avg_pool.avg_pool_grad(),
     }
 
 
@@ -36,7 +36,7 @@ def defined(name, *arguments):
 
 def back(g, input, *settings):
     with reference_only():
-        return definitions.back_to_the_largest(g, input, *settings)
+        return definitions.max_pool_backward(g, input, *settings)
 
 
 @st.composite

@@ -71,8 +71,8 @@ def by(way):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LEAST", "LEAST_TILED", "LEAST_TURNED"):
             patch.setattr(products, name, 0)
-        patch.setattr(parts, "WORTH_A_THREAD", 1)
-        patch.setattr(products, "tiles_are_less", lambda *sizes: way == "tiles")
+        patch.setattr(parts, "MIN_WORK_PER_THREAD", 1)
+        patch.setattr(products, "prefers_tiles", lambda *sizes: way == "tiles")
         yield
 
 
@@ -84,20 +84,20 @@ def test_any_shape_and_any_layout(way, data):
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
     a, b = data.draw(matrices(rows, k, dtype)), data.draw(matrices(k, columns, dtype))
     bias = numbers(columns, dtype=dtype) if data.draw(st.booleans()) else None
-    by_blas = way == "BLAS" or not products.TILED
+    by_blas = way == "BLAS" or not products.TILES_ARE_FASTER
     with by(way):
         y = products.product()(a, b, bias)
     if y is None:
         assert (
-            products.layout(a) is None
-            or products.layout(b) is None
-            or (by_blas and max(rows, columns) <= products.BLOCK)
+            products.blas_layout(a) is None
+            or products.blas_layout(b) is None
+            or (by_blas and max(rows, columns) <= products.BLAS_BLOCK)
         )
     else:
         close(y, a.astype(float) @ b + (0 if bias is None else bias))
 
 
-@pytest.mark.skipif(not products.TILED, reason="tiles are not faster on this processor")
+@pytest.mark.skipif(not products.TILES_ARE_FASTER, reason="tiles are not faster on this processor")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("rows", "k", "columns"), [(32, 128, 512), (9, 784, 210), (2, 1300, 700)])
 def test_a_few_rows_and_the_weights_of_a_layer(rows, k, columns, dtype):

@@ -55,11 +55,11 @@ def double(arrays):
 def test_a_step(kernels, n, k, dtype, seed):
     x, c, g = numbers(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
     close(kernels["lstm_gates"](x, c), defined("lstm_gates", x, c), dtype)
-    back = definitions.lstm_gates_back(*double((g, x, c)))
+    back = definitions.lstm_gates_backward(*double((g, x, c)))
     close(kernels["lstm_gates_joint_vjp"](g, x, c), back, dtype)
     x, hidden, h, g = numbers(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
     close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
-    back = definitions.gru_gates_back(*double((g, x, hidden, h)))
+    back = definitions.gru_gates_backward(*double((g, x, hidden, h)))
     close(kernels["gru_gates_joint_vjp"](g, x, hidden, h), back, dtype)
 
 
@@ -147,7 +147,7 @@ def test_several_threads_give_the_same(kernels, monkeypatch):
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 1)
     one = kernels["gru_sequence"](x, h, weight / 8)
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
-    monkeypatch.setattr("edutorch.kernels.cpu.parallel.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("edutorch.kernels.cpu.parallel.MIN_WORK_PER_THREAD", 1)
     close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
 
 

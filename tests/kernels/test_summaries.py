@@ -5,15 +5,15 @@ import pytest
 
 pytest.importorskip("numba")
 
-from edutorch.kernels.cpu.tensor_stats import summary_of_rows
-from edutorch.viz.live.packed_values import numbers_of_rows, scaled_norm
-from edutorch.viz.live.packed_values import summary_of_rows as by_numpy
+from edutorch.kernels.cpu.tensor_stats import row_statistics_kernel
+from edutorch.viz.live.packed_values import numpy_row_statistics as by_numpy
+from edutorch.viz.live.packed_values import row_statistics, scaled_norm
 from edutorch.viz.tensors.summaries import summarize
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    return summary_of_rows()
+    return row_statistics_kernel()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -26,8 +26,8 @@ def test_it_equals_its_definition(kernel, dtype, size):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(kernel(data), by_numpy(data), rtol=1e-12, atol=1e-12)
         alone = [summarize(row) for row in data]
-        found, finite = numbers_of_rows(data)
-        assert not finite and numbers_of_rows(data[7:])[1]
+        found, finite = row_statistics(data)
+        assert not finite and row_statistics(data[7:])[1]
     for row, each in zip(found, alone, strict=True):
         assert row[0] == size
         np.testing.assert_allclose(row[2:4], [each.min, each.max])

@@ -10,20 +10,20 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 from numba import njit
 
 from edutorch.kernels.cpu import gemm_microkernel
-from edutorch.kernels.cpu.blas import address
+from edutorch.kernels.cpu.blas import gemm_address
 
 
 @njit
-def tiled(room, sizes, a, a_steps, b, b_steps, s, s_row, y, y_row):
+def tiled(workspace, sizes, a, a_steps, b, b_steps, s, s_row, y, y_row):
     m, n, k = sizes
     gemm_microkernel.multiply(
-        room, m, n, k, a, a_steps[0], a_steps[1], b, b_steps[0], b_steps[1], s, s_row, y, y_row
+        workspace, m, n, k, a, a_steps[0], a_steps[1], b, b_steps[0], b_steps[1], s, s_row, y, y_row
     )
 
 
 @njit
-def room_for(like):
-    return gemm_microkernel.room_for(like)
+def workspace_for(like):
+    return gemm_microkernel.workspace_for(like)
 
 
 def place(x):
@@ -62,7 +62,9 @@ def test_as_numpy(sizes, dtype, a_turned, b_turned, gap, begin):
     exact = a.astype(float) @ b.astype(float)
     exact += {"zeros": 0.0, "bias": bias, "y": y.astype(float)}[begin]
     s, s_row = {"zeros": (0, 0), "bias": (place(bias), 0), "y": (place(y), n + 5)}[begin]
-    tiled(room_for(y), sizes, place(a), steps(a), place(b), steps(b), s, s_row, place(y), n + 5)
+    tiled(
+        workspace_for(y), sizes, place(a), steps(a), place(b), steps(b), s, s_row, place(y), n + 5
+    )
     summed = abs(a).astype(float) @ abs(b)
     tolerance = (4e-7 if dtype == "float32" else 8e-16) * max(3, summed.max(initial=0))
     np.testing.assert_allclose(y, exact, rtol=0, atol=tolerance)
@@ -74,7 +76,7 @@ def test_as_exact_as_blas():
     generator = np.random.default_rng(0)
     a, b = (generator.normal(size=(500, 500)).astype("float32") for _ in "ab")
     y = np.empty((500, 500), "float32")
-    tiled(room_for(y), (500,) * 3, place(a), (500, 1), place(b), (500, 1), 0, 0, place(y), 500)
+    tiled(workspace_for(y), (500,) * 3, place(a), (500, 1), place(b), (500, 1), 0, 0, place(y), 500)
     exact = a.astype(float) @ b
     assert np.std(y - exact) <= 1.1 * np.std(a @ b - exact)
 
@@ -83,21 +85,34 @@ def test_what_is_not_a_number_stays_in_its_row_and_column():
     a, b = np.ones((20, 30)), np.ones((30, 40))
     a[7, 8], b[8, 9], b[9, 11] = np.nan, np.inf, -np.inf
     y = np.empty((20, 40))
-    tiled(room_for(y), (20, 40, 30), place(a), (30, 1), place(b), (40, 1), 0, 0, place(y), 40)
+    tiled(workspace_for(y), (20, 40, 30), place(a), (30, 1), place(b), (40, 1), 0, 0, place(y), 40)
     np.testing.assert_array_equal(y, a @ b)
 
 
 @pytest.mark.parametrize("by_tiles", [True, False])
-@pytest.mark.skipif(address(np.float64) is None, reason="NumPy's BLAS cannot be called")
+@pytest.mark.skipif(gemm_address(np.float64) is None, reason="NumPy's BLAS cannot be called")
 def test_by_tiles_or_by_blas(by_tiles, monkeypatch):
-    monkeypatch.setattr(gemm_microkernel, "TILED", by_tiles)
-    combine = njit(gemm_microkernel.combine.py_func)
+    monkeypatch.setattr(gemm_microkernel, "TILES_ARE_FASTER", by_tiles)
+    matmul_into = njit(gemm_microkernel.matmul_into.py_func)
 
     @njit
-    def added(at, room, sizes, a, a_steps, b, b_steps, y, y_row, more):
+    def added(at, workspace, sizes, a, a_steps, b, b_steps, y, y_row, more):
         m, n, k = sizes
-        combine(
-            at, room, m, n, k, a, a_steps[0], a_steps[1], b, b_steps[0], b_steps[1], y, y_row, more
+        matmul_into(
+            at,
+            workspace,
+            m,
+            n,
+            k,
+            a,
+            a_steps[0],
+            a_steps[1],
+            b,
+            b_steps[0],
+            b_steps[1],
+            y,
+            y_row,
+            more,
         )
 
     generator = np.random.default_rng(0)
@@ -106,6 +121,6 @@ def test_by_tiles_or_by_blas(by_tiles, monkeypatch):
         b = laid(generator.normal(size=(30, 40)), b_turned, 2)
         y = np.empty((20, 40))
         for more in (False, True):
-            added(address(y.dtype), room_for(y), (20, 40, 30), place(a), steps(a), place(b),
+            added(gemm_address(y.dtype), workspace_for(y), (20, 40, 30), place(a), steps(a), place(b),
                   steps(b), place(y), 40, more)  # fmt: skip
             np.testing.assert_allclose(y, (1 + more) * (a @ b), rtol=0, atol=1e-13)

@@ -10,13 +10,13 @@ pytest.importorskip("numba")
 import edutorch
 from edutorch.backends import reference_only
 from edutorch.kernels.cpu import conv, conv_gradients, winograd, winograd_gradients
-from edutorch.kernels.cpu.winograd import ANSWER, FILTER, IMAGE, pays, tiling_of
-from edutorch.nn.functional.conv import conv2d, conv_weight, transposed
+from edutorch.kernels.cpu.winograd import FILTER, IMAGE, OUTPUT, is_worthwhile, make_tiling
+from edutorch.nn.functional.conv import conv2d, conv_weight_grad, transposed
 
 
 @pytest.fixture(scope="module")
-def bent():
-    return winograd.responding(), winograd_gradients.gathering()
+def used_winograd():
+    return winograd.winograd_convolution(), winograd_gradients.winograd_weight_gradient()
 
 
 def definition(op, *arguments):
@@ -38,12 +38,12 @@ def error(found, expected):
 def test_the_matrices():
     """Winograd's identity, along one axis: the answer of image times filter is the response."""
     d, w = random(4).astype("d"), random(3).astype("d")
-    y = np.array(ANSWER) @ ((np.array(FILTER) @ w) * (np.array(IMAGE) @ d))
+    y = np.array(OUTPUT) @ ((np.array(FILTER) @ w) * (np.array(IMAGE) @ d))
     np.testing.assert_allclose(y, [d[:3] @ w, d[1:] @ w])
 
 
 def test_tiles_cover_every_place_once():
-    tiling = tiling_of((5, 4), (5, 3), (1, 0))
+    tiling = make_tiling((5, 4), (5, 3), (1, 0))
     assert (tiling.tiles, tiling.row) == (6, 2)
     places = tiling.targets[tiling.targets >= 0]
     assert sorted(places) == list(range(15))
@@ -57,8 +57,8 @@ def test_tiles_cover_every_place_once():
     count=st.sampled_from([32, 64, 96]), size=st.tuples(st.integers(3, 13), st.integers(3, 13)),
     pads=st.tuples(st.integers(0, 3), st.integers(0, 3)), bias=st.booleans(),
 )  # fmt: skip
-def test_the_three_faces(bent, n, channels, count, size, pads, bias):
-    respond, gather = bent
+def test_the_three_faces(used_winograd, n, channels, count, size, pads, bias):
+    respond, sum_weight_gradients = used_winograd
     x, w = random((n, channels, *size)), random((count, channels, 3, 3), 1)
     b = random(count, 2) if bias else None
     expected = definition(conv2d, x, w, b, 1, pads, 1, 1)
@@ -70,17 +70,17 @@ def test_the_three_faces(bent, n, channels, count, size, pads, bias):
     assert respond(g, w, None, tuple(2 - p for p in pads), back, turn=True)
     assert error(back, definition(transposed, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
     by_filters = np.full(w.shape, np.nan, "f")
-    assert gather(x, g, pads, by_filters)
-    assert error(by_filters, definition(conv_weight, x, g, (3, 3), (1, 1), both, (1, 1), 1)) < 2e-6
+    assert sum_weight_gradients(x, g, pads, by_filters)
+    assert error(by_filters, definition(conv_weight_grad, x, g, (3, 3), (1, 1), both, (1, 1), 1)) < 2e-6
 
 
 @pytest.mark.parametrize("case", [(2, 64, 28), (4, 128, 8), (8, 256, 4)])
-def test_as_accurate_as_is_said(bent, case):
+def test_as_accurate_as_is_said(used_winograd, case):
     """The docstring of `winograd.py` promises a millionth of the largest number."""
     n, channels, size = case
     x, w = random((n, channels, size, size)), random((channels, channels, 3, 3), 1)
     y = np.empty_like(x)
-    bent[0](x, w, None, (1, 1), y, turn=False)
+    used_winograd[0](x, w, None, (1, 1), y, turn=False)
     assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 1e-6
 
 
@@ -89,7 +89,7 @@ def test_as_accurate_as_is_said(bent, case):
     ("n", "channels", "count", "size"),
     [(3, 64, 64, 12), (8, 160, 64, 4), (1, 128, 64, 17), (4, 32, 32, 24)],
 )
-def test_cut_among_threads(bent, n, channels, count, size, threads):
+def test_cut_among_threads(used_winograd, n, channels, count, size, threads):
     """With few channels, threads share the sums over images: each has some of its own."""
     before = edutorch.get_num_threads()
     x, g = random((n, channels, size, size)), random((n, count, size, size), 1)
@@ -98,8 +98,8 @@ def test_cut_among_threads(bent, n, channels, count, size, threads):
     try:
         y, by_filters = np.empty_like(g), np.empty_like(w)
         for _ in range(2):
-            assert bent[0](x, w, None, (1, 1), y, turn=False)
-            assert bent[1](x, g, (1, 1), by_filters)
+            assert used_winograd[0](x, w, None, (1, 1), y, turn=False)
+            assert used_winograd[1](x, g, (1, 1), by_filters)
             again = y.copy(), by_filters.copy()
         np.testing.assert_array_equal(again[0], y)
         np.testing.assert_array_equal(again[1], by_filters)
@@ -107,7 +107,7 @@ def test_cut_among_threads(bent, n, channels, count, size, threads):
         edutorch.set_num_threads(before)
     assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 2e-6
     pads = ((1, 1), (1, 1))
-    expected = definition(conv_weight, x, g, (3, 3), (1, 1), pads, (1, 1), 1)
+    expected = definition(conv_weight_grad, x, g, (3, 3), (1, 1), pads, (1, 1), 1)
     assert error(by_filters, expected) < 2e-6
 
 
@@ -123,8 +123,12 @@ def used(monkeypatch):
 
         return lambda: run
 
-    monkeypatch.setattr(conv, "bending", counted(winograd.responding))
-    monkeypatch.setattr(conv_gradients, "gathering", counted(winograd_gradients.gathering))
+    monkeypatch.setattr(conv, "winograd_convolution", counted(winograd.winograd_convolution))
+    monkeypatch.setattr(
+        conv_gradients,
+        "winograd_weight_gradient",
+        counted(winograd_gradients.winograd_weight_gradient),
+    )
     return answers
 
 
@@ -137,23 +141,23 @@ def test_the_kernels_of_convolution_use_it(used):
     arguments = g, w, (9, 8), (1, 1), pads, (1, 1), 1
     assert error(conv.transposed()(*arguments), definition(transposed, *arguments)) < 2e-6
     arguments = x, g, (3, 3), (1, 1), pads, (1, 1), 1
-    found = conv_gradients.conv_weight()(*arguments)
-    assert error(found, definition(conv_weight, *arguments)) < 2e-6
+    found = conv_gradients.conv_weight_grad()(*arguments)
+    assert error(found, definition(conv_weight_grad, *arguments)) < 2e-6
     assert used == [True, True, True]
 
 
 def test_where_it_is_not_for():
     x, w = random((2, 64, 8, 8)), (64, 64, 3, 3)
     one = (1, 1)
-    assert pays(x, w, one, one, 1, 128)
-    assert not pays(x.astype("d"), w, one, one, 1, 128)
-    assert not pays(x, (64, 64, 5, 5), one, one, 1, 128)
-    assert not pays(x, w, (2, 1), one, 1, 128)
-    assert not pays(x, w, one, (1, 2), 1, 128)
-    assert not pays(x, w, one, one, 2, 128)
-    assert not pays(x, w, one, one, 1, 127)
-    assert not pays(x, (64, 48, 3, 3), one, one, 1, 128)
-    assert not pays(x, (32, 64, 3, 3), one, one, 1, 128, least=64)
+    assert is_worthwhile(x, w, one, one, 1, 128)
+    assert not is_worthwhile(x.astype("d"), w, one, one, 1, 128)
+    assert not is_worthwhile(x, (64, 64, 5, 5), one, one, 1, 128)
+    assert not is_worthwhile(x, w, (2, 1), one, 1, 128)
+    assert not is_worthwhile(x, w, one, (1, 2), 1, 128)
+    assert not is_worthwhile(x, w, one, one, 2, 128)
+    assert not is_worthwhile(x, w, one, one, 1, 127)
+    assert not is_worthwhile(x, (64, 48, 3, 3), one, one, 1, 128)
+    assert not is_worthwhile(x, (32, 64, 3, 3), one, one, 1, 128, least=64)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -165,7 +169,7 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(used, value, where
     expected = definition(conv2d, *arguments)
     np.testing.assert_array_equal(np.isfinite(conv.conv2d()(*arguments)), np.isfinite(expected))
     arguments = x, g, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1
-    found, expected = conv_gradients.conv_weight()(*arguments), definition(conv_weight, *arguments)
+    found, expected = conv_gradients.conv_weight_grad()(*arguments), definition(conv_weight_grad, *arguments)
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
     assert used == [False, where == "weight"]
 

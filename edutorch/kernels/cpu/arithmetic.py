@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from .jit import FLOATS, NUMBER, ROW, alike, compiled, wide
-from .parallel import in_parts
-from .work_queue import share_out
+from .jit import ARRAY_1D, FLOATS, SCALAR, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .parallel import parallel_for
+from .work_queue import claim_range
 
 Run = Callable[..., Any]
 
@@ -39,44 +39,47 @@ def times(a: Any, b: Any) -> Any:
 
 
 @register_jitable
-def over(a: Any, b: Any) -> Any:
+def divide(a: Any, b: Any) -> Any:
     return a / b
 
 
-def of_two(operation: Callable[..., Any], *usual: Any) -> Run:
+def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
     """Make z = x ∘ y, of arrays of one shape, or of an array and a number.
 
     Args:
         usual: what the op's settings are where that is all it does.
     """
 
-    def pairs(start, stop, x, y, z):
-        start, stop = share_out(start, stop)
-        wide()
+    def array_array(start, stop, x, y, z):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
         for i in range(start, stop):
             z[i] = operation(x[i], y[i])
 
-    def with_number(start, stop, x, number, z):
-        start, stop = share_out(start, stop)
-        wide()
+    def array_scalar(start, stop, x, scalar, z):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
         for i in range(start, stop):
-            z[i] = operation(x[i], number)
+            z[i] = operation(x[i], scalar)
 
-    both, one = compiled(pairs, ROW, ROW, ROW), compiled(with_number, ROW, NUMBER, ROW)
+    array_kernel, scalar_kernel = (
+        compile_kernel(array_array, ARRAY_1D, ARRAY_1D, ARRAY_1D),
+        compile_kernel(array_scalar, ARRAY_1D, SCALAR, ARRAY_1D),
+    )
 
     def run(x: Any, y: Any, *settings: Any) -> np.ndarray | None:
-        if settings != usual or y.__class__ is not np.ndarray or x.dtype not in FLOATS:
+        if settings != default_settings or y.__class__ is not np.ndarray or x.dtype not in FLOATS:
             return None
         if x.shape == y.shape:
-            if not alike((x, y)):
+            if not are_contiguous_floats((x, y)):
                 return None
             z = np.empty_like(x)
-            in_parts(both, z.size, x.reshape(-1), y.reshape(-1), z.reshape(-1))
+            parallel_for(array_kernel, z.size, x.reshape(-1), y.reshape(-1), z.reshape(-1))
             return z
-        if y.ndim or y.dtype != x.dtype or not alike((x,)):
+        if y.ndim or y.dtype != x.dtype or not are_contiguous_floats((x,)):
             return None
         z = np.empty_like(x)
-        in_parts(one, z.size, x.reshape(-1), y[()], z.reshape(-1))
+        parallel_for(scalar_kernel, z.size, x.reshape(-1), y[()], z.reshape(-1))
         return z
 
     return run
@@ -84,24 +87,24 @@ def of_two(operation: Callable[..., Any], *usual: Any) -> Run:
 
 def add() -> Run:
     """Make the forward of `add`."""
-    return of_two(plus, 1)
+    return binary_kernel(plus, 1)
 
 
 def add_onto() -> Run:
     """Make x += y."""
 
-    def onto(start, stop, x, y):
-        start, stop = share_out(start, stop)
-        wide()
+    def add_in_place(start, stop, x, y):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
         for i in range(start, stop):
             x[i] += y[i]
 
-    kernel = compiled(onto, ROW, ROW)
+    kernel = compile_kernel(add_in_place, ARRAY_1D, ARRAY_1D)
 
     def run(x: Any, y: Any) -> np.ndarray | None:
-        if x.shape != y.shape or not alike((x, y)):
+        if x.shape != y.shape or not are_contiguous_floats((x, y)):
             return None
-        in_parts(kernel, x.size, x.reshape(-1), y.reshape(-1))
+        parallel_for(kernel, x.size, x.reshape(-1), y.reshape(-1))
         return x
 
     return run
@@ -109,29 +112,29 @@ def add_onto() -> Run:
 
 def sub() -> Run:
     """Make the forward of `sub`."""
-    return of_two(minus, 1)
+    return binary_kernel(minus, 1)
 
 
 def mul() -> Run:
     """Make the forward of `mul`."""
-    return of_two(times)
+    return binary_kernel(times)
 
 
 def mul_input() -> Run:
     """Make g · b."""
-    return of_two(times)
+    return binary_kernel(times)
 
 
 def mul_other() -> Run:
     """Make g · a."""
-    return of_two(times)
+    return binary_kernel(times)
 
 
 def div() -> Run:
     """Make the forward of `div`."""
-    return of_two(over, None)
+    return binary_kernel(divide, None)
 
 
 def div_input() -> Run:
     """Make g / b."""
-    return of_two(over, None)
+    return binary_kernel(divide, None)

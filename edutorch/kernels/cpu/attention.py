@@ -19,44 +19,44 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...nn.functional.scaled_dot_product_attention import order_in_memory
-from .batched_matmul import INTEGERS, WHOLE, unbroken
-from .blas import address
-from .gemm_microkernel import TILED, combine, room_for
-from .jit import ROW, compiled, wide
-from .matmul import PRODUCTS_A_NUMBER
-from .parallel import in_parts
-from .row_reduce import dot, largest, total
-from .vector_math import CONTRACTED, exp_below
-from .work_queue import share_out
+from ...nn.functional.scaled_dot_product_attention import memory_order
+from .batched_matmul import INT64, INT64_1D, has_contiguous_rows
+from .blas import gemm_address
+from .gemm_microkernel import TILES_ARE_FASTER, matmul_into, workspace_for
+from .jit import ARRAY_1D, compile_kernel, use_wide_vectors
+from .matmul import PRODUCTS_PER_ELEMENT
+from .parallel import parallel_for
+from .row_reduce import dot, max_or_any, total
+from .vector_math import CONTRACTED, exp_nonpositive
+from .work_queue import claim_range
 
-__all__ = ["attend", "attend_joint_vjp"]
+__all__ = ["attention_forward", "attention_forward_joint_vjp"]
 
-TILE, LEAST_TILE = 64, 16
-SMALL = 1_000_000
+MAX_TILE, MIN_TILE = 64, 16
+OPENBLAS_SMALL = 1_000_000
 """OpenBLAS multiplies matrices as they lie if that takes fewer products than this. Else it first
 copies them to where it can read them faster, which for a few rows takes longer than it saves."""
 
 
 @njit(**CONTRACTED)
-def to_weights(scores, rows, columns, first, is_causal, scale):
+def scores_to_weights(scores, rows, columns, first, is_causal, scale):
     """Turn products into weights, row by row: softmax, and 0 for what comes after the query."""
-    number = scores.dtype.type
+    dtype = scores.dtype.type
     for r in range(rows):
-        seen = min(columns, first + r + 1) if is_causal else columns
-        row = scores[r * columns : r * columns + seen]
-        for j in range(seen):
+        visible = min(columns, first + r + 1) if is_causal else columns
+        row = scores[r * columns : r * columns + visible]
+        for j in range(visible):
             row[j] *= scale
-        peak = largest(row)
-        for j in range(seen):
-            row[j] = exp_below(row[j] - peak)
-        share = number(1 / total(row))
-        for j in range(seen):
-            row[j] *= share
-        scores[r * columns + seen : (r + 1) * columns] = number(0)
+        peak = max_or_any(row)
+        for j in range(visible):
+            row[j] = exp_nonpositive(row[j] - peak)
+        inverse_sum = dtype(1 / total(row))
+        for j in range(visible):
+            row[j] *= inverse_sum
+        scores[r * columns + visible : (r + 1) * columns] = dtype(0)
 
 
-def forward(start, stop, at, scale, q, k, v, y, sizes):
+def forward(start, stop, blas_address, scale, q, k, v, y, sizes):
     """Attend: some of the heads.
 
     Args:
@@ -64,161 +64,174 @@ def forward(start, stop, at, scale, q, k, v, y, sizes):
         sizes: l, s, d, e, is_causal, how many queries at a time, and how far it is from row to
             row of q, k, v and y.
     """
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
-    tile = sizes[5]
+    tile_rows = sizes[5]
     size = scale.itemsize
-    scores = np.empty(min(tile, length) * keys, scale.dtype)
-    place, room = scores.ctypes.data, room_for(scores)
+    scores = np.empty(min(tile_rows, length) * keys, scale.dtype)
+    scores_address, workspace = scores.ctypes.data, workspace_for(scores)
     for head in range(np.int64(start), np.int64(stop)):
-        for first in range(0, length, tile):
-            rows = min(tile, length - first)
+        for first in range(0, length, tile_rows):
+            rows = min(tile_rows, length - first)
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[6] * size
-            combine(
-                at, room, rows, columns, d, queries, sizes[6], 1, k[head], 1, sizes[7],
-                place, columns, False,
+            matmul_into(
+                blas_address, workspace, rows, columns, d, queries, sizes[6], 1, k[head], 1,
+                sizes[7], scores_address, columns, False,
             )  # fmt: skip
-            to_weights(scores, rows, columns, first, is_causal, scale[0])
-            combine(
-                at, room, rows, e, columns, place, columns, 1, v[head], sizes[8], 1,
-                y[head] + first * sizes[9] * size, sizes[9], False,
+            scores_to_weights(scores, rows, columns, first, is_causal, scale[0])
+            matmul_into(
+                blas_address, workspace, rows, e, columns, scores_address, columns, 1, v[head],
+                sizes[8], 1, y[head] + first * sizes[9] * size, sizes[9], False,
             )  # fmt: skip
 
 
 @njit(**CONTRACTED)
-def to_scores(weights, flow, rows, columns, scale):
+def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale):
     """Turn gradients of weights into those of scores: each loses what all of them share."""
     for r in range(rows):
-        share, g = weights[r * columns : (r + 1) * columns], flow[r * columns : (r + 1) * columns]
-        taken = weights.dtype.type(dot(share, g))
+        weight_row, gradient_row = (
+            weights[r * columns : (r + 1) * columns],
+            grad_scores[r * columns : (r + 1) * columns],
+        )
+        weighted_sum = weights.dtype.type(dot(weight_row, gradient_row))
         for j in range(columns):
-            g[j] = share[j] * (g[j] - taken) * scale
+            gradient_row[j] = weight_row[j] * (gradient_row[j] - weighted_sum) * scale
 
 
-def backward(start, stop, at, scale, g, q, k, v, at_q, at_k, at_v, sizes):
+def backward(start, stop, blas_address, scale, g, q, k, v, grad_q, grad_k, grad_v, sizes):
     """The gradients of some of the heads. Arguments as above; the rows' steps are of all seven."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
-    tile = sizes[5]
+    tile_rows = sizes[5]
     size = scale.itemsize
-    weights = np.empty(min(tile, length) * keys, scale.dtype)
-    flow = np.empty_like(weights)
-    share, back, room = weights.ctypes.data, flow.ctypes.data, room_for(weights)
-    last = (length - 1) // tile * tile
+    weights = np.empty(min(tile_rows, length) * keys, scale.dtype)
+    grad_scores = np.empty_like(weights)
+    weights_address, grad_scores_address, workspace = (
+        weights.ctypes.data,
+        grad_scores.ctypes.data,
+        workspace_for(weights),
+    )
+    last = (length - 1) // tile_rows * tile_rows
     for head in range(np.int64(start), np.int64(stop)):
-        for first in range(last, -1, -tile):  # from the last: with a mask it alone sees all keys
-            rows = min(tile, length - first)
+        for first in range(
+            last, -1, -tile_rows
+        ):  # from the last: with a mask it alone sees all keys
+            rows = min(tile_rows, length - first)
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[7] * size
-            given = g[head] + first * sizes[6] * size
-            more = first != last
-            combine(
-                at, room, rows, columns, d, queries, sizes[7], 1, k[head], 1, sizes[8],
-                share, columns, False,
+            grad_output = g[head] + first * sizes[6] * size
+            accumulate = first != last
+            matmul_into(
+                blas_address, workspace, rows, columns, d, queries, sizes[7], 1, k[head], 1,
+                sizes[8], weights_address, columns, False,
             )  # fmt: skip
-            to_weights(weights, rows, columns, first, is_causal, scale[0])
-            combine(
-                at, room, columns, e, rows, share, 1, columns, given, sizes[6], 1,
-                at_v[head], sizes[12], more,
+            scores_to_weights(weights, rows, columns, first, is_causal, scale[0])
+            matmul_into(
+                blas_address, workspace, columns, e, rows, weights_address, 1, columns, grad_output,
+                sizes[6], 1, grad_v[head], sizes[12], accumulate,
             )  # fmt: skip
-            combine(
-                at, room, rows, columns, e, given, sizes[6], 1, v[head], 1, sizes[9],
-                back, columns, False,
+            matmul_into(
+                blas_address, workspace, rows, columns, e, grad_output, sizes[6], 1, v[head], 1,
+                sizes[9], grad_scores_address, columns, False,
             )  # fmt: skip
-            to_scores(weights, flow, rows, columns, scale[0])
-            combine(
-                at, room, rows, d, columns, back, columns, 1, k[head], sizes[8], 1,
-                at_q[head] + first * sizes[10] * size, sizes[10], False,
+            weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale[0])
+            matmul_into(
+                blas_address, workspace, rows, d, columns, grad_scores_address, columns, 1, k[head],
+                sizes[8], 1, grad_q[head] + first * sizes[10] * size, sizes[10], False,
             )  # fmt: skip
-            combine(
-                at, room, columns, d, rows, back, 1, columns, queries, sizes[7], 1,
-                at_k[head], sizes[11], more,
+            matmul_into(
+                blas_address, workspace, columns, d, rows, grad_scores_address, 1, columns, queries,
+                sizes[7], 1, grad_k[head], sizes[11], accumulate,
             )  # fmt: skip
 
 
-def places(x: Any) -> Any:
+def matrix_addresses(x: Any) -> Any:
     """Return the address of each matrix of a batch."""
-    return distances(x.shape[:-2], x.strides[:-2]) + x.__array_interface__["data"][0]
+    return matrix_offsets(x.shape[:-2], x.strides[:-2]) + x.__array_interface__["data"][0]
 
 
 @lru_cache(1024)
-def distances(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """Return how many bytes each matrix of a batch is away from the first one."""
-    found = np.array(0)
+    offsets = np.array(0)
     for size, step in zip(shape, strides, strict=True):
-        found = found[..., None] + np.arange(size) * step
-    return found.reshape(-1)
+        offsets = offsets[..., None] + np.arange(size) * step
+    return offsets.reshape(-1)
 
 
-def shaped_like(x: Any, shape: tuple[int, ...]) -> Any:
+def empty_in_order_of(x: Any, shape: tuple[int, ...]) -> Any:
     """Return a new array whose axes lie in memory in the order in which those of `x` do."""
-    order = order_in_memory(x)
+    order = memory_order(x)
     y = np.empty([shape[axis] for axis in order], x.dtype)
     return y.transpose([order.index(axis) for axis in range(x.ndim)])
 
 
-def ready(*arrays: Any) -> list[Any] | None:
+def prepare_operands(*arrays: Any) -> list[Any] | None:
     """Return operands whose rows BLAS can read, or None for what the definition does."""
-    kind = arrays[0].dtype
-    if kind not in (np.float32, np.float64) or any(array.dtype != kind for array in arrays):
+    dtype = arrays[0].dtype
+    if dtype not in (np.float32, np.float64) or any(array.dtype != dtype for array in arrays):
         return None
     if not all(array.size for array in arrays):
         return None
-    return [array if unbroken(array) else np.ascontiguousarray(array) for array in arrays]
+    return [
+        array if has_contiguous_rows(array) else np.ascontiguousarray(array) for array in arrays
+    ]
 
 
-def run_by(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
+def run_kernel(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
     """Let a kernel go through all heads; `arrays` are g (if there is one), q, k, v and results."""
     q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
-    kind, keys = q.dtype, v.shape[-2]
+    dtype, keys = q.dtype, v.shape[-2]
     steps = (array.strides[-2] // array.itemsize for array in arrays)
     d, e = q.shape[-1], v.shape[-1]
-    tile = TILE
-    if not TILED:
-        tile = max(LEAST_TILE, min(TILE, SMALL // (keys * max(d, e)) // LEAST_TILE * LEAST_TILE))
+    tile = MAX_TILE
+    if not TILES_ARE_FASTER:
+        tile = max(
+            MIN_TILE, min(MAX_TILE, OPENBLAS_SMALL // (keys * max(d, e)) // MIN_TILE * MIN_TILE)
+        )
     sizes = np.array([q.shape[-2], keys, d, e, is_causal, tile, *steps])
     heads = q.size // (q.shape[-2] * d)
-    work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_A_NUMBER
-    found = (places(array) for array in arrays)
-    in_parts(
-        kernel, heads, address(kind), np.array([scale], kind), *found, sizes, work=work
+    work = passes * heads * q.shape[-2] * keys * (d + e) // PRODUCTS_PER_ELEMENT
+    addresses = (matrix_addresses(array) for array in arrays)
+    parallel_for(
+        kernel, heads, gemm_address(dtype), np.array([scale], dtype), *addresses, sizes, work=work
     )  # fmt: skip
 
 
-def attend() -> Callable[..., Any]:
+def attention_forward() -> Callable[..., Any]:
     """Make `attend`: softmax(scale · q kᵀ) v."""
-    kernel = compiled(forward, WHOLE, ROW, *[INTEGERS] * 5)
+    kernel = compile_kernel(forward, INT64, ARRAY_1D, *[INT64_1D] * 5)
 
     def run(query: Any, key: Any, value: Any, scale: float, is_causal: bool = False) -> Any:
-        arrays = ready(query, key, value)
-        batches = {each.shape[:-2] for each in (query, key, value)}
-        if arrays is None or len(batches) > 1 or address(query.dtype) is None:
+        arrays = prepare_operands(query, key, value)
+        batches = {array.shape[:-2] for array in (query, key, value)}
+        if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
             return None
         shape = (*query.shape[:-1], value.shape[-1])
-        y = shaped_like(arrays[0], shape)
-        run_by(kernel, 1, scale, is_causal, [*arrays, y])
+        y = empty_in_order_of(arrays[0], shape)
+        run_kernel(kernel, 1, scale, is_causal, [*arrays, y])
         return y
 
     return run
 
 
-def attend_joint_vjp() -> Callable[..., Any]:
+def attention_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `attend`: the gradients of query, key and value."""
-    kernel = compiled(backward, WHOLE, ROW, *[INTEGERS] * 8)
+    kernel = compile_kernel(backward, INT64, ARRAY_1D, *[INT64_1D] * 8)
 
     def run(g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool) -> Any:
-        arrays = ready(g, query, key, value)
-        batches = {each.shape[:-2] for each in (g, query, key, value)}
-        if arrays is None or len(batches) > 1 or address(query.dtype) is None:
+        arrays = prepare_operands(g, query, key, value)
+        batches = {gradient.shape[:-2] for gradient in (g, query, key, value)}
+        if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
             return None
-        found = [shaped_like(array, array.shape) for array in arrays[1:]]
+        gradients = [empty_in_order_of(array, array.shape) for array in arrays[1:]]
         if is_causal and key.shape[-2] > query.shape[-2]:  # keys that nobody sees
-            for each in found[1:]:
-                each[..., query.shape[-2] :, :] = 0
-        run_by(kernel, 3, scale, is_causal, [*arrays, *found])
-        return tuple(found)
+            for gradient in gradients[1:]:
+                gradient[..., query.shape[-2] :, :] = 0
+        run_kernel(kernel, 3, scale, is_causal, [*arrays, *gradients])
+        return tuple(gradients)
 
     return run

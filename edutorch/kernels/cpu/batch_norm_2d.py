@@ -11,10 +11,10 @@ import math
 import numpy as np
 from numba import njit
 
-from .jit import wide
-from .work_queue import share_out
+from .jit import use_wide_vectors
+from .work_queue import claim_range
 
-BAND = 128
+COLUMN_BAND = 128
 """So many columns at a time."""
 
 
@@ -39,13 +39,13 @@ def moments(x, at, mean, variance):
 
 def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
     """y = (x - mean) / √(variance + ε) · weight + bias of each column; start, stop count bands."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     n, c = x.shape
-    factor = np.empty(BAND, x.dtype)
+    factor = np.empty(COLUMN_BAND, x.dtype)
     for index in range(start, stop):
-        at = np.int64(index) * BAND
-        end = min(at + BAND, c)
+        at = np.int64(index) * COLUMN_BAND
+        end = min(at + COLUMN_BAND, c)
         mean, variance, shift = means[at:end], variances[at:end], bias[at:end]
         moments(x, at, mean, variance)
         for i in range(end - at):
@@ -56,31 +56,36 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
                 out[i] = (row[i] - mean[i]) * factor[i] + shift[i]
 
 
-def batch_norm_back(start, stop, g, x, weight, eps, back, by_weight, by_bias):
+def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
     """The gradients of each column."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     n, c = x.shape
-    means, scales = np.empty(BAND, x.dtype), np.empty(BAND, x.dtype)
-    pushes, pulls = np.empty(BAND), np.empty(BAND)
-    shared, slope = np.empty(BAND, x.dtype), np.empty(BAND, x.dtype)
+    means, scales = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
+    gradient_sums, product_sums = np.empty(COLUMN_BAND), np.empty(COLUMN_BAND)
+    mean_gradient, slope = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
     for index in range(start, stop):
-        at = np.int64(index) * BAND
-        end = min(at + BAND, c)
+        at = np.int64(index) * COLUMN_BAND
+        end = min(at + COLUMN_BAND, c)
         moments(x, at, means[: end - at], scales[: end - at])
         for i in range(end - at):
             scales[i] = 1 / math.sqrt(scales[i] + eps)
-            pushes[i] = pulls[i] = 0
+            gradient_sums[i] = product_sums[i] = 0
         for r in range(n):
-            row, given = x[r, at:end], g[r, at:end]
+            row, gradient = x[r, at:end], g[r, at:end]
             for i in range(row.size):
-                pushes[i] += given[i]
-                pulls[i] += given[i] * (row[i] - means[i])
+                gradient_sums[i] += gradient[i]
+                product_sums[i] += gradient[i] * (row[i] - means[i])
         for i in range(end - at):
-            by_weight[at + i], by_bias[at + i] = pulls[i] * scales[i], pushes[i]
-            shared[i], slope[i] = pushes[i] / n, pulls[i] * scales[i] * scales[i] / n
+            grad_weight[at + i], grad_bias[at + i] = product_sums[i] * scales[i], gradient_sums[i]
+            mean_gradient[i], slope[i] = (
+                gradient_sums[i] / n,
+                product_sums[i] * scales[i] * scales[i] / n,
+            )
             scales[i] *= weight[at + i]
         for r in range(n):
-            row, given, out = x[r, at:end], g[r, at:end], back[r, at:end]
+            row, gradient, out = x[r, at:end], g[r, at:end], grad_input[r, at:end]
             for i in range(row.size):
-                out[i] = (given[i] - shared[i] - (row[i] - means[i]) * slope[i]) * scales[i]
+                out[i] = (gradient[i] - mean_gradient[i] - (row[i] - means[i]) * slope[i]) * scales[
+                    i
+                ]

@@ -18,38 +18,38 @@ from numba.extending import intrinsic
 
 from ...backends.blas import blas
 
-__all__ = ["Addresses", "address", "addresses", "dgemm", "gemm", "sgemm"]
+__all__ = ["GemmAddresses", "gemm_address", "gemm_addresses", "dgemm", "gemm", "sgemm"]
 
 ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112
 INTEGER, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
-class Addresses(NamedTuple):
+class GemmAddresses(NamedTuple):
     """Where the products of matrices of float32 and of float64 are in memory."""
 
     sgemm: int
     dgemm: int
 
 
-def addresses() -> Addresses | None:
+def gemm_addresses() -> GemmAddresses | None:
     """Return the addresses for `sgemm` and `dgemm`; None if NumPy's library has none of these."""
-    found = blas()
-    return Addresses(found.sgemm, found.dgemm) if found is not None else None
+    library = blas()
+    return GemmAddresses(library.sgemm, library.dgemm) if library is not None else None
 
 
-def address(dtype: Any) -> int | None:
+def gemm_address(dtype: Any) -> int | None:
     """Return the address for `gemm` on arrays of a dtype; None if there is none."""
-    found = addresses()
-    if found is None or dtype not in (np.float32, np.float64):
+    address_pair = gemm_addresses()
+    if address_pair is None or dtype not in (np.float32, np.float64):
         return None
-    return found.sgemm if dtype == np.float32 else found.dgemm
+    return address_pair.sgemm if dtype == np.float32 else address_pair.dgemm
 
 
-def product(number: types.Float | None) -> Callable[..., Any]:
+def product(float_type: types.Float | None) -> Callable[..., Any]:
     """Make the function below for one kind of numbers; None takes it from `c`, or `alpha`."""
 
     @intrinsic
-    def gemm(typing, address, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+    def gemm(typing, gemm_address, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
         """c ← alpha · op(a) op(b) + beta · c, of row-major matrices; op(x) is x or xᵀ.
 
         Args:
@@ -61,60 +61,60 @@ def product(number: types.Float | None) -> Callable[..., Any]:
                 addresses of the first numbers as integers.
             lda, ldb, ldc: how many numbers lie from one row in memory to the next.
         """
-        kind = number
-        if kind is None:
-            kind = c.dtype if isinstance(c, types.Array) else alpha
-        if kind not in (types.float32, types.float64):
+        dtype = float_type
+        if dtype is None:
+            dtype = c.dtype if isinstance(c, types.Array) else alpha
+        if dtype not in (types.float32, types.float64):
             return None
         matrices = (a, b, c)
-        for each in matrices:
-            if isinstance(each, types.Array) and each.dtype != kind:
+        for matrix in matrices:
+            if isinstance(matrix, types.Array) and matrix.dtype != dtype:
                 return None
         size = types.int64
         signature = types.void(
-            types.int64, types.boolean, types.boolean, size, size, size, kind,
-            *matrix(a), size, *matrix(b), size, kind, *matrix(c), size,
+            types.int64, types.boolean, types.boolean, size, size, size, dtype,
+            *matrix_type(a), size, *matrix_type(b), size, dtype, *matrix_type(c), size,
         )  # fmt: skip
-        return signature, lower
+        return signature, write_call
 
     return gemm
 
 
-def matrix(given: Any) -> tuple[Any]:
+def matrix_type(matrix: Any) -> tuple[Any]:
     """Return how a matrix is passed: as the array that it is, or as an address."""
-    return (given if isinstance(given, types.Array) else types.int64,)
+    return (matrix if isinstance(matrix, types.Array) else types.int64,)
 
 
-def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def write_call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Write the call of the C function.
 
     Some libraries count in 32 bits. They get 64 all the same: in a register, as in a place of
     eight bytes on the stack, a little-endian machine has the lower half where it is looked for.
     """
     at, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = arguments
-    number = alpha.type
-    flags = ir.IntType(32)
+    float_type = alpha.type
+    int32 = ir.IntType(32)
 
-    def side(flag: Any) -> Any:
-        turned = cgutils.is_true(builder, flag)
-        return builder.select(turned, flags(TRANSPOSED), flags(AS_IT_IS))
+    def transpose_flag(flag: Any) -> Any:
+        is_transposed = cgutils.is_true(builder, flag)
+        return builder.select(is_transposed, int32(TRANSPOSED), int32(AS_IT_IS))
 
-    def start(index: int, value: Any) -> Any:
-        kind = signature.args[index]
-        if isinstance(kind, types.Array):
-            data = context.make_array(kind)(context, builder, value).data
+    def first_element(index: int, value: Any) -> Any:
+        argument_type = signature.args[index]
+        if isinstance(argument_type, types.Array):
+            data = context.make_array(argument_type)(context, builder, value).data
             return builder.bitcast(data, POINTER)
         return builder.inttoptr(value, POINTER)
 
     function = ir.FunctionType(
         ir.VoidType(),
-        [flags, flags, flags, INTEGER, INTEGER, INTEGER, number,
-         POINTER, INTEGER, POINTER, INTEGER, number, POINTER, INTEGER],
+        [int32, int32, int32, INTEGER, INTEGER, INTEGER, float_type,
+         POINTER, INTEGER, POINTER, INTEGER, float_type, POINTER, INTEGER],
     )  # fmt: skip
     builder.call(
         builder.inttoptr(at, function.as_pointer()),
-        [flags(ROW_MAJOR), side(trans_a), side(trans_b), m, n, k, alpha,
-         start(7, a), lda, start(9, b), ldb, beta, start(12, c), ldc],
+        [int32(ROW_MAJOR), transpose_flag(trans_a), transpose_flag(trans_b), m, n, k, alpha,
+         first_element(7, a), lda, first_element(9, b), ldb, beta, first_element(12, c), ldc],
     )  # fmt: skip
     return context.get_dummy_value()
 

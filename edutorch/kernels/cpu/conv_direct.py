@@ -14,50 +14,60 @@ import numpy as np
 from numba import types
 
 from .conv_common import (
-    A_WORK,
-    LIST,
+    INDEX_LIST,
+    PRODUCTS_PER_ELEMENT,
     SIZE,
     SIZES,
-    STEP,
-    cleared,
-    compiled,
-    put_into_frame,
-    read,
-    room,
+    TAPS_PER_STEP,
+    aligned_array,
+    aligned_zeros,
+    compile_kernel,
+    copy_into_frame,
+    readonly_array,
 )
-from .conv_indexing import Plan, with_spare
-from .implicit_gemm import SIX, WIDEST, alone, copy, lanes, listed
-from .jit import wide
-from .parallel import in_parts, parts_for
+from .conv_indexing import Plan, pad_with_last
+from .implicit_gemm import (
+    MAX_TILE_VECTORS,
+    TILE_ROWS,
+    copy,
+    indexed_product,
+    single_row_product,
+    vector_lanes,
+)
+from .jit import use_wide_vectors
+from .parallel import count_parts, parallel_for
 from .row_reduce import dot
-from .work_queue import share_out
+from .work_queue import claim_range
 
-__all__ = ["Dots", "Strips", "dots_are_less", "strips_are_less"]
+__all__ = ["DotGradient", "StripConvolution", "prefers_dots", "prefers_strips"]
 
 
-MANY = 3
+MIN_FULL_ROWS = 3
 """Fewer channels than this are computed one by one: of six at once, most would be thrown away."""
-PLACE = np.uint64
+UNSIGNED = np.uint64
 """Python's x[-1] costs a question for each x[p], unless p has no sign."""
 
 
-def strips_are_less(plan: Plan, count: int, lane: int) -> bool:
+def prefers_strips(plan: Plan, count: int, lane: int) -> bool:
     """Say whether few enough channels are computed for strips to be less work."""
-    strip, rest = WIDEST * lane, count % SIX
-    rows = count - rest + (SIX if rest >= MANY else rest)
-    here = rows * (-(-plan.length // strip) * WIDEST)
-    return here < plan.places * -(-count // lane)
+    strip, remainder = MAX_TILE_VECTORS * lane, count % TILE_ROWS
+    rows = count - remainder + (TILE_ROWS if remainder >= MIN_FULL_ROWS else remainder)
+    vectors_needed = rows * (-(-plan.length // strip) * MAX_TILE_VECTORS)
+    return vectors_needed < plan.out_size * -(-count // lane)
 
 
-def dots_are_less(plan: Plan, count: int, lane: int) -> bool:
+def prefers_dots(plan: Plan, count: int, lane: int) -> bool:
     """Say the same for the gradient of the filters."""
-    here = plan.taps * count * (plan.length / lane + 20)
-    return here < -(-plan.taps // SIX) * SIX * plan.places * -(-count // lane) * 0.6
+    vectors_needed = plan.taps * count * (plan.length / lane + 20)
+    return (
+        vectors_needed
+        < -(-plan.taps // TILE_ROWS) * TILE_ROWS * plan.out_size * -(-count // lane) * 0.6
+    )
 
 
-def strips(
-    start, stop, x, channels, sizes, outer, before, places, positions, offsets, taps, run,
-    targets, in_order, length, weight, rows, table, part_step, bias, count, groups, strip, y,
+def conv_strips(
+    start, stop, x, channels, sizes, outer, before, out_size, starts, offsets, taps, run_length,
+    targets, is_contiguous, length, weight, rows, table, part_step, bias, count, groups, strip, y,
     y_plane,
 ):  # fmt: skip
     """Compute the result of some groups of images.
@@ -69,107 +79,121 @@ def strips(
         length: from the first place to the last one.
         strip: how many places are computed together.
     """
-    start, stop = share_out(start, stop)
-    blocks, begin = (length + strip - 1) // strip, positions[0]
-    row, broad = blocks * strip, 2 * strip
-    framed = cleared(channels * outer[0] * outer[1] * outer[2] + broad, y)
-    sums, shift = room(SIX * row + strip, y), room(SIX * broad, y)
+    start, stop = claim_range(start, stop)
+    blocks, begin = (length + strip - 1) // strip, starts[0]
+    row, double_strip = blocks * strip, 2 * strip
+    frame_of = aligned_zeros(channels * outer[0] * outer[1] * outer[2] + double_strip, y)
+    sums, shift = (
+        aligned_array(TILE_ROWS * row + strip, y),
+        aligned_array(TILE_ROWS * double_strip, y),
+    )
     for unit in range(start, stop):
-        put_into_frame(x, unit, 1, channels, sizes, outer, before, framed)
+        copy_into_frame(x, unit, 1, channels, sizes, outer, before, frame_of)
         part = unit % groups
-        for o in range(0, count, SIX):
-            here = min(SIX, count - o)
-            for t in range(here):
-                for i in range(t * broad, (t + 1) * broad):
+        for o in range(0, count, TILE_ROWS):
+            channels_here = min(TILE_ROWS, count - o)
+            for t in range(channels_here):
+                for i in range(t * double_strip, (t + 1) * double_strip):
                     shift[i] = bias[part * count + o + t]
-            for t in range(here if here < MANY else 0):
-                for at in range(t * row, (t + 1) * row, broad):
-                    for m in range(0, taps, STEP):
-                        s, s_at = (sums, at) if m else (shift, t * broad)
-                        alone(weight, part * part_step, rows, o + t, table, m, min(STEP, taps - m),
-                              framed, begin + at - t * row, s, s_at, 0, sums, at, 0,
-                              offsets, m)  # fmt: skip
-            for at in range(0, row if here >= MANY else 0, strip):
-                for m in range(0, taps, STEP):
-                    s, s_at, s_step = (sums, at, row) if m else (shift, 0, broad)
-                    listed(weight, part * part_step, rows, o, table, m, min(STEP, taps - m),
-                           framed, begin + at, s, s_at, s_step, sums, at, row,
-                           offsets, m)  # fmt: skip
-            for t in range(here):
+            for t in range(channels_here if channels_here < MIN_FULL_ROWS else 0):
+                for at in range(t * row, (t + 1) * row, double_strip):
+                    for m in range(0, taps, TAPS_PER_STEP):
+                        s, s_at = (sums, at) if m else (shift, t * double_strip)
+                        single_row_product(
+                            weight, part * part_step, rows, o + t, table, m,
+                            min(TAPS_PER_STEP, taps - m), frame_of, begin + at - t * row, s, s_at,
+                            0, sums, at, 0, offsets, m,
+                        )  # fmt: skip
+            for at in range(0, row if channels_here >= MIN_FULL_ROWS else 0, strip):
+                for m in range(0, taps, TAPS_PER_STEP):
+                    s, s_at, s_step = (sums, at, row) if m else (shift, 0, double_strip)
+                    indexed_product(
+                        weight, part * part_step, rows, o, table, m, min(TAPS_PER_STEP, taps - m),
+                        frame_of, begin + at, s, s_at, s_step, sums, at, row, offsets, m,
+                    )  # fmt: skip
+            for t in range(channels_here):
                 y_at, from_at = (unit * count + o + t) * y_plane, t * row - begin
-                if in_order and run > 1:
-                    for p in range(0, places, run):
-                        copy(sums, from_at + positions[p], y, y_at + targets[p], run)
+                if is_contiguous and run_length > 1:
+                    for p in range(0, out_size, run_length):
+                        copy(sums, from_at + starts[p], y, y_at + targets[p], run_length)
                     continue
-                for p in range(places):
-                    y[PLACE(y_at + targets[p])] = sums[PLACE(from_at + positions[p])]
+                for p in range(out_size):
+                    y[UNSIGNED(y_at + targets[p])] = sums[UNSIGNED(from_at + starts[p])]
 
 
-class Strips:
+class StripConvolution:
     """Carries plans out, in the place of `conv.Sweeper`."""
 
     def __init__(self) -> None:
-        self.strips = compiled(strips, lambda number: types.void(
-            SIZE, SIZE, read(number), SIZE, SIZES, SIZES, SIZES, SIZE, LIST, LIST, SIZE, SIZE,
-            LIST, types.boolean, SIZE, read(number), LIST, LIST, SIZE, read(number), *[SIZE] * 3,
-            number[::1], SIZE,
-        ))  # fmt: skip
+        self.kernel = compile_kernel(
+            conv_strips,
+            lambda number: types.void(
+                SIZE, SIZE, readonly_array(number), SIZE, SIZES, SIZES, SIZES, SIZE, INDEX_LIST,
+                INDEX_LIST, SIZE, SIZE, INDEX_LIST, types.boolean, SIZE, readonly_array(number),
+                INDEX_LIST, INDEX_LIST, SIZE, readonly_array(number), *[SIZE] * 3, number[::1],
+                SIZE,
+            ),
+        )  # fmt: skip
 
     def __call__(
         self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Any,
         groups: int, y: np.ndarray,
     ) -> None:  # fmt: skip
         """Fill `y` at the places of a plan."""
-        frame, (n, o), strip = plan.frame, y.shape[:2], WIDEST * lanes(y.itemsize)
+        frame, (n, o), strip = plan.frame, y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
         count = o // groups
         shift = np.zeros(o, y.dtype) if bias is None else np.ascontiguousarray(bias)
-        in_parts(
-            self.strips, n * groups, x.reshape(-1), frame.sizes[0] // groups, frame.sizes[1:],
-            frame.outer, frame.before, plan.places, plan.positions, plan.offsets, plan.taps,
-            plan.run, plan.targets, plan.in_order, plan.length, weight.reshape(-1),
-            with_spare(np.arange(count) * lane_step), plan.weights, weight.size // groups, shift,
+        parallel_for(
+            self.kernel, n * groups, x.reshape(-1), frame.sizes[0] // groups, frame.sizes[1:],
+            frame.outer, frame.before, plan.out_size, plan.starts, plan.offsets, plan.taps,
+            plan.run_length, plan.targets, plan.is_contiguous, plan.length, weight.reshape(-1),
+            pad_with_last(np.arange(count) * lane_step), plan.weights, weight.size // groups, shift,
             count, groups, strip, y.reshape(-1), y[0, 0].size,
-            work=n * groups * plan.length * plan.taps * (count + SIX) // A_WORK,
+            work=n * groups * plan.length * plan.taps * (count + TILE_ROWS) // PRODUCTS_PER_ELEMENT,
         )  # fmt: skip
 
 
 # The gradient of the filters ------------------------------------------------------------------
 
 
-def dots(
-    start, stop, x, n, channels, sizes, outer, before, places, positions, offsets, taps, run,
+def weight_gradient_dots(
+    start, stop, x, n, channels, sizes, outer, before, out_size, starts, offsets, taps, run_length,
     length, g, count, groups, parts, sums,
 ):  # fmt: skip
     """Add up some parts of the images, each in a place of its own: sums is (parts, o, taps)."""
-    start, stop = share_out(start, stop)
-    wide()
-    framed = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
-    answer, begin = np.zeros(length, g.dtype), positions[0]
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    frame_of = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
+    response_row, begin = np.zeros(length, g.dtype), starts[0]
     for index in range(start, stop):
         for unit in range(n * index // parts * groups, n * (index + 1) // parts * groups):
-            put_into_frame(x, unit, 1, channels, sizes, outer, before, framed)
+            copy_into_frame(x, unit, 1, channels, sizes, outer, before, frame_of)
             for o in range(count):
-                g_at = (unit * count + o) * places
-                if run > 1:
-                    for p in range(0, places, run):
-                        copy(g, g_at + p, answer, positions[p] - begin, run)
+                g_at = (unit * count + o) * out_size
+                if run_length > 1:
+                    for p in range(0, out_size, run_length):
+                        copy(g, g_at + p, response_row, starts[p] - begin, run_length)
                 else:
-                    for p in range(places):
-                        answer[PLACE(positions[p] - begin)] = g[PLACE(g_at + p)]
+                    for p in range(out_size):
+                        response_row[UNSIGNED(starts[p] - begin)] = g[UNSIGNED(g_at + p)]
                 target = ((index * groups + unit % groups) * count + o) * taps
                 for k in range(taps):
-                    seen = begin + offsets[k]
-                    sums[target + k] += dot(answer, framed[seen : seen + length])
+                    tap_start = begin + offsets[k]
+                    sums[target + k] += dot(response_row, frame_of[tap_start : tap_start + length])
 
 
-class Dots:
+class DotGradient:
     """Computes gradients of filters, in the place of `conv_gradients.Tallier`."""
 
     def __init__(self) -> None:
-        self.dots = compiled(dots, lambda number: types.void(
-            SIZE, SIZE, read(number), SIZE, SIZE, SIZES, SIZES, SIZES, SIZE, LIST, LIST,
-            *[SIZE] * 3, read(number), *[SIZE] * 3, number[::1],
-        ))  # fmt: skip
+        self.kernel = compile_kernel(
+            weight_gradient_dots,
+            lambda number: types.void(
+                SIZE, SIZE, readonly_array(number), SIZE, SIZE, SIZES, SIZES, SIZES, SIZE,
+                INDEX_LIST, INDEX_LIST, *[SIZE] * 3, readonly_array(number), *[SIZE] * 3,
+                number[::1],
+            ),
+        )  # fmt: skip
 
     def __call__(
         self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
@@ -179,13 +203,13 @@ class Dots:
         Between the rows zeros are added, whatever the image holds there; but 0 · ∞ is not 0.
         """
         frame, n = plan.frame, len(x)
-        work = n * plan.length * y.size // A_WORK
-        parts = parts_for(n, work)
+        work = n * plan.length * y.size // PRODUCTS_PER_ELEMENT
+        parts = count_parts(n, work)
         sums = np.zeros((parts, y.size), y.dtype)
-        in_parts(
-            self.dots, parts, x.reshape(-1), n, frame.sizes[0] // groups, frame.sizes[1:],
-            frame.outer, frame.before, plan.places, plan.positions, plan.offsets, plan.taps,
-            plan.run, plan.length, g.reshape(-1), len(y) // groups, groups, parts,
+        parallel_for(
+            self.kernel, parts, x.reshape(-1), n, frame.sizes[0] // groups, frame.sizes[1:],
+            frame.outer, frame.before, plan.out_size, plan.starts, plan.offsets, plan.taps,
+            plan.run_length, plan.length, g.reshape(-1), len(y) // groups, groups, parts,
             sums.reshape(-1), work=work,
         )  # fmt: skip
         np.sum(sums, axis=0, out=y.reshape(-1))

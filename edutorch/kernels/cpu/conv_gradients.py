@@ -18,38 +18,38 @@ from numba import njit, types
 
 from . import jit
 from .conv_common import (
-    A_WORK,
-    LIST,
+    INDEX_LIST,
+    PRODUCTS_PER_ELEMENT,
     SIZE,
     SIZES,
-    STEP,
-    alike,
-    cleared,
-    compiled,
+    TAPS_PER_STEP,
+    aligned_array,
+    aligned_zeros,
+    are_float_arrays,
+    block_width,
+    compile_kernel,
+    copy_into_frame,
     product,
-    put_into_frame,
-    read,
-    room,
-    turned,
-    width_at,
+    readonly_array,
+    transpose_block,
 )  # fmt: skip
-from .conv_direct import Dots, dots_are_less
-from .conv_indexing import Plan, plan_of_response
-from .implicit_gemm import SIX, lanes
-from .parallel import in_parts, parts_for
+from .conv_direct import DotGradient, prefers_dots
+from .conv_indexing import Plan, plan_convolution
+from .implicit_gemm import TILE_ROWS, vector_lanes
+from .parallel import count_parts, parallel_for
 from .row_reduce import total
-from .winograd import pays
-from .winograd_gradients import gathering
-from .work_queue import share_out
+from .winograd import is_worthwhile
+from .winograd_gradients import winograd_weight_gradient
+from .work_queue import claim_range
 
-__all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight"]
+__all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight_grad"]
 
-AT_HAND = 512
+POSITIONS_PER_BLOCK = 512
 """So many places of the response are transposed at a time."""
 
 
 @njit
-def read_in(g, g_at, g_step, first, last, places, rows, answer, width, lane, square):
+def pack_responses(g, g_at, g_step, first, last, out_size, rows, responses, width, lane, square):
     """Put the channels of the places from `first` to `last` side by side.
 
     Args:
@@ -58,15 +58,17 @@ def read_in(g, g_at, g_step, first, last, places, rows, answer, width, lane, squ
     """
     p = first
     while p < last:  # image by image
-        end = min(last, (p // places + 1) * places)
-        turned(g, g_at + p // places * g_step + p % places, places, rows, end - p, answer,
-               (p - first) * width, width, lane, square)  # fmt: skip
+        end = min(last, (p // out_size + 1) * out_size)
+        transpose_block(
+            g, g_at + p // out_size * g_step + p % out_size, out_size, rows, end - p, responses,
+            (p - first) * width, width, lane, square,
+        )  # fmt: skip
         p = end
 
 
-def tally(
-    start, stop, x, n, channels, sizes, outer, before, bare, images, places, positions, offsets,
-    taps, g, count, groups, wide, lane, parts, sums,
+def sum_weight_gradients(
+    start, stop, x, n, channels, sizes, outer, before, unpadded, images, out_size, starts, offsets,
+    taps, g, count, groups, padded_channels, lane, parts, sums,
 ):  # fmt: skip
     """Add up some parts of the images, each in a place of its own.
 
@@ -75,43 +77,49 @@ def tally(
         count: how many channels of the response belong to a group, `wide` with those that only
             fill up a vector.
         sums: for each part, group and block of channels that are summed up together, a row for
-            each tap, rounded up to SIX taps.
+            each tap, rounded up to TILE_ROWS taps.
     """
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
-    framed = cleared(1 if bare else images * channels * plane, g)
-    answer = cleared(AT_HAND * wide, g)
-    square = room(lane * lane, g)
-    rows = (taps + SIX - 1) // SIX * SIX
+    frame_of = aligned_zeros(1 if unpadded else images * channels * plane, g)
+    responses = aligned_zeros(POSITIONS_PER_BLOCK * padded_channels, g)
+    square = aligned_array(lane * lane, g)
+    rows = (taps + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
     for index in range(start, stop):
         for image in range(n * index // parts, n * (index + 1) // parts, images):
-            here = min(images, n * (index + 1) // parts - image)
-            if not bare:
-                put_into_frame(x, image, here, channels, sizes, outer, before, framed)
-            source, begin = (x, image * channels * plane) if bare else (framed, 0)
+            images_here = min(images, n * (index + 1) // parts - image)
+            if not unpadded:
+                copy_into_frame(x, image, images_here, channels, sizes, outer, before, frame_of)
+            source, begin = (x, image * channels * plane) if unpadded else (frame_of, 0)
             for part in range(groups):
                 x_at = begin + part * (channels // groups) * plane
-                for first in range(0, here * places, AT_HAND):
-                    some = min(AT_HAND, here * places - first)
+                for first in range(0, images_here * out_size, POSITIONS_PER_BLOCK):
+                    positions_here = min(POSITIONS_PER_BLOCK, images_here * out_size - first)
                     at = 0
-                    while at < wide:
-                        width = width_at(at, wide, lane)
-                        g_at = ((image * groups + part) * count + at) * places
-                        read_in(g, g_at, groups * count * places, first, first + some, places,
-                                min(width, count - at), answer, width, lane, square)  # fmt: skip
-                        for m in range(0, some, STEP):
-                            for k in range(0, taps, SIX):
-                                y_at = ((index * groups + part) * wide + at) * rows + k * width
-                                product(width // lane, source, x_at, offsets, k, positions,
-                                        first + m, min(STEP, some - m), answer, m * width, sums,
-                                        y_at, width, sums, y_at, width)  # fmt: skip
+                    while at < padded_channels:
+                        width = block_width(at, padded_channels, lane)
+                        g_at = ((image * groups + part) * count + at) * out_size
+                        pack_responses(
+                            g, g_at, groups * count * out_size, first, first + positions_here,
+                            out_size, min(width, count - at), responses, width, lane, square,
+                        )  # fmt: skip
+                        for m in range(0, positions_here, TAPS_PER_STEP):
+                            for k in range(0, taps, TILE_ROWS):
+                                y_at = (
+                                    (index * groups + part) * padded_channels + at
+                                ) * rows + k * width
+                                product(
+                                    width // lane, source, x_at, offsets, k, starts, first + m,
+                                    min(TAPS_PER_STEP, positions_here - m), responses, m * width,
+                                    sums, y_at, width, sums, y_at, width,
+                                )  # fmt: skip
                         at += width
 
 
-def finish(start, stop, sums, parts, groups, taps, count, wide, lane, y):
+def reduce_parts(start, stop, sums, parts, groups, taps, count, padded_channels, lane, y):
     """Add the parts and transpose: y is (o, taps). Rows are blocks of a vector's length of taps."""
-    start, stop = share_out(start, stop)
-    rows = (taps + SIX - 1) // SIX * SIX
+    start, stop = claim_range(start, stop)
+    rows = (taps + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
     square = np.empty(lane * lane, y.dtype)
     for block in range(start, stop):
         first = block * lane
@@ -119,27 +127,33 @@ def finish(start, stop, sums, parts, groups, taps, count, wide, lane, y):
         for part in range(groups):
             at = 0
             while at < count:
-                width = width_at(at, wide, lane)
-                begin = (part * wide + at) * rows + first * width
-                whole = sums[begin : begin + (last - first) * width]
+                width = block_width(at, padded_channels, lane)
+                begin = (part * padded_channels + at) * rows + first * width
+                first_part = sums[begin : begin + (last - first) * width]
                 for index in range(1, parts):
-                    more = sums[begin + index * groups * rows * wide :]
-                    for i in range(len(whole)):
-                        whole[i] += more[i]
-                turned(sums, begin, width, last - first, min(width, count - at), y,
-                       (part * count + at) * taps + first, taps, lane, square)  # fmt: skip
+                    other_part = sums[begin + index * groups * rows * padded_channels :]
+                    for i in range(len(first_part)):
+                        first_part[i] += other_part[i]
+                transpose_block(
+                    sums, begin, width, last - first, min(width, count - at), y,
+                    (part * count + at) * taps + first, taps, lane, square,
+                )  # fmt: skip
                 at += width
 
 
-class Tallier:
+class WeightGradient:
     """Computes gradients of filters."""
 
     def __init__(self) -> None:
-        self.tally = compiled(tally, lambda number: types.void(
-            SIZE, SIZE, read(number), SIZE, SIZE, SIZES, SIZES, SIZES, types.boolean, SIZE, SIZE,
-            LIST, LIST, SIZE, read(number), *[SIZE] * 5, number[::1],
-        ))  # fmt: skip
-        self.finish = compiled(finish, lambda number: types.void(
+        self.sum_kernel = compile_kernel(
+            sum_weight_gradients,
+            lambda number: types.void(
+                SIZE, SIZE, readonly_array(number), SIZE, SIZE, SIZES, SIZES, SIZES, types.boolean,
+                SIZE, SIZE, INDEX_LIST, INDEX_LIST, SIZE, readonly_array(number), *[SIZE] * 5,
+                number[::1],
+            ),
+        )  # fmt: skip
+        self.reduce_kernel = compile_kernel(reduce_parts, lambda number: types.void(
             SIZE, SIZE, number[::1], *[SIZE] * 6, number[::1],
         ))  # fmt: skip
 
@@ -147,51 +161,59 @@ class Tallier:
         self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
     ) -> None:
         """Fill y, (o, c / groups, …)."""
-        frame, n, lane = plan.frame, len(x), lanes(y.itemsize)
+        frame, n, lane = plan.frame, len(x), vector_lanes(y.itemsize)
         count = len(y) // groups
-        wide = -(-count // lane) * lane
-        work = n * plan.places * groups * wide * plan.taps // A_WORK
-        parts = parts_for(n, work)
-        rows = -(-plan.taps // SIX) * SIX
-        sums = room.py_func(parts * groups * rows * wide, y)
+        padded_channels = -(-count // lane) * lane
+        work = n * plan.out_size * groups * padded_channels * plan.taps // PRODUCTS_PER_ELEMENT
+        parts = count_parts(n, work)
+        rows = -(-plan.taps // TILE_ROWS) * TILE_ROWS
+        sums = aligned_array.py_func(parts * groups * rows * padded_channels, y)
         sums[:] = 0
-        in_parts(
-            self.tally, parts, x.reshape(-1), n, frame.sizes[0], frame.sizes[1:], frame.outer,
-            frame.before, frame.bare, plan.images, plan.places, plan.positions, plan.offsets,
-            plan.taps, g.reshape(-1), count, groups, wide, lane, parts, sums, work=work,
+        parallel_for(
+            self.sum_kernel, parts, x.reshape(-1), n, frame.sizes[0], frame.sizes[1:], frame.outer,
+            frame.before, frame.unpadded, plan.images, plan.out_size, plan.starts, plan.offsets,
+            plan.taps, g.reshape(-1), count, groups, padded_channels, lane, parts, sums, work=work,
         )  # fmt: skip
-        in_parts(
-            self.finish, -(-plan.taps // lane), sums, parts, groups, plan.taps, count, wide, lane,
-            y.reshape(-1), work=sums.size,
+        parallel_for(
+            self.reduce_kernel, -(-plan.taps // lane), sums, parts, groups, plan.taps, count,
+            padded_channels, lane, y.reshape(-1), work=sums.size,
         )  # fmt: skip
 
 
-def conv_weight() -> Callable[..., Any]:
+def conv_weight_grad() -> Callable[..., Any]:
     """Make the gradient of filters."""
-    tally, dots, bend = Tallier(), Dots(), gathering()
+    sum_weight_gradients, dots, winograd = (
+        WeightGradient(),
+        DotGradient(),
+        winograd_weight_gradient(),
+    )
 
     def run(
         input: Any, response: Any, kernel: Any, stride: Any, pads: Any, dilation: Any, groups: int
     ) -> Any:
-        if not alike(input, response) or input.ndim != response.ndim or not 3 <= input.ndim <= 5:
+        if (
+            not are_float_arrays(input, response)
+            or input.ndim != response.ndim
+            or not 3 <= input.ndim <= 5
+        ):
             return None
         channels, o = input.shape[1], response.shape[1]
         if groups < 1 or channels % groups or o % groups:
             return None
         filters = (o, channels // groups, *kernel)
-        plan, count = plan_of_response("conv", input.shape, filters, stride, pads, dilation)
+        plan, count = plan_convolution("conv", input.shape, filters, stride, pads, dilation)
         if count != response.shape[2:] or len(input) != len(response):
             return None
         y = np.empty(filters, input.dtype)
         x, g = np.ascontiguousarray(input), np.ascontiguousarray(response)
-        if pays(x, filters, stride, dilation, groups, g[:, 0].size, least=64) and bend(
+        if is_worthwhile(x, filters, stride, dilation, groups, g[:, 0].size, least=64) and winograd(
             x, g, tuple(before for before, _ in pads), y
         ):
             return y
-        if not dots_are_less(plan, o // groups, lanes(y.itemsize)) or not dots(
+        if not prefers_dots(plan, o // groups, vector_lanes(y.itemsize)) or not dots(
             plan, x, g, groups, y
         ):
-            tally(plan, x, g, groups, y)
+            sum_weight_gradients(plan, x, g, groups, y)
         return y
 
     return run
@@ -200,31 +222,31 @@ def conv_weight() -> Callable[..., Any]:
 # The bias -------------------------------------------------------------------------------------
 
 
-def channel_totals(start, stop, g, n, places, y):
+def sum_channels(start, stop, g, n, out_size, y):
     """y = the sum over images and places for some channels; g is (n, len(y), places)."""
-    start, stop = share_out(start, stop)
-    jit.wide()
+    start, stop = claim_range(start, stop)
+    jit.use_wide_vectors()
     for channel in range(start, stop):
         sum = 0.0
         for image in range(n):
-            at = (image * len(y) + channel) * places
-            sum += total(g[at : at + places])
+            at = (image * len(y) + channel) * out_size
+            sum += total(g[at : at + out_size])
         y[channel] = sum
 
 
 def conv2d_bias() -> Callable[..., Any]:
     """Make the gradient of a bias, which every place has a part in."""
-    kernel = compiled(channel_totals, lambda number: types.void(
-        SIZE, SIZE, read(number), SIZE, SIZE, number[::1],
+    kernel = compile_kernel(sum_channels, lambda number: types.void(
+        SIZE, SIZE, readonly_array(number), SIZE, SIZE, number[::1],
     ))  # fmt: skip
 
     def run(g: Any) -> Any:
-        if not alike(g):
+        if not are_float_arrays(g):
             return None
         n, o = g.shape[:2]
         y = np.empty(o, g.dtype)
         flat = np.ascontiguousarray(g).reshape(-1)
-        in_parts(kernel, o, flat, n, g.size // (n * o), y, work=g.size)
+        parallel_for(kernel, o, flat, n, g.size // (n * o), y, work=g.size)
         return y
 
     return run

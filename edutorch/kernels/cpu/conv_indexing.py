@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...nn.functional.conv import window_of
-from ...nn.functional.sliding_window import Counts, Pads, places_of
-from .implicit_gemm import SIX
+from ...nn.functional.conv import resolve_window
+from ...nn.functional.sliding_window import Counts, Pads, output_shape
+from .implicit_gemm import TILE_ROWS
 
-__all__ = ["Frame", "Plan", "plan_of_response", "plans_of_spread"]
+__all__ = ["Frame", "Plan", "plan_convolution", "plan_transposed_convolution"]
 
-TOGETHER = 96
+POSITIONS_PER_TILE = 96
 """About so many places are computed with each part of the filters while it is at hand."""
 
 
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
         frame: the images that are read.
         images: so many are handled together; then `positions` has the places in all of them.
         places: how many an image has.
-        positions: where in the frame each place begins, and the last one again SIX times.
+        positions: where in the frame each place begins, and the last one again TILE_ROWS times.
         offsets: where from there each tap of each channel is, likewise.
         taps: how many.
         run: so many places stand side by side, then there is a gap.
@@ -64,38 +64,38 @@ class Plan(NamedTuple):
 
     frame: Frame
     images: int
-    places: int
-    positions: np.ndarray
+    out_size: int
+    starts: np.ndarray
     offsets: np.ndarray
     taps: int
-    run: int
+    run_length: int
     targets: np.ndarray
     tile: int
     tiles: int
     weights: np.ndarray
 
     @property
-    def in_order(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Whether the places are those of the result, one after the other."""
-        return self.places < 2 or bool(self.targets[-1] - self.targets[0] == self.places - 1)
+        return self.out_size < 2 or bool(self.targets[-1] - self.targets[0] == self.out_size - 1)
 
     @property
     def length(self) -> int:
         """How many places there are in an image with all that is between them."""
-        return int(self.positions[self.places - 1] - self.positions[0]) + 1
+        return int(self.starts[self.out_size - 1] - self.starts[0]) + 1
 
 
-def framed(shape: Counts, pads: Pads) -> Frame:
+def frame_of(shape: Counts, pads: Pads) -> Frame:
     """Return the frame of images (n, c, …) with a border."""
-    missing = 5 - len(shape)
-    sizes = (1,) * missing + shape[2:]
-    pads = ((0, 0),) * missing + tuple(pads)
+    missing_axes = 5 - len(shape)
+    sizes = (1,) * missing_axes + shape[2:]
+    pads = ((0, 0),) * missing_axes + tuple(pads)
     outer = tuple(a + n + b for n, (a, b) in zip(sizes, pads, strict=True))
     before = tuple(a for a, _ in pads)
     return Frame((shape[1], *sizes), outer, before, outer == sizes)  # type: ignore[arg-type]
 
 
-def grid(*axes: Any) -> np.ndarray:
+def outer_sum(*axes: Any) -> np.ndarray:
     """Return the sums of one number of each list, the last list running fastest."""
     total = np.zeros(1, np.int64)
     for axis in axes:
@@ -103,7 +103,7 @@ def grid(*axes: Any) -> np.ndarray:
     return total
 
 
-def planned(
+def make_plan(
     n: int, frame: Frame, starts: np.ndarray, taps: np.ndarray, channels: int, targets: np.ndarray,
     weights: np.ndarray,
 ) -> Plan:  # fmt: skip
@@ -113,59 +113,61 @@ def planned(
         starts, taps: for one image and one channel.
         channels: how many are summed up.
     """
-    places = len(starts)
-    images = handled_together(n, places)
+    out_size = len(starts)
+    images = images_per_group(n, out_size)
     if n % images:  # the places of images that are not there must be somewhere
         frame = frame._replace(bare=False)
-    tiles = max(1, round(images * places / TOGETHER))
-    tile = -(-images * places // tiles)
-    positions = grid(np.arange(images) * (frame.sizes[0] * frame.plane), starts)
-    offsets = grid(np.arange(channels) * frame.plane, taps)
+    tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
+    tile = -(-images * out_size // tiles)
+    positions = outer_sum(np.arange(images) * (frame.sizes[0] * frame.plane), starts)
+    offsets = outer_sum(np.arange(channels) * frame.plane, taps)
     return Plan(
-        frame, images, places, with_spare(positions), with_spare(offsets), len(offsets),
-        unbroken(starts), targets, -(-tile // SIX) * SIX, tiles, weights,
+        frame, images, out_size, pad_with_last(positions), pad_with_last(offsets), len(offsets),
+        count_consecutive(starts), targets, -(-tile // TILE_ROWS) * TILE_ROWS, tiles, weights,
     )  # fmt: skip
 
 
-def handled_together(n: int, places: int) -> int:
+def images_per_group(n: int, out_size: int) -> int:
     """Return how many of n images have about `TOGETHER` places; at best, none is left over."""
-    wanted = TOGETHER / places
-    near = range(max(1, round(wanted * 0.7)), round(wanted * 1.4) + 1)
-    even = [each for each in near if n % each == 0]
+    ideal = POSITIONS_PER_TILE / out_size
+    candidates = range(max(1, round(ideal * 0.7)), round(ideal * 1.4) + 1)
+    divisors = [count for count in candidates if n % count == 0]
     return min(
-        even, key=lambda each: (abs(each - wanted), -each), default=max(1, min(n, round(wanted)))
+        divisors,
+        key=lambda count: (abs(count - ideal), -count),
+        default=max(1, min(n, round(ideal))),
     )
 
 
-def unbroken(places: np.ndarray) -> int:
+def count_consecutive(positions: np.ndarray) -> int:
     """Return how many places, from the first one on, stand side by side."""
-    gaps = np.flatnonzero(np.diff(places) != 1)
-    return int(gaps[0]) + 1 if len(gaps) else len(places)
+    gaps = np.flatnonzero(np.diff(positions) != 1)
+    return int(gaps[0]) + 1 if len(gaps) else len(positions)
 
 
-def with_spare(places: np.ndarray) -> np.ndarray:
-    """Repeat the last place: sums are taken for SIX at once."""
-    return np.append(places, np.repeat(places[-1:], SIX))
+def pad_with_last(positions: np.ndarray) -> np.ndarray:
+    """Repeat the last place: sums are taken for TILE_ROWS at once."""
+    return np.append(positions, np.repeat(positions[-1:], TILE_ROWS))
 
 
 @functools.lru_cache(maxsize=256)
-def plan_of_response(
+def plan_convolution(
     op: str, shape: Counts, filters: Counts, stride: Any, padding: Any, dilation: Any
 ) -> tuple[Plan, Counts]:
     """Return the plan of `conv2d` and its kin, and at how many places along each axis they look."""
-    kernel, stride, pads, dilation = window_of(filters, stride, padding, dilation)
-    count = places_of(op, shape, kernel, stride, pads, dilation)
-    frame = framed(shape, pads)
-    steps = strides_of(frame.outer)[-len(kernel) :]
-    each = zip(count, stride, steps, strict=True)
-    starts = grid(*(np.arange(c) * (s * step) for c, s, step in each))
-    each = zip(kernel, dilation, steps, strict=True)
-    taps = grid(*(np.arange(k) * (d * step) for k, d, step in each))
+    kernel, stride, pads, dilation = resolve_window(filters, stride, padding, dilation)
+    count = output_shape(op, shape, kernel, stride, pads, dilation)
+    frame = frame_of(shape, pads)
+    steps = contiguous_strides(frame.outer)[-len(kernel) :]
+    axes = zip(count, stride, steps, strict=True)
+    starts = outer_sum(*(np.arange(c) * (s * step) for c, s, step in axes))
+    axes = zip(kernel, dilation, steps, strict=True)
+    taps = outer_sum(*(np.arange(k) * (d * step) for k, d, step in axes))
     targets, weights = np.arange(len(starts)), np.arange(filters[1] * len(taps))
-    return planned(shape[0], frame, starts, taps, filters[1], targets, weights), count
+    return make_plan(shape[0], frame, starts, taps, filters[1], targets, weights), count
 
 
-def strides_of(sizes: Counts) -> list[int]:
+def contiguous_strides(sizes: Counts) -> list[int]:
     """Return how far it is along each axis from one number to the next."""
     return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
@@ -182,7 +184,7 @@ class Phase(NamedTuple):
     offsets: np.ndarray
 
 
-def phases_of(
+def split_into_phases(
     count: int, size: int, kernel: int, stride: int, before: int, dilation: int
 ) -> tuple[list[Phase], tuple[int, int]]:
     """Return the phases of one axis, and the border that the response needs for them.
@@ -191,25 +193,25 @@ def phases_of(
     tap i where u + before = stride · t + dilation · i.
     """
     phases = []
-    for rest in range(stride):
-        reached = np.arange(before, before + size)
-        reached = reached[reached % stride == rest]
+    for remainder in range(stride):
+        targets = np.arange(before, before + size)
+        targets = targets[targets % stride == remainder]
         taps = np.arange(kernel)
-        taps = taps[taps * dilation % stride == rest]
-        if len(reached):
+        taps = taps[taps * dilation % stride == remainder]
+        if len(targets):
             offsets = -(taps * dilation // stride)
-            phases.append(Phase(reached - before, reached // stride, taps, offsets))
-    ends = [
+            phases.append(Phase(targets - before, targets // stride, taps, offsets))
+    bounds = [
         (p.starts[0] + p.offsets.min(), p.starts[-1] + p.offsets.max())
         for p in phases
         if len(p.taps)
     ]
-    left = max([0, *(-int(low) for low, _ in ends)])
-    return phases, (left, max([0, *(int(high) - count + 1 for _, high in ends)]))
+    left = max([0, *(-int(low) for low, _ in bounds)])
+    return phases, (left, max([0, *(int(high) - count + 1 for _, high in bounds)]))
 
 
 @functools.lru_cache(maxsize=256)
-def plans_of_spread(
+def plan_transposed_convolution(
     shape: Counts, filters: Counts, size: Counts, stride: Counts, pads: Pads, dilation: Counts,
     groups: int,
 ) -> tuple[list[Plan], bool]:  # fmt: skip
@@ -220,28 +222,36 @@ def plans_of_spread(
     kernel, count = filters[2:], shape[2:]
     before = tuple(a for a, _ in pads)
     axes = [
-        phases_of(*each) for each in zip(count, size, kernel, stride, before, dilation, strict=True)
+        split_into_phases(*axis)
+        for axis in zip(count, size, kernel, stride, before, dilation, strict=True)
     ]
-    frame = framed(shape, tuple(border for _, border in axes))
-    steps, jumps, turns = (
-        strides_of(frame.outer)[3 - len(kernel) :],
-        strides_of(size),
-        strides_of(kernel),
+    frame = frame_of(shape, tuple(border for _, border in axes))
+    steps, size_strides, kernel_strides = (
+        contiguous_strides(frame.outer)[3 - len(kernel) :],
+        contiguous_strides(size),
+        contiguous_strides(kernel),
     )
-    lefts = [border[0] * step for (_, border), step in zip(axes, steps, strict=True)]
+    left_offsets = [border[0] * step for (_, border), step in zip(axes, steps, strict=True)]
     channels = shape[1] // groups
-    plans, everywhere = [], True
+    plans, covers_all = [], True
     for phases in itertools.product(*(phases for phases, _ in axes)):
         if not all(len(phase.taps) for phase in phases):
-            everywhere = False
+            covers_all = False
             continue
-        starts = grid(*(p.starts * step for p, step in zip(phases, steps, strict=True))) + sum(
-            lefts
+        starts = outer_sum(*(p.starts * step for p, step in zip(phases, steps, strict=True))) + sum(
+            left_offsets
         )
-        offsets = grid(*(p.offsets * step for p, step in zip(phases, steps, strict=True)))
-        targets = grid(*(p.targets * jump for p, jump in zip(phases, jumps, strict=True)))
-        taps = grid(*(p.taps * turn for p, turn in zip(phases, turns, strict=True)))
-        whole = math.prod(kernel) * filters[1]
-        weights = grid(np.arange(channels) * whole, taps * filters[1])
-        plans.append(planned(shape[0], frame, starts, offsets, channels, targets, weights))
-    return plans, everywhere
+        offsets = outer_sum(*(p.offsets * step for p, step in zip(phases, steps, strict=True)))
+        targets = outer_sum(
+            *(p.targets * size_stride for p, size_stride in zip(phases, size_strides, strict=True))
+        )
+        taps = outer_sum(
+            *(
+                p.taps * kernel_stride
+                for p, kernel_stride in zip(phases, kernel_strides, strict=True)
+            )
+        )
+        channel_size = math.prod(kernel) * filters[1]
+        weights = outer_sum(np.arange(channels) * channel_size, taps * filters[1])
+        plans.append(make_plan(shape[0], frame, starts, offsets, channels, targets, weights))
+    return plans, covers_all

@@ -9,7 +9,7 @@ For a convolution x is the image, `first` the places of the window and `second` 
 holds the filters. For the gradient of the filters the two lists change their roles, and b is the
 gradient of the response. So what a window sees is never copied out into columns.
 
-`SIX` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide, or a single one
+`TILE_ROWS` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide, or a single one
 that is twice as wide. These sums stay in its registers until the end; per step a vector of b is
 read once for six products. That is what makes a product of matrices fast. numba has no vectors,
 so it is written down here in LLVM's own language, in which `builder` appends one instruction
@@ -28,40 +28,30 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 __all__ = [
-    "SIX",
-    "WIDEST",
-    "alone",
-    "copy",
-    "four_wide",
-    "inside",
-    "lanes",
-    "listed",
-    "move",
-    "one_wide",
-    "turn",
-    "two_wide",
-]
+    "TILE_ROWS", "MAX_TILE_VECTORS", "single_row_product", "copy", "product_4", "define_intrinsic",
+    "vector_lanes", "indexed_product", "copy_vector", "product_1", "transpose_square", "product_2",
+]  # fmt: skip
 
 FEATURES = binding.get_host_cpu_features()
 BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx") else 16
 """The size of a vector: 16 numbers of float32, or 8, or 4."""
 
-SIX = 6
+TILE_ROWS = 6
 """How many rows are summed up at once."""
 
-WIDEST = 2 if BYTES == 32 else 4
+MAX_TILE_VECTORS = 2 if BYTES == 32 else 4
 """How many vectors wide, at most: six times as many sums have to fit into the registers. There
 are 32 of them, and 16 in processors whose vectors have 32 bytes."""
 
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
 
 
-def inside(writing: Callable[..., Any]) -> Callable[..., Any]:
+def define_intrinsic(type_and_write: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function for use inside kernels out of one that returns its signature and writer."""
-    return intrinsic(writing)
+    return intrinsic(type_and_write)
 
 
-def lanes(itemsize: int) -> int:
+def vector_lanes(itemsize: int) -> int:
     """Return how many numbers of so many bytes are in a vector."""
     return BYTES // itemsize
 
@@ -69,8 +59,8 @@ def lanes(itemsize: int) -> int:
 def vector_of(array: types.Array) -> tuple[ir.VectorType, int]:
     """Return the vector of an array's numbers, and how many bytes one of them has."""
     size = 4 if array.dtype == types.float32 else 8
-    number = ir.FloatType() if size == 4 else ir.DoubleType()
-    return ir.VectorType(number, lanes(size)), size
+    float_type = ir.FloatType() if size == 4 else ir.DoubleType()
+    return ir.VectorType(float_type, vector_lanes(size)), size
 
 
 class Writer:
@@ -87,12 +77,14 @@ class Writer:
 
     def pointer(self, array: int, *steps: Any) -> Any:
         """Return where the numbers of an argument begin, and go on so many."""
-        made = arrayobj.make_array(self.types[array])
-        return self.ahead(made(self.context, self.builder, self.arguments[array]).data, *steps)
+        make_array = arrayobj.make_array(self.types[array])
+        return self.advance(
+            make_array(self.context, self.builder, self.arguments[array]).data, *steps
+        )
 
-    def ahead(self, pointer: Any, *steps: Any) -> Any:
-        for each in steps:
-            step = INDEX(each) if isinstance(each, int) else each
+    def advance(self, pointer: Any, *steps: Any) -> Any:
+        for step_ in steps:
+            step = INDEX(step_) if isinstance(step_, int) else step_
             pointer = self.builder.gep(pointer, [step])
         return pointer
 
@@ -101,22 +93,22 @@ class Writer:
 
     def load(self, pointer: Any) -> Any:
         """Read a vector, wherever it begins."""
-        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
-        return self.builder.load(wide, align=self.size)
+        vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+        return self.builder.load(vector_pointer, align=self.size)
 
     def store(self, value: Any, pointer: Any) -> None:
-        wide = self.builder.bitcast(pointer, self.vector.as_pointer())
-        self.builder.store(value, wide, align=self.size)
+        vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+        self.builder.store(value, vector_pointer, align=self.size)
 
-    def everywhere(self, number: Any) -> Any:
+    def broadcast(self, element: Any) -> Any:
         """Return a vector full of one number."""
-        nothing = ir.Constant(self.vector, ir.Undefined)
-        one = self.builder.insert_element(nothing, number, LANE(0))
-        return self.pick(one, nothing, [0] * self.vector.count)
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        first_lane = self.builder.insert_element(undefined, element, LANE(0))
+        return self.shuffle(first_lane, undefined, [0] * self.vector.count)
 
-    def pick(self, a: Any, b: Any, from_where: list[int]) -> Any:
+    def shuffle(self, a: Any, b: Any, indices: list[int]) -> Any:
         """Return a vector of numbers of two others, counted through both."""
-        mask = ir.Constant(ir.VectorType(LANE, len(from_where)), from_where)
+        mask = ir.Constant(ir.VectorType(LANE, len(indices)), indices)
         return self.builder.shuffle_vector(a, b, mask)
 
     def transpose(self, rows: list[Any]) -> None:
@@ -131,44 +123,46 @@ class Writer:
                 a, b = rows[i], rows[i + half]
                 upper = [j + lane - half if j & half else j for j in range(lane)]
                 lower = [j + lane if j & half else j + half for j in range(lane)]
-                rows[i], rows[i + half] = self.pick(a, b, upper), self.pick(a, b, lower)
+                rows[i], rows[i + half] = self.shuffle(a, b, upper), self.shuffle(a, b, lower)
             half //= 2
 
 
-def write_product(w: Writer, height: int, width: int, listed: bool) -> Any:
+def write_product(w: Writer, height: int, width: int, is_indexed: bool) -> Any:
     """Write the product down: the sums in registers, the loop over m, and what becomes of them."""
     builder, arguments, lane = w.builder, w.arguments, w.vector.count
     x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = (
-        arguments[each] for each in (1, 3, 5, 6, 8, 10, 11, 13, 14)
+        arguments[accumulator] for accumulator in (1, 3, 5, 6, 8, 10, 11, 13, 14)
     )
     sums = [[cgutils.alloca_once(builder, w.vector) for _ in range(width)] for _ in range(height)]
     for row in sums:
-        for each in row:
-            builder.store(ir.Constant(w.vector, [0.0] * lane), each)
+        for accumulator in row:
+            builder.store(ir.Constant(w.vector, [0.0] * lane), accumulator)
     starts = [builder.load(w.pointer(2, first_at, t)) for t in range(height)]
     rows = [w.pointer(0, x_at, start) for start in starts]
     with cgutils.for_range(builder, count) as loop:
-        further = builder.load(w.pointer(4, second_at, loop.index))
-        if listed:
+        offset = builder.load(w.pointer(4, second_at, loop.index))
+        if is_indexed:
             row = builder.load(w.pointer(15, arguments[16], loop.index))
         else:
             row = w.times(loop.index, width * lane)
         b = w.pointer(7, b_at, row)
-        vectors = [w.load(w.ahead(b, v * lane)) for v in range(width)]
-        for row, held in zip(rows, sums, strict=True):
-            number = w.everywhere(builder.load(w.ahead(row, further)))
-            for vector, each in zip(vectors, held, strict=True):
-                term = builder.fmul(number, vector, flags=("contract",))
-                builder.store(builder.fadd(builder.load(each), term, flags=("contract",)), each)
-    for t, held in enumerate(sums):
-        for v, each in enumerate(held):
-            begin = w.load(w.pointer(9, s_at, w.times(s_step, t), v * lane))
-            place = w.pointer(12, y_at, w.times(y_step, t), v * lane)
-            w.store(builder.fadd(begin, builder.load(each)), place)
+        vectors = [w.load(w.advance(b, v * lane)) for v in range(width)]
+        for row, accumulators in zip(rows, sums, strict=True):
+            element = w.broadcast(builder.load(w.advance(row, offset)))
+            for vector, accumulator in zip(vectors, accumulators, strict=True):
+                term = builder.fmul(element, vector, flags=("contract",))
+                builder.store(
+                    builder.fadd(builder.load(accumulator), term, flags=("contract",)), accumulator
+                )
+    for t, accumulators in enumerate(sums):
+        for v, accumulator in enumerate(accumulators):
+            initial = w.load(w.pointer(9, s_at, w.times(s_step, t), v * lane))
+            target = w.pointer(12, y_at, w.times(y_step, t), v * lane)
+            w.store(builder.fadd(initial, builder.load(accumulator)), target)
     return w.context.get_dummy_value()
 
 
-def product(width: int, listed: bool = False, height: int = SIX) -> Callable[..., None]:
+def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Callable[..., None]:
     """Make the product above for `height` rows, `width` vectors wide.
 
     Args:
@@ -176,8 +170,8 @@ def product(width: int, listed: bool = False, height: int = SIX) -> Callable[...
             row m begins at `third[third_at + m]`, and b may be an image, x the filters.
     """
 
-    @inside
-    def gathered(
+    @define_intrinsic
+    def implicit_product(
         typing, x, x_at, first, first_at, second, second_at, count, b, b_at, s, s_at, s_step,
         y, y_at, y_step, third=None, third_at=None,
     ):  # fmt: skip
@@ -188,30 +182,28 @@ def product(width: int, listed: bool = False, height: int = SIX) -> Callable[...
             count: how many m there are.
             s_step, y_step: from one row to the next.
         """
-        numbers = (x, b, s, y)
-        if any(
-            not isinstance(number, types.Array) or number.dtype != x.dtype for number in numbers
-        ):
+        arrays = (x, b, s, y)
+        if any(not isinstance(array, types.Array) or array.dtype != x.dtype for array in arrays):
             return None
         size = types.int64
         lists = (first, size, second, size)
-        more: Any = (third, size) if listed else (types.none, types.none)
+        more: Any = (third, size) if is_indexed else (types.none, types.none)
         signature = types.void(x, size, *lists, size, b, size, s, size, size, y, size, size, *more)
         return signature, write
 
-    def write(*given: Any) -> Any:
-        return write_product(Writer(*given), height, width, listed)
+    def write(*lowering: Any) -> Any:
+        return write_product(Writer(*lowering), height, width, is_indexed)
 
-    return gathered
-
-
-one_wide, two_wide, four_wide = product(1), product(2), product(4)
-listed = product(WIDEST, listed=True)
-alone = product(2 * WIDEST, listed=True, height=1)
+    return implicit_product
 
 
-@inside
-def turn(typing, x, x_at, x_step, y, y_at, y_step):
+product_1, product_2, product_4 = product(1), product(2), product(4)
+indexed_product = product(MAX_TILE_VECTORS, is_indexed=True)
+single_row_product = product(2 * MAX_TILE_VECTORS, is_indexed=True, height=1)
+
+
+@define_intrinsic
+def transpose_square(typing, x, x_at, x_step, y, y_at, y_step):
     """Transpose a square as long and wide as a vector: y[j, i] = x[i, j].
 
     Args:
@@ -232,8 +224,8 @@ def turn(typing, x, x_at, x_step, y, y_at, y_step):
     return types.void(x, size, size, y, size, size), write
 
 
-@inside
-def move(typing, x, x_at, y, y_at):
+@define_intrinsic
+def copy_vector(typing, x, x_at, y, y_at):
     """y[i] = x[i] for one vector."""
     size = types.int64
 
@@ -245,7 +237,7 @@ def move(typing, x, x_at, y, y_at):
     return types.void(x, size, y, size), write
 
 
-@inside
+@define_intrinsic
 def copy(typing, x, x_at, y, y_at, count):
     """y[i] = x[i] for `count` numbers: the C library's own way to copy memory."""
     size = types.int64

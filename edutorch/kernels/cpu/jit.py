@@ -1,4 +1,4 @@
-"""What the makers of kernels share: how a kernel is compiled, and which arrays it takes."""
+"""How a kernel is compiled by numba, and which arrays it takes: shared by all makers of kernels."""
 
 from __future__ import annotations
 
@@ -12,115 +12,120 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "BLOCKS", "DOUBLES", "FLAG", "NUMBER", "ROW", "TABLE", "WHOLE", "alike", "compiled", "filled",
-    "joined", "outside_in", "wide",
+    "ARRAY_3D", "FLOAT64_2D", "BOOL", "SCALAR", "ARRAY_1D", "ARRAY_2D", "INT64",
+    "are_contiguous_floats", "compile_kernel", "contiguous_gradient", "contiguous_rows",
+    "split_at_axis", "use_wide_vectors",
 ]  # fmt: skip
 
-COUNT = types.uint64  # numba lets an index without a sign through as it is: see `compiled`
+UNSIGNED = types.uint64  # numba lets an index without a sign through as it is: see `compiled`
 
 
-def ROW(number: Any) -> Any:
-    """An array as one row of numbers."""
-    return number[::1]
+def ARRAY_1D(dtype: Any) -> Any:
+    """A contiguous array of one axis."""
+    return dtype[::1]
 
 
-def NUMBER(number: Any) -> Any:
-    """One number of the arrays' type."""
-    return number
+def SCALAR(dtype: Any) -> Any:
+    """One number of the arrays' dtype."""
+    return dtype
 
 
-def TABLE(number: Any) -> Any:
-    """An array as rows."""
-    return number[:, ::1]
+def ARRAY_2D(dtype: Any) -> Any:
+    """A contiguous array of two axes."""
+    return dtype[:, ::1]
 
 
-def BLOCKS(number: Any) -> Any:
-    """An array as tables: what is outside an axis, the axis, and what is inside it."""
-    return number[:, :, ::1]
+def ARRAY_3D(dtype: Any) -> Any:
+    """A contiguous array of three axes: those before an axis, the axis itself, those after it."""
+    return dtype[:, :, ::1]
 
 
-def DOUBLES(number: Any) -> Any:
-    """A table of float64, whatever the others are."""
+def FLOAT64_2D(dtype: Any) -> Any:
+    """A contiguous array of two axes of float64, whatever the dtype of the others."""
     return types.float64[:, ::1]
 
 
-def WHOLE(number: Any) -> Any:
-    """A whole number, such as the length of a row."""
+def INT64(dtype: Any) -> Any:
+    """An integer, such as the length of a row."""
     return types.int64
 
 
-def FLAG(number: Any) -> Any:
-    """Yes or no."""
+def BOOL(dtype: Any) -> Any:
+    """A boolean."""
     return types.boolean
 
 
-def compiled(kernel: Callable[..., None], *kinds: Callable[[Any], Any]) -> Any:
+def compile_kernel(kernel: Callable[..., None], *argument_types: Callable[[Any], Any]) -> Any:
     """Compile `kernel(start, stop, …)` for float32 and for float64.
 
-    `start` and `stop` have no sign, because Python's x[-1] costs a question for each x[i], and
-    then no loop is computed several numbers at a time.
+    `start` and `stop` are unsigned: Python's x[-1] costs a branch for each x[i], and with it no
+    loop is vectorized.
 
     Args:
-        kinds: what each further argument is: ROW, TABLE, BLOCKS, DOUBLES, NUMBER, WHOLE, FLAG.
+        argument_types: for each further argument one of ARRAY_1D, ARRAY_2D, ARRAY_3D, FLOAT64_2D,
+            SCALAR, INT64, BOOL.
     """
     signatures = [
-        types.void(COUNT, COUNT, *(kind(number) for kind in kinds))
-        for number in (types.float32, types.float64)
+        types.void(UNSIGNED, UNSIGNED, *(argument_type(dtype) for argument_type in argument_types))
+        for dtype in (types.float32, types.float64)
     ]
     options: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
     return njit(signatures, cache=True, nogil=True, **options)(kernel)
 
 
-def widest(typing: Any) -> Any:
-    """`wide()`, said at the head of a kernel: use the widest registers there are.
+def type_use_wide_vectors(typing: Any) -> Any:
+    """Type `use_wide_vectors()`, called at the head of a kernel: use 512-bit registers if present.
 
-    LLVM avoids those of 512 bits, because the first processors that had them became slower by
-    it. Polynomials gain a third from them.
+    LLVM avoids them by default, because the first CPUs that had them ran at a lower clock with
+    them. Polynomials become a third faster.
     """
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # llvmlite knows no attributes with a value; its set of them is an ordinary set below.
+        # llvmlite rejects attributes with a value; its attribute set is a plain set underneath.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
     return types.void(), lower
 
 
-wide: Any = intrinsic(widest)
+use_wide_vectors: Any = intrinsic(type_use_wide_vectors)
 
 
 FLOATS = {np.dtype("float32"), np.dtype("float64")}
 
 
-def alike(arrays: Iterable[Any], kind: Any = None) -> bool:
-    """Say whether all are NumPy's arrays of one type, float32 or float64, without gaps."""
+def are_contiguous_floats(arrays: Iterable[Any], dtype: Any = None) -> bool:
+    """Whether all are contiguous NumPy arrays of one dtype, float32 or float64."""
     for array in arrays:
         if array.__class__ is not np.ndarray or not array.flags.c_contiguous:
             return False
-        if kind is None:
-            kind = array.dtype
-        elif array.dtype != kind:
+        if dtype is None:
+            dtype = array.dtype
+        elif array.dtype != dtype:
             return False
-    return kind in FLOATS
+    return dtype in FLOATS
 
 
-def filled(g: Any, like: Any) -> Any:
-    """Return a gradient in an array without gaps: that of a sum is one number for all."""
+def contiguous_gradient(g: Any, like: Any) -> Any:
+    """Return a gradient as a contiguous array, or None if its shape is not that of `like`.
+
+    (The gradient of a sum is one broadcast element.)
+    """
     if g.__class__ is np.ndarray and like.__class__ is np.ndarray and g.shape == like.shape:
         return np.ascontiguousarray(g)
     return None
 
 
-def joined(x: Any) -> Any:
-    """Return an array whose rows have gaps between them (a part of a wider one) without gaps."""
+def contiguous_rows(x: Any) -> Any:
+    """Return an array with gaps between its rows (a slice of a wider one) as a contiguous copy."""
     if x.__class__ is not np.ndarray or x.flags.c_contiguous or x.ndim < 2:
         return x
-    steps = x.strides
-    in_order = steps[-1] == x.itemsize and all(a >= b for a, b in pairwise(steps))
+    strides = x.strides
+    in_order = strides[-1] == x.itemsize and all(a >= b for a, b in pairwise(strides))
     return np.ascontiguousarray(x) if in_order else x
 
 
-def outside_in(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
-    """Return how many numbers there are outside an axis, along it and inside it."""
+def split_at_axis(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """Return the number of elements before an axis, along it and after it."""
     dim %= len(shape)
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])

@@ -16,52 +16,52 @@ import numpy as np
 from numba import njit, types
 
 from ...backends.interruptible import LONG, interruptible
-from ...core.fast.lazy_gradients import Products
-from .blas import address, gemm
-from .gemm_microkernel import ROWS, TILED, multiply, panel_width, room_for
-from .parallel import WORTH_A_THREAD, in_parts, parts_for
-from .work_queue import share_out
+from ...core.fast.lazy_gradients import DeferredMatmulGradient
+from .blas import gemm, gemm_address
+from .gemm_microkernel import TILE_ROWS, TILES_ARE_FASTER, multiply, panel_width, workspace_for
+from .parallel import MIN_WORK_PER_THREAD, count_parts, parallel_for
+from .work_queue import claim_range
 
-BLOCK = 16
+BLAS_BLOCK = 16
 """For BLAS, rows or columns are handed out by so many: it computes about such blocks at once."""
 
-PRODUCTS_A_NUMBER = 64
+PRODUCTS_PER_ELEMENT = 64
 """So many multiplications take about as long as a simple kernel takes for one number."""
 
-LEAST = 2 * WORTH_A_THREAD * PRODUCTS_A_NUMBER
+MIN_PRODUCTS_BLAS = 2 * MIN_WORK_PER_THREAD * PRODUCTS_PER_ELEMENT
 """With fewer, one thread does it all, and BLAS need not be asked from here."""
 
-LEAST_TURNED, LEAST_TILED = 100_000, 900_000
+MIN_PRODUCTS_TRANSPOSED, MIN_PRODUCTS_TILED = 100_000, 900_000
 """With fewer, a call of NumPy's product takes less time: a bᵀ, which a layer is, and any other."""
 
-LEAST_RESULT = 1200
+MIN_RESULT_SIZE = 1200
 """NumPy's a bᵀ is quick for results with fewer numbers (and fewer than `LEAST_TILED` products)."""
 
-FEW_ROWS = 4
+MIN_TILED_ROWS = 4
 """With fewer rows of a, other factors than a transposed one are left to NumPy."""
 
-FEW_FOR_WEIGHTS = 64
+MAX_DEFERRED_ROWS = 64
 """Of so many rows the products gᵀ x of one layer are put together (see `core/fast/lazy_gradients.py`)."""
 
-TALL, LARGE = 512, 1_000_000
+MAX_TRANSPOSED_SIZE, MAX_TILED_SIZE = 512, 1_000_000
 """aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
 
-IN_PARTS_BESIDE = partial(interruptible, in_parts)
+INTERRUPTIBLE_PARALLEL_FOR = partial(interruptible, parallel_for)
 """For a product that may take a second, into memory of its own: Ctrl-C does not wait for it."""
 
 
-def tiled(start, stop, by_rows, a, b, bias, y):
+def multiply_tiled(start, stop, by_rows, a, b, bias, y):
     """Compute some rows (or columns) of y = bias + a b in tiles."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     top, bottom, left, right = 0, y.shape[0], 0, y.shape[1]
     size, width = y.itemsize, panel_width(y.itemsize)
     if by_rows:
-        top, bottom = start * ROWS, min(stop * ROWS, bottom)
+        top, bottom = start * TILE_ROWS, min(stop * TILE_ROWS, bottom)
     else:
         left, right = start * width, min(stop * width, right)
-    room = room_for(y)
+    workspace = workspace_for(y)
     multiply(
-        room, bottom - top, right - left, a.shape[1],
+        workspace, bottom - top, right - left, a.shape[1],
         a.ctypes.data + top * a.strides[0], a.strides[0] // size, a.strides[1] // size,
         b.ctypes.data + left * b.strides[1], b.strides[0] // size, b.strides[1] // size,
         bias.ctypes.data + left * size if bias.size else 0, 0,
@@ -69,61 +69,63 @@ def tiled(start, stop, by_rows, a, b, bias, y):
     )  # fmt: skip
 
 
-def block(start, stop, at, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c):
+def multiply_by_blas(
+    start, stop, blas_address, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c
+):
     """Compute some rows (or columns) of c: bias + op(a) op(b)."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     top, bottom, left, right = 0, c.shape[0], 0, c.shape[1]
     if by_rows:
-        top, bottom = start * BLOCK, min(stop * BLOCK, bottom)
+        top, bottom = start * BLAS_BLOCK, min(stop * BLAS_BLOCK, bottom)
     else:
-        left, right = start * BLOCK, min(stop * BLOCK, right)
-    part = c[top:bottom, left:right]
-    kept = 0.0
+        left, right = start * BLAS_BLOCK, min(stop * BLAS_BLOCK, right)
+    result_part = c[top:bottom, left:right]
+    beta = 0.0
     if bias.size:
-        kept = 1.0
+        beta = 1.0
         row = bias[left:right]
-        for i in range(part.shape[0]):
-            part[i] = row
+        for i in range(result_part.shape[0]):
+            result_part[i] = row
     a += top * (1 if trans_a else lda) * c.itemsize
     b += left * (ldb if trans_b else 1) * c.itemsize
     gemm(
-        at, trans_a, trans_b, bottom - top, right - left, k,
-        1.0, a, lda, b, ldb, kept, part, c.shape[1],
+        blas_address, trans_a, trans_b, bottom - top, right - left, k,
+        1.0, a, lda, b, ldb, beta, result_part, c.shape[1],
     )  # fmt: skip
 
 
-def blocks() -> Callable[..., None]:
+def blas_kernel() -> Callable[..., None]:
     """Compile `block` for float32 and for float64."""
-    whole, flag = types.int64, types.boolean
+    integer, boolean = types.int64, types.boolean
     signatures = [
         types.void(
-            whole, whole, whole, flag, flag, flag, whole, whole, whole, whole, whole,
-            number[::1], number[:, ::1],
+            integer, integer, integer, boolean, boolean, boolean, integer, integer, integer,
+            integer, integer, dtype[::1], dtype[:, ::1],
         )
-        for number in (types.float32, types.float64)
+        for dtype in (types.float32, types.float64)
     ]  # fmt: skip
-    return njit(signatures, cache=True, nogil=True, error_model="numpy")(block)
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(multiply_by_blas)
 
 
-def tiles() -> Callable[..., None]:
+def tiled_kernel() -> Callable[..., None]:
     """Compile `tiled` for float32 and for float64."""
     signatures = []
-    for number in (types.float32, types.float64):
-        matrix, row = (types.Array(number, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
-        whole = types.int64
+    for dtype in (types.float32, types.float64):
+        matrix, row = (types.Array(dtype, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
+        integer = types.int64
         signatures.append(
-            types.void(whole, whole, types.boolean, matrix, matrix, row, number[:, ::1])
+            types.void(integer, integer, types.boolean, matrix, matrix, row, dtype[:, ::1])
         )
-    return njit(signatures, cache=True, nogil=True, error_model="numpy")(tiled)
+    return njit(signatures, cache=True, nogil=True, error_model="numpy")(multiply_tiled)
 
 
-def cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
+def choose_cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
     """Return whether to cut a product in tiles along its rows, and how many units there are.
 
     Cut along the rows, each part has to pack all of b, which takes as long as two rows of tiles.
     Cut along the columns, an incomplete panel is a whole unit for whoever gets it.
     """
-    down, across = -(-rows // ROWS), -(-columns // width)
+    down, across = -(-rows // TILE_ROWS), -(-columns // width)
     by_rows = (-(-down // threads) + 2) * columns / width
     if by_rows < 1.05 * -(-across // threads) * (down + 2):
         return True, down
@@ -136,66 +138,68 @@ def product() -> Callable[..., Any]:
 
     It returns None for what NumPy does best: small products, one row or column, other layouts.
     """
-    by_tiles, by_blas = tiles() if TILED else None, blocks()
-    no_bias = {np.dtype(each): np.empty(0, each) for each in ("float32", "float64")}
+    by_tiles, by_blas = tiled_kernel() if TILES_ARE_FASTER else None, blas_kernel()
+    no_bias = {np.dtype(dtype): np.empty(0, dtype) for dtype in ("float32", "float64")}
 
     def run(a: Any, b: Any, bias: Any = None, out: Any = None) -> Any:
         rows, k = a.shape
         columns = b.shape[1]
         products = rows * columns * k
-        if products < LEAST_TURNED or columns == 1 or b.shape[0] != k:
+        if products < MIN_PRODUCTS_TRANSPOSED or columns == 1 or b.shape[0] != k:
             return None
-        small = rows * columns <= LEAST_RESULT
-        if products < LEAST_TILED and (small or b.strides[0] != b.itemsize):
+        is_small = rows * columns <= MIN_RESULT_SIZE
+        if products < MIN_PRODUCTS_TILED and (is_small or b.strides[0] != b.itemsize):
             return None
-        kind = a.dtype
-        if kind is not b.dtype or kind not in no_bias:
+        dtype = a.dtype
+        if dtype is not b.dtype or dtype not in no_bias:
             return None
         if bias is None:
-            bias = no_bias[kind]
-        elif bias.dtype is not kind or bias.shape != (columns,) or not in_order(bias):
+            bias = no_bias[dtype]
+        elif bias.dtype is not dtype or bias.shape != (columns,) or not is_contiguous_row(bias):
             return None
-        left, right = layout(a), layout(b)
+        left, right = blas_layout(a), blas_layout(b)
         if left is None or right is None:
             return None
-        work = products // PRODUCTS_A_NUMBER
-        share = in_parts if products < LONG or out is not None else IN_PARTS_BESIDE
-        if by_tiles is not None and tiles_are_less(rows, columns, k, left[0], right[0]):
-            y = np.empty((rows, columns), kind) if out is None else out
-            width = panel_width.py_func(kind.itemsize)
-            by_rows, units = cut(rows, columns, width, parts_for(products, work))
-            share(by_tiles, units, by_rows, a, b, bias, y, work=work)
+        work = products // PRODUCTS_PER_ELEMENT
+        run_parallel = (
+            parallel_for if products < LONG or out is not None else INTERRUPTIBLE_PARALLEL_FOR
+        )
+        if by_tiles is not None and prefers_tiles(rows, columns, k, left[0], right[0]):
+            y = np.empty((rows, columns), dtype) if out is None else out
+            width = panel_width.py_func(dtype.itemsize)
+            by_rows, units = choose_cut(rows, columns, width, count_parts(products, work))
+            run_parallel(by_tiles, units, by_rows, a, b, bias, y, work=work)
             return y
-        at, units = address(kind), -(-max(rows, columns) // BLOCK)
-        if at is None or products < LEAST or min(rows, columns) < BLOCK // 2:
+        at, units = gemm_address(dtype), -(-max(rows, columns) // BLAS_BLOCK)
+        if at is None or products < MIN_PRODUCTS_BLAS or min(rows, columns) < BLAS_BLOCK // 2:
             return None
-        if parts_for(units, work) == 1:
+        if count_parts(units, work) == 1:
             return None
-        y = np.empty((rows, columns), kind) if out is None else out
-        share(
-            by_blas, units, at, rows >= columns, left[0], right[0], k, start(a), left[1], start(b),
-            right[1], bias, y, work=work,
+        y = np.empty((rows, columns), dtype) if out is None else out
+        run_parallel(
+            by_blas, units, at, rows >= columns, left[0], right[0], k, address_of(a), left[1],
+            address_of(b), right[1], bias, y, work=work,
         )  # fmt: skip
         return y
 
     return run
 
 
-def tiles_are_less(m: int, n: int, k: int, a_turned: bool, b_turned: bool) -> bool:
+def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> bool:
     """Say whether tiles take less time than BLAS. They need some rows of a, not too far apart."""
-    if a_turned and m >= TALL and n >= TALL:
+    if a_transposed and m >= MAX_TRANSPOSED_SIZE and n >= MAX_TRANSPOSED_SIZE:
         return False
-    if b_turned:
+    if b_transposed:
         return m > 1
-    return m >= FEW_ROWS and n * k < LARGE
+    return m >= MIN_TILED_ROWS and n * k < MAX_TILED_SIZE
 
 
-def start(x: Any) -> int:
+def address_of(x: Any) -> int:
     """Return the address of the first number."""
     return x.__array_interface__["data"][0]
 
 
-def layout(x: Any) -> tuple[bool, int] | None:
+def blas_layout(x: Any) -> tuple[bool, int] | None:
     """Return whether BLAS must transpose what lies in memory, and how far its rows are apart."""
     (down, along), (height, width), size = x.strides, x.shape, x.itemsize
     if not x.flags.aligned:
@@ -207,12 +211,12 @@ def layout(x: Any) -> tuple[bool, int] | None:
     return None
 
 
-def in_order(x: Any) -> bool:
+def is_contiguous_row(x: Any) -> bool:
     """Say whether the numbers of a row lie side by side, where numbers of their size may lie."""
     return x.flags.c_contiguous and x.flags.aligned
 
 
-def rows(x: Any) -> Any:
+def flatten_rows(x: Any) -> Any:
     """All axes but the last one joined; no copy where there are no gaps."""
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
@@ -241,10 +245,10 @@ def matmul() -> Callable[..., Any]:
     """Make the product of two matrices, or of two batches of them (see `batched_matmul.py`)."""
     from .batched_matmul import batched
 
-    one, many = product(), batched()
+    single, batched_product = product(), batched()
 
     def run(input: Any, other: Any) -> Any:
-        return (one if input.ndim == other.ndim == 2 else many)(input, other)
+        return (single if input.ndim == other.ndim == 2 else batched_product)(input, other)
 
     return run
 
@@ -276,7 +280,7 @@ def linear() -> Callable[..., Any]:
     def layer(input: Any, weight: Any, bias: Any) -> Any:
         if input.ndim < 2 or weight.ndim != 2:
             return None
-        y = run(rows(input), weight.T, bias)
+        y = run(flatten_rows(input), weight.T, bias)
         return y if y is None or input.ndim == 2 else y.reshape(*input.shape[:-1], -1)
 
     return layer
@@ -289,7 +293,7 @@ def linear_input() -> Callable[..., Any]:
     def rule(g: Any, weight: Any) -> Any:
         if g.ndim < 2:
             return None
-        y = run(rows(g), weight)
+        y = run(flatten_rows(g), weight)
         return y if y is None or g.ndim == 2 else y.reshape(*g.shape[:-1], -1)
 
     return rule
@@ -306,9 +310,9 @@ def linear_weight() -> Callable[..., Any]:
     def rule(g: Any, input: Any) -> Any:
         if g.ndim < 2:
             return None
-        g, input = rows(g), rows(input)
-        if len(g) <= FEW_FOR_WEIGHTS and g.dtype is input.dtype:
-            return Products(g, input, multiply)
+        g, input = flatten_rows(g), flatten_rows(input)
+        if len(g) <= MAX_DEFERRED_ROWS and g.dtype is input.dtype:
+            return DeferredMatmulGradient(g, input, multiply)
         return run(g.T, input)
 
     return rule

@@ -17,64 +17,72 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from ...nn.functional.pooling import first_taps
-from ...nn.functional.sliding_window import Windows, windows_of
-from .conv_common import LIST, SIZE, SIZES, alike, compiled, put_into_frame, read
-from .conv_indexing import Frame, framed, grid, strides_of
+from ...nn.functional.pooling import first_inner_tap
+from ...nn.functional.sliding_window import Windows, get_windows
+from .conv_common import (
+    INDEX_LIST,
+    SIZE,
+    SIZES,
+    are_float_arrays,
+    compile_kernel,
+    copy_into_frame,
+    readonly_array,
+)
+from .conv_indexing import Frame, contiguous_strides, frame_of, outer_sum
 from .implicit_gemm import copy
-from .jit import wide
-from .parallel import in_parts
-from .work_queue import share_out
+from .jit import use_wide_vectors
+from .parallel import parallel_for
+from .work_queue import claim_range
 
 __all__ = ["max_pool", "max_pool_input", "winning_tap"]
 
-TAPS = types.int32
-PLACE = np.uint64
+TAP_INDEX = types.int32
+UNSIGNED = np.uint64
 """Python's x[-1] costs a question for each x[p], unless p has no sign."""
-AT_HAND = 4096
+ELEMENTS_PER_BATCH = 4096
 """So many numbers are handled together: some channels, if they are small."""
-WIDE = 32
+MAX_WINDOW = 32
 """With longer windows than this, the definition takes fewer steps."""
-WINDOW = (SIZE, SIZES, SIZES, SIZES, types.boolean, SIZES, SIZES, LIST, SIZE)
+WINDOW_TYPES = (SIZE, SIZES, SIZES, SIZES, types.boolean, SIZES, SIZES, INDEX_LIST, SIZE)
 """How many planes are handled together, their sizes, those with the border, what of it comes
 before, whether there is none; the window's kernel, the steps from tap to tap along each axis, where
 in a plane windows stand, and how many planes there are in all."""
 
 
 @njit
-def planes_at(x, unit, together, many, sizes, outer, before, bare, framed):
+def load_planes(x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of):
     """Return some planes, in their border, and how many numbers these are."""
-    plane, first = outer[0] * outer[1] * outer[2], unit * together
-    here = min(together, many - first)
-    if bare:
-        return x[first * plane : (first + here) * plane], here * plane
-    put_into_frame(x, first, here, 1, sizes, outer, before, framed)
-    return framed[: here * plane], here * plane
+    plane, first = outer[0] * outer[1] * outer[2], batch * planes_per_batch
+    planes_here = min(planes_per_batch, plane_count - first)
+    if unpadded:
+        return x[first * plane : (first + planes_here) * plane], planes_here * plane
+    copy_into_frame(x, first, planes_here, 1, sizes, outer, before, frame_of)
+    return frame_of[: planes_here * plane], planes_here * plane
 
 
 # The largest ----------------------------------------------------------------------------------
 
 
 @njit
-def keep(x, row, best):
+def update_max(x, row, best):
     """best = the larger one of x and row; NaN is the largest."""
-    wide()
+    use_wide_vectors()
     for p in range(len(best)):
         a, b = x[p], row[p]
         best[p] = a if a > b or a != a else b
 
 
 @njit
-def take(x, row, known, numbers, rise, taken):
+def update_indices(x, row, previous, indices, offset, result):
     """taken = the number known where x is kept, and otherwise that of the row: also of its NaN."""
-    wide()
-    for p in range(len(taken)):
-        a, b, t, u = x[p], row[p], known[p], numbers[p] + rise
-        taken[p] = u if b > a or b != b else t
+    use_wide_vectors()
+    for p in range(len(result)):
+        a, b, t, u = x[p], row[p], previous[p], indices[p] + offset
+        result[p] = u if b > a or b != b else t
 
 
 @njit
-def largest_along(x, length, taps, step, y):
+def max_along(x, length, taps, step, y):
     """y[p] = max over i of x[p + i·step]. Return how many there are."""
     length -= (taps - 1) * step
     best = y[:length]
@@ -83,39 +91,45 @@ def largest_along(x, length, taps, step, y):
     for i in range(1, taps):
         row = x[i * step : i * step + length]
         if i == 1:
-            keep(x, row, best)
+            update_max(x, row, best)
         else:
-            keep(best, row, best)
+            update_max(best, row, best)
     return length
 
 
-def largest(
-    start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, y,
+def max_pool_planes(
+    start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
+    plane_count, y,
 ):  # fmt: skip
     """Compute `max_pool` for some planes."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     plane = outer[0] * outer[1] * outer[2]
-    framed = np.full(1 if bare else together * plane, -np.inf, y.dtype)
-    one, other = np.empty(together * plane, y.dtype), np.empty(together * plane, y.dtype)
-    for unit in range(start, stop):
-        seen, length = planes_at(x, unit, together, many, sizes, outer, before, bare, framed)
-        whole = length
-        length = largest_along(seen, length, kernel[2], steps[2], one)
-        length = largest_along(one, length, kernel[1], steps[1], other)
+    frame_of = np.full(1 if unpadded else planes_per_batch * plane, -np.inf, y.dtype)
+    one, other = (
+        np.empty(planes_per_batch * plane, y.dtype),
+        np.empty(planes_per_batch * plane, y.dtype),
+    )
+    for batch in range(start, stop):
+        planes, length = load_planes(
+            x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of
+        )
+        total_length = length
+        length = max_along(planes, length, kernel[2], steps[2], one)
+        length = max_along(one, length, kernel[1], steps[1], other)
         if kernel[0] > 1:
-            largest_along(other, length, kernel[0], steps[0], one)
+            max_along(other, length, kernel[0], steps[0], one)
         best = one if kernel[0] > 1 else other
-        target = unit * together * len(places)
-        for first in range(0, whole, plane):
-            row = y[target : target + len(places)]
+        target = batch * planes_per_batch * len(window_starts)
+        for first in range(0, total_length, plane):
+            row = y[target : target + len(window_starts)]
             for p in range(len(row)):
-                row[p] = best[PLACE(first + places[p])]
-            target += len(places)
+                row[p] = best[UNSIGNED(first + window_starts[p])]
+            target += len(window_starts)
 
 
 @njit
-def winners_along(x, tap, length, taps, step, jump, y, won):
+def argmax_along(x, tap, length, taps, step, tap_step, y, indices):
     """The same, and the number of the tap that sees it: the first of several, the last NaN.
 
     The numbers of taps are kept in the type of x: then there are as many of them in a vector.
@@ -125,24 +139,25 @@ def winners_along(x, tap, length, taps, step, jump, y, won):
         jump: by how much the number rises from one tap to the next.
     """
     length -= (taps - 1) * step
-    best, taken = y[:length], won[:length]
+    best, result = y[:length], indices[:length]
     if taps == 1:
         copy(x, 0, y, 0, length)
-        copy(tap, 0, won, 0, length)
+        copy(tap, 0, indices, 0, length)
     for i in range(1, taps):
         first = i * step
-        row, numbers = x[first : first + length], tap[first : first + length]
+        row, tap_row = x[first : first + length], tap[first : first + length]
         if i == 1:
-            take(x, row, tap, numbers, x.dtype.type(jump), taken)
-            keep(x, row, best)
+            update_indices(x, row, tap, tap_row, x.dtype.type(tap_step), result)
+            update_max(x, row, best)
         else:
-            take(best, row, taken, numbers, x.dtype.type(i * jump), taken)
-            keep(best, row, best)
+            update_indices(best, row, result, tap_row, x.dtype.type(i * tap_step), result)
+            update_max(best, row, best)
     return length
 
 
-def winners(
-    start, stop, x, together, sizes, outer, before, bare, kernel, steps, places, many, firsts, won,
+def argmax_planes(
+    start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
+    plane_count, first_valid_taps, indices,
 ):  # fmt: skip
     """Compute `winning_tap` for some planes.
 
@@ -150,68 +165,81 @@ def winners(
         firsts: the first tap of each window that is not in the border: it wins where all the
             image is as low as the border, -∞.
     """
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     plane = outer[0] * outer[1] * outer[2]
-    framed = np.full(1 if bare else together * plane, -np.inf, x.dtype)
-    one, other = np.empty(together * plane, x.dtype), np.empty(together * plane, x.dtype)
-    none = np.zeros(together * plane, x.dtype)
-    tap, taps = np.empty(together * plane, x.dtype), np.empty(together * plane, x.dtype)
-    for unit in range(start, stop):
-        seen, whole = planes_at(x, unit, together, many, sizes, outer, before, bare, framed)
-        length = winners_along(seen, none, whole, kernel[2], steps[2], 1, one, tap)
-        length = winners_along(one, tap, length, kernel[1], steps[1], kernel[2], other, taps)
-        jump = kernel[1] * kernel[2]
-        best, numbers = other, taps
+    frame_of = np.full(1 if unpadded else planes_per_batch * plane, -np.inf, x.dtype)
+    one, other = (
+        np.empty(planes_per_batch * plane, x.dtype),
+        np.empty(planes_per_batch * plane, x.dtype),
+    )
+    none = np.zeros(planes_per_batch * plane, x.dtype)
+    tap, taps = (
+        np.empty(planes_per_batch * plane, x.dtype),
+        np.empty(planes_per_batch * plane, x.dtype),
+    )
+    for batch in range(start, stop):
+        planes, whole = load_planes(
+            x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of
+        )
+        length = argmax_along(planes, none, whole, kernel[2], steps[2], 1, one, tap)
+        length = argmax_along(one, tap, length, kernel[1], steps[1], kernel[2], other, taps)
+        tap_step = kernel[1] * kernel[2]
+        best, best_taps = other, taps
         if kernel[0] > 1:
-            winners_along(other, taps, length, kernel[0], steps[0], jump, one, tap)
-            best, numbers = one, tap
-        target = unit * together * len(places)
+            argmax_along(other, taps, length, kernel[0], steps[0], tap_step, one, tap)
+            best, best_taps = one, tap
+        target = batch * planes_per_batch * len(window_starts)
         for first in range(0, whole, plane):
-            row = won[target : target + len(places)]
+            row = indices[target : target + len(window_starts)]
             for p in range(len(row)):
-                place = PLACE(first + places[p])
-                row[p] = firsts[p] if best[place] == -np.inf else int(numbers[place])
-            target += len(places)
+                position = UNSIGNED(first + window_starts[p])
+                row[p] = (
+                    first_valid_taps[p] if best[position] == -np.inf else int(best_taps[position])
+                )
+            target += len(window_starts)
 
 
-def back(
-    start, stop, g, together, sizes, outer, before, bare, kernel, steps, places, many, won,
-    offsets, y,
+def scatter_planes(
+    start, stop, g, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
+    plane_count, taps, offsets, y,
 ):  # fmt: skip
     """Add each number of g to the place that its winner stands at.
 
     Args:
         offsets: for each tap, how far it is in a plane from the first one.
     """
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
-    framed = np.empty(1 if bare else plane, y.dtype)
+    frame_of = np.empty(1 if unpadded else plane, y.dtype)
     for index in range(start, stop):
-        target = y[index * plane : (index + 1) * plane] if bare else framed
+        target = y[index * plane : (index + 1) * plane] if unpadded else frame_of
         for p in range(plane):
             target[p] = 0
-        at = index * len(places)
-        given, winner = g[at : at + len(places)], won[at : at + len(places)]
-        for p in range(len(given)):
-            target[PLACE(places[p] + offsets[PLACE(winner[p])])] += given[p]
-        if not bare:
-            out_of_frame(framed, index, sizes, outer, before, y)
+        first = index * len(window_starts)
+        gradients, winning_taps = (
+            g[first : first + len(window_starts)],
+            taps[first : first + len(window_starts)],
+        )
+        for p in range(len(gradients)):
+            target[UNSIGNED(window_starts[p] + offsets[UNSIGNED(winning_taps[p])])] += gradients[p]
+        if not unpadded:
+            copy_out_of_frame(frame_of, index, sizes, outer, before, y)
 
 
 @njit
-def out_of_frame(framed, image, sizes, outer, before, y):
+def copy_out_of_frame(frame_of, image, sizes, outer, before, y):
     """Copy an image out of its border."""
     for d in range(sizes[0]):
         for h in range(sizes[1]):
             source = ((d + before[0]) * outer[1] + h + before[1]) * outer[2] + before[2]
-            copy(framed, source, y, ((image * sizes[0] + d) * sizes[1] + h) * sizes[2], sizes[2])
+            copy(frame_of, source, y, ((image * sizes[0] + d) * sizes[1] + h) * sizes[2], sizes[2])
 
 
 # What is put in the place of the definitions ----------------------------------------------------
 
 
-class Place:
+class WindowLayout:
     """Where windows stand, as the kernels want to know it: always along three axes.
 
     Attributes:
@@ -224,90 +252,96 @@ class Place:
     """
 
     def __init__(self, windows: Windows, shape: tuple[int, ...]) -> None:
-        frame: Frame = framed((1, 1, *windows.sizes), windows.pads)
-        missing = (1,) * (3 - windows.rank)
+        frame: Frame = frame_of((1, 1, *windows.sizes), windows.pads)
+        missing_axes = (1,) * (3 - windows.rank)
         kernel, stride, dilation, count = (
-            (*missing, *each)
-            for each in (windows.kernel, windows.stride, windows.dilation, windows.count)
+            (*missing_axes, *value)
+            for value in (windows.kernel, windows.stride, windows.dilation, windows.count)
         )
-        strides = strides_of(frame.outer)
+        strides = contiguous_strides(frame.outer)
         steps = tuple(d * step for d, step in zip(dilation, strides, strict=True))
-        self.offsets = grid(*(np.arange(k) * step for k, step in zip(kernel, steps, strict=True)))
-        each = zip(count, stride, strides, strict=True)
-        places = grid(*(np.arange(c) * (s * step) for c, s, step in each))
-        self.many = math.prod(shape[: len(shape) - windows.rank])
-        together = max(1, AT_HAND // frame.plane)
-        self.units = -(-self.many // together)
+        self.offsets = outer_sum(
+            *(np.arange(k) * step for k, step in zip(kernel, steps, strict=True))
+        )
+        value = zip(count, stride, strides, strict=True)
+        window_starts = outer_sum(*(np.arange(c) * (s * step) for c, s, step in value))
+        self.plane_count = math.prod(shape[: len(shape) - windows.rank])
+        planes_per_batch = max(1, ELEMENTS_PER_BATCH // frame.plane)
+        self.batches = -(-self.plane_count // planes_per_batch)
         self.arguments = (
-            together, frame.sizes[1:], frame.outer, frame.before, frame.bare, kernel, steps,
-            places, self.many,
+            planes_per_batch, frame.sizes[1:], frame.outer, frame.before, frame.unpadded, kernel,
+            steps, window_starts, self.plane_count,
         )  # fmt: skip
-        self.firsts = np.zeros(places.size, np.int64)
-        if not frame.bare:
-            self.firsts += first_taps(np, windows).reshape(-1)
-        self.fits = sum(kernel) <= WIDE and self.firsts.min(initial=0) >= 0
+        self.first_valid_taps = np.zeros(window_starts.size, np.int64)
+        if not frame.unpadded:
+            self.first_valid_taps += first_inner_tap(np, windows).reshape(-1)
+        self.is_supported = sum(kernel) <= MAX_WINDOW and self.first_valid_taps.min(initial=0) >= 0
 
 
 @functools.lru_cache(maxsize=256)
-def place_of(op: str, shape: tuple[int, ...], settings: tuple[Any, ...]) -> tuple[Windows, Place]:
+def window_layout(
+    op: str, shape: tuple[int, ...], settings: tuple[Any, ...]
+) -> tuple[Windows, WindowLayout]:
     """Return where windows stand: each step of a training asks for the same ones."""
-    windows = windows_of(op, shape, *settings)
-    return windows, Place(windows, shape)
+    windows = get_windows(op, shape, *settings)
+    return windows, WindowLayout(windows, shape)
 
 
-def flat(array: np.ndarray) -> np.ndarray:
+def flatten(array: np.ndarray) -> np.ndarray:
     """Return an array as a row of numbers."""
     return np.ascontiguousarray(array).reshape(-1)
 
 
 def max_pool() -> Callable[..., Any]:
     """Make the largest number of each window."""
-    kernel = compiled(largest, lambda number: types.void(
-        SIZE, SIZE, read(number), *WINDOW, number[::1],
+    kernel = compile_kernel(max_pool_planes, lambda number: types.void(
+        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, number[::1],
     ))  # fmt: skip
 
     def run(input: Any, *settings: Any) -> Any:
-        if not alike(input):
+        if not are_float_arrays(input):
             return None
-        windows, place = place_of("max_pool", input.shape, settings)
-        if not place.fits:
+        windows, layout = window_layout("max_pool", input.shape, settings)
+        if not layout.is_supported:
             return None
         y = np.empty((*input.shape[: -windows.rank], *windows.count), input.dtype)
         work = input.size
-        in_parts(kernel, place.units, flat(input), *place.arguments, y.reshape(-1), work=work)
+        parallel_for(
+            kernel, layout.batches, flatten(input), *layout.arguments, y.reshape(-1), work=work
+        )
         return y
 
     return run
 
 
 @functools.cache
-def finding() -> Callable[..., Any]:
+def index_kernel() -> Callable[..., Any]:
     """Make what both need that ask which tap it was."""
-    kernel = compiled(winners, lambda number: types.void(
-        SIZE, SIZE, read(number), *WINDOW, LIST, TAPS[::1],
+    kernel = compile_kernel(argmax_planes, lambda number: types.void(
+        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, INDEX_LIST, TAP_INDEX[::1],
     ))  # fmt: skip
 
-    def find(input: Any, place: Place, count: int) -> np.ndarray:
+    def find_indices(input: Any, layout: WindowLayout, count: int) -> np.ndarray:
         tap = np.empty(count, np.int32)
-        where = *place.arguments, place.firsts
-        in_parts(kernel, place.units, flat(input), *where, tap, work=input.size)
+        arguments = *layout.arguments, layout.first_valid_taps
+        parallel_for(kernel, layout.batches, flatten(input), *arguments, tap, work=input.size)
         return tap
 
-    return find
+    return find_indices
 
 
 def winning_tap() -> Callable[..., Any]:
     """Make the number of the tap that sees the largest number."""
-    find = finding()
+    find_indices = index_kernel()
 
     def run(input: Any, settings: Any) -> Any:
-        if not alike(input):
+        if not are_float_arrays(input):
             return None
-        windows, place = place_of("max_pool", input.shape, settings)
-        if not place.fits:
+        windows, layout = window_layout("max_pool", input.shape, settings)
+        if not layout.is_supported:
             return None
         shape = (*input.shape[: -windows.rank], *windows.count)
-        tap = find(input, place, math.prod(shape)).reshape(shape)
+        tap = find_indices(input, layout, math.prod(shape)).reshape(shape)
         return tap if len(windows.taps) >= 128 else tap.astype(np.int8)
 
     return run
@@ -315,23 +349,24 @@ def winning_tap() -> Callable[..., Any]:
 
 def max_pool_input() -> Callable[..., Any]:
     """Make the gradient's way back to the largest numbers."""
-    find = finding()
-    kernel = compiled(back, lambda number: types.void(
-        SIZE, SIZE, read(number), *WINDOW, TAPS[::1], LIST, number[::1],
+    find_indices = index_kernel()
+    kernel = compile_kernel(scatter_planes, lambda number: types.void(
+        SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, TAP_INDEX[::1], INDEX_LIST, number[::1],
     ))  # fmt: skip
 
     def run(g: Any, input: Any, *settings: Any) -> Any:
-        if not alike(g, input):
+        if not are_float_arrays(g, input):
             return None
-        _, place = place_of("max_pool", input.shape, settings)
-        if not place.fits:
+        _, layout = window_layout("max_pool", input.shape, settings)
+        if not layout.is_supported:
             return None
         y = np.empty(input.shape, input.dtype)
-        tap = find(input, place, g.size)
-        where = place.arguments
-        in_parts(
-            kernel, place.many, flat(g), *where, tap, place.offsets, y.reshape(-1), work=y.size
-        )
+        tap = find_indices(input, layout, g.size)
+        arguments = layout.arguments
+        parallel_for(
+            kernel, layout.plane_count, flatten(g), *arguments, tap, layout.offsets, y.reshape(-1),
+            work=y.size,
+        )  # fmt: skip
         return y
 
     return run

@@ -21,10 +21,21 @@ import numpy as np
 from numba import njit
 
 from . import batch_norm_2d
-from .jit import BLOCKS, FLAG, NUMBER, ROW, TABLE, WHOLE, alike, compiled, filled, wide
-from .parallel import in_parts
-from .row_reduce import BLOCK, REORDERED, dot_centred, spread, total
-from .work_queue import share_out
+from .jit import (
+    ARRAY_1D,
+    ARRAY_2D,
+    ARRAY_3D,
+    BOOL,
+    INT64,
+    SCALAR,
+    are_contiguous_floats,
+    compile_kernel,
+    contiguous_gradient,
+    use_wide_vectors,
+)
+from .parallel import parallel_for
+from .row_reduce import BLOCK, REORDERED, dot_centered, sum_squared_deviations, total
+from .work_queue import claim_range
 
 Run = Callable[..., Any]
 
@@ -32,69 +43,82 @@ Run = Callable[..., Any]
 # Layer norm: rows, with a weight for each column -------------------------------------------
 
 
-def layer_norm(start, stop, x, weight, bias, centred, eps, y):
+def layer_norm(start, stop, x, weight, bias, centered, eps, y):
     """y = (x - mean) / √(variance + ε) · weight + bias of each row; in RMS norm, 0 is the mean."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
-        mean = number(total(row) / row.size if centred else 0)
-        scale = number(1 / math.sqrt(spread(row, mean) / row.size + eps))
+        mean = number(total(row) / row.size if centered else 0)
+        scale = number(1 / math.sqrt(sum_squared_deviations(row, mean) / row.size + eps))
         for i in range(row.size):
             out[i] = (row[i] - mean) * scale * weight[i] + bias[i]
 
 
 @njit(**REORDERED)
-def block_pulls(g, x, weight, mean, scale, by_weight, by_bias):
+def block_weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
     """Return Σ gw and Σ gw·x̂ of a short row, and add g·x̂ and g to the sums over rows."""
-    shared = stretched = x.dtype.type(0)
+    gradient_sum = product_sum = x.dtype.type(0)
     for i in range(x.size):
         standard, weighted = (x[i] - mean) * scale, g[i] * weight[i]
-        shared += weighted
-        stretched += weighted * standard
-        by_weight[i] += g[i] * standard
-        by_bias[i] += g[i]
-    return shared, stretched
+        gradient_sum += weighted
+        product_sum += weighted * standard
+        grad_weight[i] += g[i] * standard
+        grad_bias[i] += g[i]
+    return gradient_sum, product_sum
 
 
 @njit(forceinline=True)
-def pulls(g, x, weight, mean, scale, by_weight, by_bias):
+def weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
     """The same of any row."""
-    shared = stretched = 0.0
+    gradient_sum = product_sum = 0.0
     for at in range(0, x.size, BLOCK):
         end = at + BLOCK
-        one, other = block_pulls(
-            g[at:end], x[at:end], weight[at:end], mean, scale, by_weight[at:end], by_bias[at:end]
-        )
-        shared, stretched = shared + one, stretched + other
-    return shared, stretched
+        one, other = block_weighted_sums(
+            g[at:end], x[at:end], weight[at:end], mean, scale, grad_weight[at:end],
+            grad_bias[at:end],
+        )  # fmt: skip
+        gradient_sum, product_sum = gradient_sum + one, product_sum + other
+    return gradient_sum, product_sum
 
 
-def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by_bias, plain):
+def layer_norm_backward(
+    start, stop, g, x, weight, centered, eps, grad_input, grad_weight, grad_bias, is_unscaled
+):
     """The gradients, for groups of rows; `by_weight` and `by_bias` have a row for each group.
 
     They are left as they are if it is `plain`: with no bias, and 1 for each weight.
     """
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     rows, n = x.shape
-    size = (rows + by_weight.shape[0] - 1) // by_weight.shape[0]
+    size = (rows + grad_weight.shape[0] - 1) // grad_weight.shape[0]
     for index in range(start, stop):
         group = np.int64(index)
-        pull, push = by_weight[group], by_bias[group]
+        weight_row, bias_row = grad_weight[group], grad_bias[group]
         for r in range(group * size, min(rows, (group + 1) * size)):
-            row, given, out = x[r], g[r], back[r]
-            mean = number(total(row) / n if centred else 0)
-            scale = number(1 / math.sqrt(spread(row, mean) / n + eps))
-            if plain:
-                shared, stretched = total(given), dot_centred(given, row, mean) * scale
+            row, gradient, out = x[r], g[r], grad_input[r]
+            mean = number(total(row) / n if centered else 0)
+            scale = number(1 / math.sqrt(sum_squared_deviations(row, mean) / n + eps))
+            if is_unscaled:
+                gradient_sum, product_sum = (
+                    total(gradient),
+                    dot_centered(gradient, row, mean) * scale,
+                )
             else:
-                shared, stretched = pulls(given, row, weight, mean, scale, pull, push)
-            shared, stretched = number(shared / n if centred else 0), number(stretched / n)
+                gradient_sum, product_sum = weighted_sums(
+                    gradient, row, weight, mean, scale, weight_row, bias_row
+                )
+            gradient_sum, product_sum = (
+                number(gradient_sum / n if centered else 0),
+                number(product_sum / n),
+            )
             for i in range(n):
-                share = given[i] * weight[i] - shared - (row[i] - mean) * scale * stretched
+                share = (
+                    gradient[i] * weight[i] - gradient_sum - (row[i] - mean) * scale * product_sum
+                )
                 out[i] = scale * share
 
 
@@ -103,14 +127,14 @@ def layer_norm_back(start, stop, g, x, weight, centred, eps, back, by_weight, by
 
 def group_norm(start, stop, x, weight, bias, size, eps, y):
     """y = (x - mean) / √(variance + ε) · weight + bias; each `size` numbers are one channel."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     channels = x.shape[1] // size
     for index in range(start, stop):
         r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
-        scale = 1 / math.sqrt(spread(x[r], mean) / x.shape[1] + eps)
+        scale = 1 / math.sqrt(sum_squared_deviations(x[r], mean) / x.shape[1] + eps)
         first = r * channels % weight.size
         for k in range(channels):
             row, out = x[r, k * size : (k + 1) * size], y[r, k * size : (k + 1) * size]
@@ -119,31 +143,34 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
                 out[i] = (row[i] - mean) * factor + shift
 
 
-def group_norm_back(start, stop, g, x, weight, size, eps, back, by_weight, by_bias):
+def group_norm_backward(start, stop, g, x, weight, size, eps, grad_input, grad_weight, grad_bias):
     """The gradients; `by_weight` and `by_bias` have a row for each group of each sample."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     channels = x.shape[1] // size
     for index in range(start, stop):
         r = np.int64(index)
         mean = number(total(x[r]) / x.shape[1])
-        scale = 1 / math.sqrt(spread(x[r], mean) / x.shape[1] + eps)
+        scale = 1 / math.sqrt(sum_squared_deviations(x[r], mean) / x.shape[1] + eps)
         first = r * channels % weight.size
-        shared = stretched = 0.0
+        gradient_sum = product_sum = 0.0
         for k in range(channels):
-            row, given = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
-            push, pull = total(given), dot_centred(given, row, mean) * scale
-            by_bias[r, k], by_weight[r, k] = push, pull
-            shared += push * weight[first + k]
-            stretched += pull * weight[first + k]
-        shift = number(scale * shared / x.shape[1])
-        slope = number(scale * scale * stretched / x.shape[1])
+            row, gradient = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
+            bias_row, weight_row = total(gradient), dot_centered(gradient, row, mean) * scale
+            grad_bias[r, k], grad_weight[r, k] = bias_row, weight_row
+            gradient_sum += bias_row * weight[first + k]
+            product_sum += weight_row * weight[first + k]
+        shift = number(scale * gradient_sum / x.shape[1])
+        slope = number(scale * scale * product_sum / x.shape[1])
         for k in range(channels):
-            row, given = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
-            factor, out = number(scale * weight[first + k]), back[r, k * size : (k + 1) * size]
+            row, gradient = x[r, k * size : (k + 1) * size], g[r, k * size : (k + 1) * size]
+            factor, out = (
+                number(scale * weight[first + k]),
+                grad_input[r, k * size : (k + 1) * size],
+            )
             for i in range(row.size):
-                out[i] = given[i] * factor - shift - (row[i] - mean) * slope
+                out[i] = gradient[i] * factor - shift - (row[i] - mean) * slope
 
 
 # Batch norm: channels of (samples, channels, size) -----------------------------------------
@@ -158,14 +185,14 @@ def moments(x, channel):
     count = x.shape[0] * x.shape[2]
     mean = x.dtype.type(mean / count)
     for k in range(x.shape[0]):
-        variance += spread(x[k, channel], mean)
+        variance += sum_squared_deviations(x[k, channel], mean)
     return mean, variance / count
 
 
 def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
     """y = (x - mean) / √(variance + ε) · weight + bias of each channel."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     for channel in range(start, stop):
         mean, variance = moments(x, channel)
@@ -178,140 +205,155 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
                 out[i] = (row[i] - mean) * factor + shift
 
 
-def batch_norm_back(start, stop, g, x, weight, eps, back, by_weight, by_bias):
+def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
     """The gradients of each channel."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     count = x.shape[0] * x.shape[2]
     for channel in range(start, stop):
         mean, variance = moments(x, channel)
         scale = 1 / math.sqrt(variance + eps)
-        push = pull = 0.0
+        bias_row = weight_row = 0.0
         for k in range(x.shape[0]):
-            push += total(g[k, channel])
-            pull += dot_centred(g[k, channel], x[k, channel], mean) * scale
-        by_weight[channel], by_bias[channel] = pull, push
+            bias_row += total(g[k, channel])
+            weight_row += dot_centered(g[k, channel], x[k, channel], mean) * scale
+        grad_weight[channel], grad_bias[channel] = weight_row, bias_row
         factor = number(scale * weight[channel])
-        shared, slope = number(push / count), number(scale * pull / count)
+        gradient_sum, slope = number(bias_row / count), number(scale * weight_row / count)
         for k in range(x.shape[0]):
-            row, given, out = x[k, channel], g[k, channel], back[k, channel]
+            row, gradient, out = x[k, channel], g[k, channel], grad_input[k, channel]
             for i in range(row.size):
-                out[i] = (given[i] - shared - (row[i] - mean) * slope) * factor
+                out[i] = (gradient[i] - gradient_sum - (row[i] - mean) * slope) * factor
 
 
 # The makers --------------------------------------------------------------------------------
 
-GROUPS = 64
+MAX_GROUPS = 64
 """At most so many sums over rows are kept side by side."""
 
-SHORT = 8
+MIN_CHANNEL_SIZE = 8
 """Channels of fewer numbers for each sample are left to the definition; but see `batch_norm_2d.py`."""
 
 
-def parameters(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
+def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
     """Return weight and bias as rows, ones and zeros for none; None if they do not fit."""
-    if not input.size or not alike((input, *(each for each in (weight, bias) if each is not None))):
+    if not input.size or not are_contiguous_floats(
+        (input, *(array for array in (weight, bias) if array is not None))
+    ):
         return None
     rows = [np.ones(size, input.dtype) if weight is None else weight.reshape(-1)]
     rows.append(np.zeros(size, input.dtype) if bias is None else bias.reshape(-1))
     return rows if all(row.size == size for row in rows) else None
 
 
-def wanted(back: Any, weight: Any, bias: Any, by_weight: Any, by_bias: Any) -> tuple[Any, ...]:
+def select_gradients(
+    grad_input: Any, weight: Any, bias: Any, grad_weight: Any, grad_bias: Any
+) -> tuple[Any, ...]:
     """Return the gradients of what there is."""
-    by_weight = None if weight is None else by_weight.reshape(weight.shape)
-    return back, by_weight, None if bias is None else by_bias.reshape(bias.shape)
+    grad_weight = None if weight is None else grad_weight.reshape(weight.shape)
+    return grad_input, grad_weight, None if bias is None else grad_bias.reshape(bias.shape)
 
 
 @functools.cache
-def rows_kernel() -> Any:
+def layer_norm_kernel() -> Any:
     """Compile the forward of layer and RMS norm."""
-    return compiled(layer_norm, TABLE, ROW, ROW, FLAG, NUMBER, TABLE)
+    return compile_kernel(layer_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, BOOL, SCALAR, ARRAY_2D)
 
 
 @functools.cache
-def rows_back_kernel() -> Any:
+def layer_norm_backward_kernel() -> Any:
     """Compile their gradients."""
-    return compiled(layer_norm_back, *[TABLE] * 2, ROW, FLAG, NUMBER, *[TABLE] * 3, FLAG)
+    return compile_kernel(
+        layer_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, BOOL, SCALAR, *[ARRAY_2D] * 3, BOOL
+    )
 
 
-def rows(
-    input: Any, weight: Any, bias: Any, axes: int, eps: float, centred: bool = True
+def run_layer_norm(
+    input: Any, weight: Any, bias: Any, axes: int, eps: float, centered: bool = True
 ) -> np.ndarray | None:
     """Run the forward of layer norm, or of RMS norm."""
     n = math.prod(input.shape[input.ndim - axes :])
-    found = parameters(input, weight, bias, n)
-    if found is None:
+    weight_and_bias = parameter_rows(input, weight, bias, n)
+    if weight_and_bias is None:
         return None
     y = np.empty_like(input)
     table = input.reshape(-1, n)
-    in_parts(rows_kernel(), len(table), table, *found, centred, eps, y.reshape(-1, n), work=y.size)
+    parallel_for(
+        layer_norm_kernel(), len(table), table, *weight_and_bias, centered, eps, y.reshape(-1, n),
+        work=y.size,
+    )  # fmt: skip
     return y
 
 
-def rows_back(
-    g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float, centred: bool = True
+def run_layer_norm_backward(
+    g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float, centered: bool = True
 ) -> tuple[Any, ...] | None:
     """Find the gradients of layer norm, or of RMS norm."""
     n = math.prod(input.shape[input.ndim - axes :])
-    found = parameters(input, weight, bias, n)
-    g = filled(g, input)
-    if found is None or not alike((input, g)):
+    weight_and_bias = parameter_rows(input, weight, bias, n)
+    g = contiguous_gradient(g, input)
+    if weight_and_bias is None or not are_contiguous_floats((input, g)):
         return None
-    back = np.empty_like(input)
+    grad_input = np.empty_like(input)
     count = input.size // n
-    groups = -(-count // max(16, -(-count // GROUPS)))
+    groups = -(-count // max(16, -(-count // MAX_GROUPS)))
     sums = [np.zeros((groups, n), input.dtype) for _ in range(2)]
-    tables = [each.reshape(-1, n) for each in (g, input, back)]
-    settings = found[0], centred, eps
+    tables = [array.reshape(-1, n) for array in (g, input, grad_input)]
+    settings = weight_and_bias[0], centered, eps
     results = tables[2], *sums, weight is None and bias is None
-    in_parts(rows_back_kernel(), groups, *tables[:2], *settings, *results, work=3 * input.size)
-    return wanted(back, weight, bias, *(sum_.sum(0) for sum_ in sums))
+    parallel_for(
+        layer_norm_backward_kernel(), groups, *tables[:2], *settings, *results, work=3 * input.size
+    )
+    return select_gradients(grad_input, weight, bias, *(sum_.sum(0) for sum_ in sums))
 
 
 def native_layer_norm() -> Run:
     """Make the forward of layer norm."""
-    rows_kernel()
-    return rows
+    layer_norm_kernel()
+    return run_layer_norm
 
 
 def native_layer_norm_joint_vjp() -> Run:
     """Make the gradients of layer norm."""
-    rows_back_kernel()
-    return rows_back
+    layer_norm_backward_kernel()
+    return run_layer_norm_backward
 
 
 def fused_rms_norm() -> Run:
     """Make the forward of RMS norm."""
-    rows_kernel()
-    return lambda input, weight, axes, eps: rows(input, weight, None, axes, eps, False)
+    layer_norm_kernel()
+    return lambda input, weight, axes, eps: run_layer_norm(input, weight, None, axes, eps, False)
 
 
 def fused_rms_norm_joint_vjp() -> Run:
     """Make the gradients of RMS norm."""
-    rows_back_kernel()
+    layer_norm_backward_kernel()
 
     def run(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, ...] | None:
-        found = rows_back(g, input, weight, None, axes, eps, False)
-        return None if found is None else found[:2]
+        weight_and_bias = run_layer_norm_backward(g, input, weight, None, axes, eps, False)
+        return None if weight_and_bias is None else weight_and_bias[:2]
 
     return run
 
 
 def native_group_norm() -> Run:
     """Make the forward of group norm."""
-    kernel = compiled(group_norm, TABLE, ROW, ROW, WHOLE, NUMBER, TABLE)
+    kernel = compile_kernel(group_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, INT64, SCALAR, ARRAY_2D)
 
     def run(input: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> np.ndarray | None:
         size = math.prod(input.shape[2:])
-        found = parameters(input, weight, bias, input.shape[1]) if size >= SHORT else None
-        if found is None:
+        weight_and_bias = (
+            parameter_rows(input, weight, bias, input.shape[1])
+            if size >= MIN_CHANNEL_SIZE
+            else None
+        )
+        if weight_and_bias is None:
             return None
         y = np.empty_like(input)
         shape = len(input) * num_groups, -1
-        arrays = input.reshape(shape), *found, size, eps, y.reshape(shape)
-        in_parts(kernel, shape[0], *arrays, work=y.size)
+        arrays = input.reshape(shape), *weight_and_bias, size, eps, y.reshape(shape)
+        parallel_for(kernel, shape[0], *arrays, work=y.size)
         return y
 
     return run
@@ -319,47 +361,63 @@ def native_group_norm() -> Run:
 
 def native_group_norm_joint_vjp() -> Run:
     """Make the gradients of group norm."""
-    kernel = compiled(group_norm_back, *[TABLE] * 2, ROW, WHOLE, NUMBER, *[TABLE] * 3)
+    kernel = compile_kernel(
+        group_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, INT64, SCALAR, *[ARRAY_2D] * 3
+    )
 
     def run(
         g: Any, input: Any, weight: Any, bias: Any, num_groups: int, eps: float
     ) -> tuple[Any, ...] | None:
         size = math.prod(input.shape[2:])
-        found = parameters(input, weight, bias, input.shape[1]) if size >= SHORT else None
-        g = filled(g, input)
-        if found is None or not alike((input, g)):
+        weight_and_bias = (
+            parameter_rows(input, weight, bias, input.shape[1])
+            if size >= MIN_CHANNEL_SIZE
+            else None
+        )
+        g = contiguous_gradient(g, input)
+        if weight_and_bias is None or not are_contiguous_floats((input, g)):
             return None
-        back = np.empty_like(input)
+        grad_input = np.empty_like(input)
         shape = len(input) * num_groups, -1
         sums = [np.empty((shape[0], input.shape[1] // num_groups), input.dtype) for _ in range(2)]
-        arrays = [each.reshape(shape) for each in (g, input, back)]
-        settings = found[0], size, eps
-        in_parts(kernel, shape[0], *arrays[:2], *settings, arrays[2], *sums, work=3 * input.size)
+        arrays = [array.reshape(shape) for array in (g, input, grad_input)]
+        settings = weight_and_bias[0], size, eps
+        parallel_for(
+            kernel, shape[0], *arrays[:2], *settings, arrays[2], *sums, work=3 * input.size
+        )
         by_channel = (sum_.reshape(len(input), -1).sum(0) for sum_ in sums)
-        return wanted(back, weight, bias, *by_channel)
+        return select_gradients(grad_input, weight, bias, *by_channel)
 
     return run
 
 
 def native_batch_norm() -> Run:
     """Make the forward of batch norm."""
-    kernel = compiled(batch_norm, BLOCKS, ROW, ROW, NUMBER, BLOCKS, ROW, ROW)
-    by_columns = compiled(batch_norm_2d.batch_norm, TABLE, ROW, ROW, NUMBER, TABLE, ROW, ROW)
+    kernel = compile_kernel(
+        batch_norm, ARRAY_3D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
+    )
+    by_columns = compile_kernel(
+        batch_norm_2d.batch_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D, ARRAY_1D
+    )
 
     def run(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
         n, c = input.shape[:2]
         size = math.prod(input.shape[2:])
-        found = parameters(input, weight, bias, c) if size == 1 or size >= SHORT else None
-        if found is None:
+        weight_and_bias = (
+            parameter_rows(input, weight, bias, c)
+            if size == 1 or size >= MIN_CHANNEL_SIZE
+            else None
+        )
+        if weight_and_bias is None:
             return None
         y = np.empty_like(input)
         moments = [np.empty(c, input.dtype) for _ in range(2)]
         shape = (n, c) if size == 1 else (n, c, size)
-        arrays = input.reshape(shape), *found, eps, y.reshape(shape), *moments
+        arrays = input.reshape(shape), *weight_and_bias, eps, y.reshape(shape), *moments
         if size == 1:
-            in_parts(by_columns, -(-c // batch_norm_2d.BAND), *arrays, work=y.size)
+            parallel_for(by_columns, -(-c // batch_norm_2d.COLUMN_BAND), *arrays, work=y.size)
         else:
-            in_parts(kernel, c, *arrays, work=y.size)
+            parallel_for(kernel, c, *arrays, work=y.size)
         return y, *moments
 
     return run
@@ -367,25 +425,36 @@ def native_batch_norm() -> Run:
 
 def native_batch_norm_joint_vjp() -> Run:
     """Make the gradients of batch norm."""
-    kernel = compiled(batch_norm_back, BLOCKS, BLOCKS, ROW, NUMBER, BLOCKS, ROW, ROW)
-    by_columns = compiled(batch_norm_2d.batch_norm_back, *[TABLE] * 2, ROW, NUMBER, TABLE, ROW, ROW)
+    kernel = compile_kernel(
+        batch_norm_backward, ARRAY_3D, ARRAY_3D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
+    )
+    by_columns = compile_kernel(
+        batch_norm_2d.batch_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D,
+        ARRAY_1D,
+    )  # fmt: skip
 
     def run(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
         n, c = input.shape[:2]
         size = math.prod(input.shape[2:])
-        found = parameters(input, weight, bias, c) if size == 1 or size >= SHORT else None
-        g = filled(g, input)
-        if found is None or not alike((input, g)):
+        weight_and_bias = (
+            parameter_rows(input, weight, bias, c)
+            if size == 1 or size >= MIN_CHANNEL_SIZE
+            else None
+        )
+        g = contiguous_gradient(g, input)
+        if weight_and_bias is None or not are_contiguous_floats((input, g)):
             return None
-        back = np.empty_like(input)
+        grad_input = np.empty_like(input)
         sums = [np.empty(c, input.dtype) for _ in range(2)]
         shape = (n, c) if size == 1 else (n, c, size)
-        given, x, to = (each.reshape(shape) for each in (g, input, back))
-        arrays = given, x, found[0], eps, to, *sums
+        gradient, x, to = (array.reshape(shape) for array in (g, input, grad_input))
+        arrays = gradient, x, weight_and_bias[0], eps, to, *sums
         if size == 1:
-            in_parts(by_columns, -(-c // batch_norm_2d.BAND), *arrays, work=3 * input.size)
+            parallel_for(
+                by_columns, -(-c // batch_norm_2d.COLUMN_BAND), *arrays, work=3 * input.size
+            )
         else:
-            in_parts(kernel, c, *arrays, work=3 * input.size)
-        return wanted(back, weight, bias, *sums)
+            parallel_for(kernel, c, *arrays, work=3 * input.size)
+        return select_gradients(grad_input, weight, bias, *sums)
 
     return run

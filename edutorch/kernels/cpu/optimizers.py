@@ -19,233 +19,252 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from .parallel import in_parts
-from .pointer_table import common_count, numbers_of, tensor_of
-from .work_queue import share_out
+from .parallel import parallel_for
+from .pointer_table import elements_of, step_counter, tensor_of
+from .work_queue import claim_range
 
 __all__ = [
     "adadelta", "adagrad", "adam", "adamax", "nadam", "radam", "rmsprop", "sgd", "step_count",
 ]  # fmt: skip
 
 
-def stepper(kernel: Callable[..., None]) -> Callable[..., None]:
+def compile_step(kernel: Callable[..., None]) -> Callable[..., None]:
     """Compile a kernel for both kinds of numbers, and share its work among the threads."""
-    place = types.uint64
-    compiled = njit(
+    index_type = types.uint64
+    compile_kernel = njit(
         [
-            types.void(place, place, place[::1], types.int64[:, ::1], number[::1])
-            for number in (types.float32, types.float64)
+            types.void(index_type, index_type, index_type[::1], types.int64[:, ::1], dtype[::1])
+            for dtype in (types.float32, types.float64)
         ],
         cache=True, nogil=True, error_model="numpy",
     )(kernel)  # fmt: skip
 
     def run(count: int, ends: Any, table: Any, settings: Any) -> None:
-        in_parts(compiled, count, ends, table, settings)
+        parallel_for(compile_kernel, count, ends, table, settings)
 
     return run
 
 
 @njit
-def rows(tensor, start, stop, ends, table, settings):
+def tensor_slices(tensor, start, stop, ends, table, settings):
     """Return how many numbers come next in a tensor, and where: of up to six arrays."""
     begin = ends[tensor - 1] if tensor > 0 else np.uint64(0)
     first = start - begin
     count = min(stop, ends[tensor]) - start
     return (
-        count,
-        numbers_of(table[tensor, 0], first, count, settings),
-        numbers_of(table[tensor, 1], first, count, settings),
-        numbers_of(table[tensor, 2], first, count, settings),
-        numbers_of(table[tensor, 3], first, count, settings),
-        numbers_of(table[tensor, 4], first, count, settings),
-    )
+        count, elements_of(table[tensor, 0], first, count, settings),
+        elements_of(table[tensor, 1], first, count, settings),
+        elements_of(table[tensor, 2], first, count, settings),
+        elements_of(table[tensor, 3], first, count, settings),
+        elements_of(table[tensor, 4], first, count, settings),
+    )  # fmt: skip
 
 
 def step_count() -> Any:
     """Make what counts the steps of all parameters."""
-    return common_count()
+    return step_counter()
 
 
 def adam() -> Callable[..., None]:
     """Make the step of `optim.Adam` and `optim.AdamW`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        decay, pull, one, beta2, other, eps, rate, amsgrad = settings
+        start, stop = claim_range(start, stop)
+        decay, weight_decay, one_minus_beta1, beta2, one_minus_beta2, eps, lr, amsgrad = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, m, v, largest = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, m, v, largest = tensor_slices(
+                tensor, start, stop, ends, table, settings
+            )
             for i in range(count):
                 p = param[i] * decay
-                g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] = average = m[i] + (g - m[i]) * one
-                v[i] = usual = v[i] * beta2 + g * g * other
+                g = grad[i] + weight_decay * p if weight_decay != 0 else grad[i]
+                m[i] = momentum = m[i] + (g - m[i]) * one_minus_beta1
+                v[i] = denominator = v[i] * beta2 + g * g * one_minus_beta2
                 if amsgrad != 0:
-                    old = largest[i]
-                    usual = old if old >= usual or old != old else usual
-                    largest[i] = usual
-                param[i] = p - average / (np.sqrt(usual) + eps) * rate
+                    previous = largest[i]
+                    denominator = (
+                        previous if previous >= denominator or previous != previous else denominator
+                    )
+                    largest[i] = denominator
+                param[i] = p - momentum / (np.sqrt(denominator) + eps) * lr
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def sgd() -> Callable[..., None]:
     """Make the step of `optim.SGD`; with a momentum from its second step on."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        pull, momentum, fresh, nesterov, rate = settings
+        start, stop = claim_range(start, stop)
+        weight_decay, momentum, one_minus_dampening, nesterov, lr = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, held, _, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, buffer, _, _ = tensor_slices(
+                tensor, start, stop, ends, table, settings
+            )
             for i in range(count):
-                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
+                g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
                 if momentum != 0:
-                    held[i] = moving = held[i] * momentum + g * fresh
-                    g = g + momentum * moving if nesterov != 0 else moving
-                param[i] = param[i] - g * rate
+                    buffer[i] = velocity = buffer[i] * momentum + g * one_minus_dampening
+                    g = g + momentum * velocity if nesterov != 0 else velocity
+                param[i] = param[i] - g * lr
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def rmsprop() -> Callable[..., None]:
     """Make the step of `optim.RMSprop`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        pull, alpha, other, eps, momentum, centered, rate = settings
+        start, stop = claim_range(start, stop)
+        weight_decay, alpha, one_minus_alpha, eps, momentum, centered, lr = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, v, held, average = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, v, buffer, average = tensor_slices(
+                tensor, start, stop, ends, table, settings
+            )
             if momentum == 0 and centered == 0:  # by itself, or it is not 16 numbers at a time
                 for i in range(count):
-                    g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                    v[i] = usual = v[i] * alpha + other * g * g
-                    param[i] -= rate * (g / (np.sqrt(usual) + eps))
+                    g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
+                    v[i] = denominator = v[i] * alpha + one_minus_alpha * g * g
+                    param[i] -= lr * (g / (np.sqrt(denominator) + eps))
             else:
                 for i in range(count):
-                    g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                    v[i] = spread = v[i] * alpha + other * g * g
+                    g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
+                    v[i] = variance = v[i] * alpha + one_minus_alpha * g * g
                     if centered != 0:
-                        average[i] = middle = average[i] + other * (g - average[i])
-                        spread = spread - middle * middle
-                    change = g / (np.sqrt(spread) + eps)
+                        average[i] = mean = average[i] + one_minus_alpha * (g - average[i])
+                        variance = variance - mean * mean
+                    update = g / (np.sqrt(variance) + eps)
                     if momentum != 0:
-                        held[i] = change = held[i] * momentum + change
-                    param[i] -= rate * change
+                        buffer[i] = update = buffer[i] * momentum + update
+                    param[i] -= lr * update
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def adagrad() -> Callable[..., None]:
     """Make the step of `optim.Adagrad`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        pull, eps, rate = settings
+        start, stop = claim_range(start, stop)
+        weight_decay, eps, lr = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, total, _, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, total, _, _ = tensor_slices(
+                tensor, start, stop, ends, table, settings
+            )
             for i in range(count):
-                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                total[i] = sum = total[i] + g * g
-                param[i] -= rate * g / (np.sqrt(sum) + eps)
+                g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
+                total[i] = accumulated = total[i] + g * g
+                param[i] -= lr * g / (np.sqrt(accumulated) + eps)
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def nadam() -> Callable[..., None]:
     """Make the step of `optim.NAdam`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        decay, pull, one, beta2, other, now, ahead, correction, eps = settings
+        start, stop = claim_range(start, stop)
+        (
+            decay, weight_decay, one_minus_beta1, beta2, one_minus_beta2, gradient_factor,
+            momentum_factor, correction, eps,
+        ) = settings  # fmt: skip
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, m, v, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, m, v, _ = tensor_slices(tensor, start, stop, ends, table, settings)
             for i in range(count):
                 p = param[i] * decay
-                g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] = average = m[i] + one * (g - m[i])
-                v[i] = usual = v[i] * beta2 + other * g * g
-                size = np.sqrt(usual / correction) + eps
-                p -= now * (g / size)
-                param[i] = p - ahead * (average / size)
+                g = grad[i] + weight_decay * p if weight_decay != 0 else grad[i]
+                m[i] = momentum = m[i] + one_minus_beta1 * (g - m[i])
+                v[i] = denominator = v[i] * beta2 + one_minus_beta2 * g * g
+                denominator_root = np.sqrt(denominator / correction) + eps
+                p -= gradient_factor * (g / denominator_root)
+                param[i] = p - momentum_factor * (momentum / denominator_root)
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def radam() -> Callable[..., None]:
     """Make the step of `optim.RAdam`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        decay, pull, one, beta2, other, correction, sure, eps, rate = settings
+        start, stop = claim_range(start, stop)
+        (
+            decay, weight_decay, one_minus_beta1, beta2, one_minus_beta2, correction, rectification,
+            eps, lr,
+        ) = settings  # fmt: skip
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, m, v, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, m, v, _ = tensor_slices(tensor, start, stop, ends, table, settings)
             for i in range(count):
                 p = param[i] * decay
-                g = grad[i] + pull * p if pull != 0 else grad[i]
-                m[i] = average = m[i] + one * (g - m[i])
-                v[i] = usual = v[i] * beta2 + other * g * g
-                change = rate * average / correction
-                if sure != 0:
-                    change = change * (sure / (np.sqrt(usual) + eps))
-                param[i] = p - change
+                g = grad[i] + weight_decay * p if weight_decay != 0 else grad[i]
+                m[i] = momentum = m[i] + one_minus_beta1 * (g - m[i])
+                v[i] = denominator = v[i] * beta2 + one_minus_beta2 * g * g
+                update = lr * momentum / correction
+                if rectification != 0:
+                    update = update * (rectification / (np.sqrt(denominator) + eps))
+                param[i] = p - update
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def adadelta() -> Callable[..., None]:
     """Make the step of `optim.Adadelta`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        pull, rho, other, eps, rate = settings
+        start, stop = claim_range(start, stop)
+        weight_decay, rho, one_minus_rho, eps, lr = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, v, u, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, v, u, _ = tensor_slices(tensor, start, stop, ends, table, settings)
             for i in range(count):
-                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                v[i] = usual = v[i] * rho + other * g * g
-                change = np.sqrt(u[i] + eps) / np.sqrt(usual + eps) * g
-                u[i] = u[i] * rho + other * change * change
-                param[i] -= rate * change
+                g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
+                v[i] = denominator = v[i] * rho + one_minus_rho * g * g
+                update = np.sqrt(u[i] + eps) / np.sqrt(denominator + eps) * g
+                u[i] = u[i] * rho + one_minus_rho * update * update
+                param[i] -= lr * update
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)
 
 
 def adamax() -> Callable[..., None]:
     """Make the step of `optim.Adamax`."""
 
     def step(start, stop, ends, table, settings):
-        start, stop = share_out(start, stop)
-        pull, one, beta2, eps, rate = settings
+        start, stop = claim_range(start, stop)
+        weight_decay, one_minus_beta1, beta2, eps, lr = settings
         tensor = tensor_of(start, ends)
         while start < stop:
-            count, param, grad, m, largest, _ = rows(tensor, start, stop, ends, table, settings)
+            count, param, grad, m, largest, _ = tensor_slices(
+                tensor, start, stop, ends, table, settings
+            )
             for i in range(count):
-                g = grad[i] + pull * param[i] if pull != 0 else grad[i]
-                m[i] = average = m[i] + one * (g - m[i])
-                old, new = beta2 * largest[i], abs(g) + eps
-                largest[i] = usual = old if old >= new or old != old else new
-                param[i] -= rate * average / usual
+                g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
+                m[i] = momentum = m[i] + one_minus_beta1 * (g - m[i])
+                decayed, current = beta2 * largest[i], abs(g) + eps
+                largest[i] = denominator = (
+                    decayed if decayed >= current or decayed != decayed else current
+                )
+                param[i] -= lr * momentum / denominator
             start += count
             tensor += 1
 
-    return stepper(step)
+    return compile_step(step)

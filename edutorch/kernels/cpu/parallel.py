@@ -1,9 +1,8 @@
-"""One pool of threads for all kernels: large work is cut into as many parts as there are threads.
+"""One thread pool for all kernels: large work is cut into as many parts as there are threads.
 
-How a part gets from a kernel to a thread is in `work_queue.py`. Here is who helps: threads that
-stay awake for about a millisecond after each part, and then sleep until a kernel wants them again.
-So in a loop of training they are there at once, and a program that does something else has the
-machine for itself.
+How a part gets from a kernel to a thread is in `work_queue.py`. This file has the worker threads:
+they spin for about a millisecond after each part, and then sleep until a kernel wakes them. So they
+respond at once in a training loop, and leave the CPU alone while a program does something else.
 """
 
 from __future__ import annotations
@@ -17,166 +16,168 @@ from typing import Any
 import numpy as np
 
 from ...settings import get_num_threads
-from .work_queue import BOX, FAILURE, FULL, STATE, TEAM, finish, serve
+from .work_queue import FAILURE, POOL_FLAG, READY, SLOT_WORDS, STATE, finish, serve
 
-WORTH_A_THREAD = 16_384
-"""With fewer numbers, handing them to another thread takes longer than computing them."""
+MIN_WORK_PER_THREAD = 16_384
+"""With fewer elements, handing them to another thread takes longer than computing them."""
 
-TURNS = 25_000
-"""How often a thread looks into its box before it sleeps: 1 ms, at about 40 ns each."""
+SPIN_LIMIT = 25_000
+"""How often a worker polls its task slot before it sleeps: 1 ms, at about 40 ns each."""
 
-NAP = 50e-6
-"""So many seconds a caller sleeps that has waited for as many turns: a core may be missing."""
+SLEEP_SECONDS = 50e-6
+"""How long a caller sleeps after it has polled `SPIN_LIMIT` times: there may be too few cores."""
 
-SHORTEST_REST, LONGEST_REST = 0.001, 0.02
-"""For so many seconds nobody is asked to help, after helpers have come too late."""
+MIN_PAUSE, MAX_PAUSE = 0.001, 0.02
+"""The bounds, in seconds, of the pause in which no worker is used after workers came too late."""
 
 CACHE_LINE = 64
 
 
-class Helper:
-    """A thread that does parts of kernels.
+class WorkerThread:
+    """A thread that runs parts of kernels.
 
     Attributes:
-        box: the address of its box.
-        asleep: whether it has to be woken up.
+        slot: the address of its task slot.
+        is_asleep: whether it has to be woken up.
     """
 
     def __init__(self, name: str) -> None:
-        memory = np.zeros(BOX + CACHE_LINE // 8, np.int64)
+        memory = np.zeros(SLOT_WORDS + CACHE_LINE // 8, np.int64)
         self._words = memory[-memory.ctypes.data % CACHE_LINE // 8 :]
-        self.box = self._words.ctypes.data
-        self.asleep = False
-        self._bell = threading.Semaphore(0)
+        self.slot = self._words.ctypes.data
+        self.is_asleep = False
+        self._semaphore = threading.Semaphore(0)
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            serve(self.box, TURNS)
-            # To say so takes Python's lock, for which it may have waited; meanwhile a kernel that
-            # thinks it awake may have filled the box.
-            self.asleep = True
-            if self._words[STATE] == FULL:
-                self.asleep = False
-            else:  # what comes now, whoever puts it there will do
-                self._bell.acquire()
+            serve(self.slot, SPIN_LIMIT)
+            # Setting the flag needs the GIL, for which this thread may have waited; meanwhile a
+            # kernel that takes it for awake may have filled the slot.
+            self.is_asleep = True
+            if self._words[STATE] == READY:
+                self.is_asleep = False
+            else:  # what arrives from now on, the caller will run itself
+                self._semaphore.acquire()
 
     def wake(self) -> None:
-        """Have it look into its box again."""
-        self.asleep = False
-        self._bell.release()
+        """Make it poll its task slot again."""
+        self.is_asleep = False
+        self._semaphore.release()
 
 
-class Team:
-    """Threads that help with one kernel at a time.
+class ThreadPool:
+    """Worker threads that run one kernel at a time.
 
     Attributes:
-        users: who has them. The first to enter itself does, and Python's lock sees to it that there
-            is one first; so Ctrl-C between two lines leaves nothing undecided.
-        rest: until when they are left alone. Helpers that were awake and have not begun
-            when the caller's own part is done lack a core: other programs need the machine, and
-            what stays awake in vain only takes more of it from them.
+        users: the caller that owns the pool. The first to enter itself does, and `setdefault` is
+            atomic under the GIL; so Ctrl-C between two lines cannot leave the pool locked.
+        paused_until: until when no worker is used. Workers that were awake and had not begun when
+            the caller's own part was done lack a core: other programs need the CPU, and spinning
+            in vain only takes more of it from them.
     """
 
     def __init__(self) -> None:
-        self.rest = self._penalty = 0.0
+        self.paused_until = self._pause = 0.0
         self.users: dict[str, object] = {}
-        self.helpers: list[Helper] = []
+        self.workers: list[WorkerThread] = []
         self._words = np.zeros(1, np.int64)
         self._address = 0
 
-    def call(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
-        """Do all parts of a kernel, and come back when nobody writes any more."""
-        while len(self.helpers) < parts - 1:
-            self.helpers.append(Helper(f"edutorch-kernel-{len(self.helpers) + 1}"))
-            self._words = np.array([0, *(helper.box for helper in self.helpers)])
+    def run(self, kernel: Callable[..., None], count: int, parts: int, arguments: Any) -> None:
+        """Run all parts of a kernel; return when no thread is writing any more."""
+        while len(self.workers) < parts - 1:
+            self.workers.append(WorkerThread(f"edutorch-kernel-{len(self.workers) + 1}"))
+            self._words = np.array([0, *(worker.slot for worker in self.workers)])
             self._address = self._words.ctypes.data
         self._words[0] = parts
-        asleep = [helper for helper in self.helpers[: parts - 1] if helper.asleep]
-        for each in asleep:
-            each.wake()
+        sleeping = [worker for worker in self.workers[: parts - 1] if worker.is_asleep]
+        for worker in sleeping:
+            worker.wake()
         try:
-            kernel(TEAM + self._address, count, *arguments)
+            kernel(POOL_FLAG + self._address, count, *arguments)
         finally:
-            found = self._wait()
-        if not asleep:
-            if found % FAILURE:
-                self._penalty = min(4 * self._penalty + SHORTEST_REST, LONGEST_REST)
-                self.rest = time.perf_counter() + self._penalty
+            outcome = self._wait()
+        if not sleeping:
+            if outcome % FAILURE:
+                self._pause = min(4 * self._pause + MIN_PAUSE, MAX_PAUSE)
+                self.paused_until = time.perf_counter() + self._pause
             else:
-                self._penalty /= 2
-        if found >= FAILURE:
+                self._pause /= 2
+        if outcome >= FAILURE:
             raise RuntimeError(
                 f"{kernel.__name__}: a part of this kernel has failed in another thread; "
                 "after set_num_threads(1) the error itself is raised"
             )
 
     def _wait(self) -> int:
-        """Wait for all parts, Ctrl-C or not: the arrays may be taken back then.
+        """Wait for all parts, even on Ctrl-C: only then may the arrays be freed.
 
-        Returns: what `finish` has found.
+        Returns: the result of `finish`.
         """
         interrupt = None
         while True:
             try:
-                found = finish(self._address, TURNS)
-                if found >= 0:
+                outcome = finish(self._address, SPIN_LIMIT)
+                if outcome >= 0:
                     break
-                time.sleep(NAP)
+                time.sleep(SLEEP_SECONDS)
             except BaseException as error:  # noqa: BLE001 (raised again, a moment later)
                 interrupt = error
         if interrupt is not None:
             raise interrupt
-        return found
+        return outcome
 
 
-def in_parts(
+def parallel_for(
     kernel: Callable[..., None], count: int, *arguments: Any, work: int | None = None
 ) -> None:
-    """Call `kernel(start, stop, *arguments)` for the rows from 0 to `count`, by all threads.
+    """Run `kernel(start, stop, *arguments)` over the range from 0 to `count`, on all threads.
 
     Args:
-        kernel: begins with `start, stop = share_out(start, stop)`; another one is called by this
-            thread alone, part by part.
-        work: how many numbers are touched; as many as rows if it is not said.
+        kernel: begins with `start, stop = claim_range(start, stop)`; any other function is called
+            by this thread alone, part by part.
+        work: the number of elements touched; `count` by default.
     """
-    parts = parts_for(count, work)
+    parts = count_parts(count, work)
     if parts == 1:
         kernel(0, count, *arguments)
         return
-    me, team = object(), _team
+    caller, pool = object(), _pool
     try:
-        shares = "share_out" in kernel.__code__.co_names and time.perf_counter() > team.rest
-        if shares and team.users.setdefault("now", me) is me:
-            team.call(kernel, count, parts, arguments)
-        else:  # the team rests, or is at work for another thread of the user's
+        claims_range = (
+            "claim_range" in kernel.__code__.co_names and time.perf_counter() > pool.paused_until
+        )
+        if claims_range and pool.users.setdefault("now", caller) is caller:
+            pool.run(kernel, count, parts, arguments)
+        else:  # the pool is paused, or runs a kernel for another thread of the user's
             for part in range(parts):
                 kernel(count * part // parts, count * (part + 1) // parts, *arguments)
     finally:
-        if team.users.get("now") is me:
-            team.users.clear()
+        if pool.users.get("now") is caller:
+            pool.users.clear()
 
 
-def parts_for(count: int, work: int | None = None) -> int:
-    """Return into how many parts `in_parts` cuts so many rows: at least 1.
+def count_parts(count: int, work: int | None = None) -> int:
+    """Return the number of parts into which `parallel_for` cuts a range: at least 1.
 
-    Sums that each part keeps for itself need as many places. For equal settings it is always the
-    same number, so that results are.
+    Partial sums need one slot per part. The number depends on the settings alone, so results are
+    reproducible.
     """
-    touched = count if work is None else work
-    if touched < 2 * WORTH_A_THREAD:
+    elements = count if work is None else work
+    if elements < 2 * MIN_WORK_PER_THREAD:
         return 1
-    return max(1, min(get_num_threads(), count, touched // WORTH_A_THREAD))
+    return max(1, min(get_num_threads(), count, elements // MIN_WORK_PER_THREAD))
 
 
-_team = Team()
+_pool = ThreadPool()
 
 
-def forget() -> None:
-    """Begin anew in a forked process, which has none of the threads."""
-    global _team
-    _team = Team()
+def reset_pool() -> None:
+    """Make a new pool in a forked process, which has none of the threads."""
+    global _pool
+    _pool = ThreadPool()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)
+    os.register_at_fork(after_in_child=reset_pool)

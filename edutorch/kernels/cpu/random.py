@@ -17,31 +17,31 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from .jit import FLOATS, ROW, compiled
-from .parallel import in_parts
-from .work_queue import share_out
+from .jit import ARRAY_1D, FLOATS, compile_kernel
+from .parallel import parallel_for
+from .work_queue import claim_range
 
 __all__ = ["uniform"]
 
 ROUNDS = 10
-FIRST, SECOND = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+MULTIPLIER_1, MULTIPLIER_2 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 """What is multiplied with."""
-FIRST_STEP, SECOND_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+KEY_STEP_1, KEY_STEP_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 """By how much the key changes from round to round."""
 
-FULL = np.uint64(2**64 - 1)
+MAX_WORD = np.uint64(2**64 - 1)
 
-WORDS = 4
+WORDS_PER_BLOCK = 4
 """So many words of 64 bits come out of one count."""
 
-TOGETHER = 256
+BLOCKS_PER_BATCH = 256
 """So many blocks are made before their words are written as numbers."""
 
-WORK = 4
+WORK_PER_NUMBER = 4
 """A random number takes about as long as so many numbers of a simple kernel."""
 
 
-LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+LOWER_HALF, HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 @njit(forceinline=True)
@@ -50,58 +50,71 @@ def upper_half(a, b):
 
     (LLVM knows this sum, and makes the one instruction of it that the processor has.)
     """
-    small, mixed, other = (a & LOW) * (b & LOW), (a >> HALF) * (b & LOW), (a & LOW) * (b >> HALF)
-    middle = (small >> HALF) + (mixed & LOW) + (other & LOW)
-    return (a >> HALF) * (b >> HALF) + (mixed >> HALF) + (other >> HALF) + (middle >> HALF)
+    low_product, high_low_product, low_high_product = (
+        (a & LOWER_HALF) * (b & LOWER_HALF),
+        (a >> HALF_BITS) * (b & LOWER_HALF),
+        (a & LOWER_HALF) * (b >> HALF_BITS),
+    )
+    middle = (
+        (low_product >> HALF_BITS)
+        + (high_low_product & LOWER_HALF)
+        + (low_high_product & LOWER_HALF)
+    )
+    return (
+        (a >> HALF_BITS) * (b >> HALF_BITS)
+        + (high_low_product >> HALF_BITS)
+        + (low_high_product >> HALF_BITS)
+        + (middle >> HALF_BITS)
+    )
 
 
 @njit(forceinline=True)
-def philox(a, b, c, d, key, other):
+def philox(a, b, c, d, key, second_key):
     """Return the four words that belong to a count, which is four words long itself."""
     for _ in range(ROUNDS):
-        upper, more = upper_half(FIRST, a), upper_half(SECOND, c)
-        a, b, c, d = more ^ b ^ key, SECOND * c, upper ^ d ^ other, FIRST * a
-        key, other = key + FIRST_STEP, other + SECOND_STEP
+        upper, more = upper_half(MULTIPLIER_1, a), upper_half(MULTIPLIER_2, c)
+        a, b, c, d = more ^ b ^ key, MULTIPLIER_2 * c, upper ^ d ^ second_key, MULTIPLIER_1 * a
+        key, second_key = key + KEY_STEP_1, second_key + KEY_STEP_2
     return a, b, c, d
 
 
 @njit(forceinline=True)
-def put(words, y, at):
+def write_uniform(words, y, start_):
     """Write the numbers from 0 to 1 that the bits of one word of each block say."""
     if y.itemsize == 4:
         scale = np.float32(2.0**-24)
         for i in range(words.size):
-            place = at + np.uint64(8) * i
-            y[place] = np.float32(np.uint32(words[i]) >> np.uint32(8)) * scale
-            y[place + np.uint64(1)] = np.float32(np.uint32(words[i] >> np.uint64(40))) * scale
+            position = start_ + np.uint64(8) * i
+            y[position] = np.float32(np.uint32(words[i]) >> np.uint32(8)) * scale
+            y[position + np.uint64(1)] = np.float32(np.uint32(words[i] >> np.uint64(40))) * scale
     else:
         for i in range(words.size):
-            y[at + np.uint64(4) * i] = np.float64(words[i] >> np.uint64(11)) * 2.0**-53
+            y[start_ + np.uint64(4) * i] = np.float64(words[i] >> np.uint64(11)) * 2.0**-53
 
 
-def drawn(start, stop, begin, y):
+def draw_blocks(start, stop, begin, y):
     """Fill y with the words of the counts after `begin`: count and key in six words."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     size = np.uint64(8 // y.itemsize)
-    words = np.empty((WORDS, TOGETHER), np.uint64)
+    words = np.empty((WORDS_PER_BLOCK, BLOCKS_PER_BATCH), np.uint64)
     first, second, third, fourth = words[0], words[1], words[2], words[3]
-    for block in range(start, stop, TOGETHER):
-        many = min(np.uint64(TOGETHER), stop - block)
-        for i in range(many):
+    for block in range(start, stop, BLOCKS_PER_BATCH):
+        blocks_here = min(np.uint64(BLOCKS_PER_BATCH), stop - block)
+        for i in range(blocks_here):
             count = begin[0] + block + i + np.uint64(1)
-            carried = begin[1] + np.uint64(count < begin[0])  # where the first word was full
-            a, b, c, d = philox(count, carried, begin[2], begin[3], begin[4], begin[5])
+            carry = begin[1] + np.uint64(count < begin[0])  # where the first word was full
+            a, b, c, d = philox(count, carry, begin[2], begin[3], begin[4], begin[5])
             first[i], second[i], third[i], fourth[i] = a, b, c, d
-        at = block * np.uint64(WORDS) * size
-        put(first[:many], y, at)
-        put(second[:many], y, at + size)
-        put(third[:many], y, at + np.uint64(2) * size)
-        put(fourth[:many], y, at + np.uint64(3) * size)
+        position = block * np.uint64(WORDS_PER_BLOCK) * size
+        write_uniform(first[:blocks_here], y, position)
+        write_uniform(second[:blocks_here], y, position + size)
+        write_uniform(third[:blocks_here], y, position + np.uint64(2) * size)
+        write_uniform(fourth[:blocks_here], y, position + np.uint64(3) * size)
 
 
 def uniform() -> Callable[..., Any]:
     """Make uniform numbers, of float32 or float64, by a generator of NumPy's."""
-    kernel = compiled(drawn, lambda number: types.uint64[::1], ROW)
+    kernel = compile_kernel(draw_blocks, lambda number: types.uint64[::1], ARRAY_1D)
 
     def run(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
         bits: Any = generator.bit_generator
@@ -109,31 +122,31 @@ def uniform() -> Callable[..., Any]:
             return None
         # First come the numbers that are left of the last block, then whole blocks, then the rest.
         y = np.empty(math.prod(shape), dtype)
-        each = WORDS * 8 // y.itemsize
-        first = left_over(bits.state, y.itemsize)
+        numbers_per_block = WORDS_PER_BLOCK * 8 // y.itemsize
+        first = count_left_over(bits.state, y.itemsize)
         if first > y.size:
             return None
         generator.random(first, y.dtype, out=y[:first])
-        blocks = (y.size - first) // each
-        begin = reserve(bits, blocks, y.itemsize)
+        blocks = (y.size - first) // numbers_per_block
+        begin = reserve_blocks(bits, blocks, y.itemsize)
         if begin is None:
             generator.random(y.size - first, y.dtype, out=y[first:])
         else:
-            last = first + blocks * each
-            in_parts(kernel, blocks, begin, y[first:last], work=WORK * y.size)
+            last = first + blocks * numbers_per_block
+            parallel_for(kernel, blocks, begin, y[first:last], work=WORK_PER_NUMBER * y.size)
             generator.random(y.size - last, y.dtype, out=y[last:])
         return y.reshape(shape)
 
     return run
 
 
-def left_over(state: dict[str, Any], itemsize: int) -> int:
+def count_left_over(state: dict[str, Any], itemsize: int) -> int:
     """Return how many numbers the words still hold that came out last."""
-    words = WORDS - state["buffer_pos"]
+    words = WORDS_PER_BLOCK - state["buffer_pos"]
     return words if itemsize == 8 else 2 * words + state["has_uint32"]
 
 
-def reserve(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
+def reserve_blocks(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
     """Count on as if so many blocks had been drawn; return the count before, and the key.
 
     None: another thread has drawn meanwhile (or there were 2¹²⁸ blocks, and a kernel counts no
@@ -142,7 +155,7 @@ def reserve(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
     with bits.lock:
         state = bits.state
         count, key = state["state"]["counter"], state["state"]["key"]
-        if left_over(state, itemsize) or count[1] == FULL:
+        if count_left_over(state, itemsize) or count[1] == MAX_WORD:
             return None
         after = count.copy()
         after[:1] += np.uint64(blocks)

@@ -18,73 +18,83 @@ from typing import Any
 
 import numpy as np
 
-from .jit import DOUBLES, FLAG, ROW, TABLE, alike, compiled, wide
-from .parallel import in_parts
-from .row_reduce import highest, spread, total
-from .work_queue import share_out
+from .jit import (
+    ARRAY_1D,
+    ARRAY_2D,
+    BOOL,
+    FLOAT64_2D,
+    are_contiguous_floats,
+    compile_kernel,
+    use_wide_vectors,
+)
+from .parallel import parallel_for
+from .row_reduce import row_max, sum_squared_deviations, total
+from .work_queue import claim_range
 
 Run = Callable[..., Any]
-PIECE = 65_536
+CHUNK = 65_536
 """So many numbers of a row are one piece."""
 
-BAND = 16
+COLUMN_BAND = 16
 """Columns are handed out by so many: those of float32 fill a line of the cache."""
 
-ADDED_AT_ONCE = 8
+SUMS_PER_ELEMENT = 8
 """So many numbers of neighbouring columns take as long as one number takes in other kernels."""
 
 
-def pieces(start, stop, x, centres, distances, found):
+def sum_chunks(start, stop, x, centers, squared, partial):
     """Σ x or Σ (x - centre)² of each piece; `found` has a row for each row of x."""
-    start, stop = share_out(start, stop)
-    wide()
-    count = found.shape[1]
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    count = partial.shape[1]
     for index in range(start, stop):
-        r, piece = np.int64(index) // count, np.int64(index) % count
-        part = x[r, piece * PIECE : (piece + 1) * PIECE]
-        found[r, piece] = spread(part, centres[r]) if distances else total(part)
+        r, chunk = np.int64(index) // count, np.int64(index) % count
+        chunk_values = x[r, chunk * CHUNK : (chunk + 1) * CHUNK]
+        partial[r, chunk] = (
+            sum_squared_deviations(chunk_values, centers[r]) if squared else total(chunk_values)
+        )
 
 
-def columns(start, stop, x, y):
+def sum_columns(start, stop, x, y):
     """Σ x of each column; start, stop count bands."""
-    start, stop = share_out(start, stop)
-    wide()
-    left, right = np.int64(start) * BAND, min(np.int64(stop) * BAND, x.shape[1])
-    sums, whole = np.zeros(right - left), x.shape[0] // 4 * 4
-    for r in range(0, whole, 4):
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, x.shape[1])
+    sums, full_rows = np.zeros(right - left), x.shape[0] // 4 * 4
+    for r in range(0, full_rows, 4):
         a, b = x[r, left:right], x[r + 1, left:right]
         c, d = x[r + 2, left:right], x[r + 3, left:right]
         for j in range(sums.size):
             sums[j] += (a[j] + b[j]) + (c[j] + d[j])
-    for r in range(whole, x.shape[0]):
+    for r in range(full_rows, x.shape[0]):
         row = x[r, left:right]
         for j in range(sums.size):
             sums[j] += row[j]
     y[left:right] = sums
 
 
-def peaks(start, stop, x, y):
+def max_rows(start, stop, x, y):
     """The largest number of each row, NaN if there is one."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     for r in range(start, stop):
-        y[r] = highest(x[r])
+        y[r] = row_max(x[r])
 
 
 @functools.cache
-def pieces_kernel() -> Any:
+def chunks_kernel() -> Any:
     """Compile what sums and variances use."""
-    return compiled(pieces, TABLE, ROW, FLAG, DOUBLES)
+    return compile_kernel(sum_chunks, ARRAY_2D, ARRAY_1D, BOOL, FLOAT64_2D)
 
 
-def by_pieces(table: np.ndarray, centres: np.ndarray | None = None) -> np.ndarray:
+def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.ndarray:
     """Return Σ x of each row, or Σ (x - centre)², as float64."""
     rows, n = table.shape
-    found = np.empty((rows, -(-n // PIECE)))
-    distances, centres = centres is not None, table[:, 0] if centres is None else centres
-    centres = np.ascontiguousarray(centres)
-    in_parts(pieces_kernel(), found.size, table, centres, distances, found, work=table.size)
-    return found[:, 0] if found.shape[1] == 1 else found.sum(1)
+    partial = np.empty((rows, -(-n // CHUNK)))
+    squared, centers = centers is not None, table[:, 0] if centers is None else centers
+    centers = np.ascontiguousarray(centers)
+    parallel_for(chunks_kernel(), partial.size, table, centers, squared, partial, work=table.size)
+    return partial[:, 0] if partial.shape[1] == 1 else partial.sum(1)
 
 
 def as_rows(input: Any, dim: Any) -> np.ndarray | None:
@@ -92,7 +102,12 @@ def as_rows(input: Any, dim: Any) -> np.ndarray | None:
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = input.ndim - len(dims)
     last = tuple(range(kept, input.ndim))
-    if not input.size or not dims or tuple(sorted(dims)) != last or not alike((input,)):
+    if (
+        not input.size
+        or not dims
+        or tuple(sorted(dims)) != last
+        or not are_contiguous_floats((input,))
+    ):
         return None
     return input.reshape(-1, math.prod(input.shape[kept:]))
 
@@ -103,13 +118,13 @@ def as_columns(input: Any, dim: Any) -> np.ndarray | None:
     first = len(dims)
     if tuple(sorted(dims)) != tuple(range(first)) or not 0 < first < input.ndim:
         return None
-    if not input.size or not alike((input,)):
+    if not input.size or not are_contiguous_floats((input,)):
         return None
     table = input.reshape(math.prod(input.shape[:first]), -1)
-    return table if table.shape[1] >= 2 * BAND else None
+    return table if table.shape[1] >= 2 * COLUMN_BAND else None
 
 
-def shaped(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
+def cast_and_reshape(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
     """Return what was found in the type of the input, and in the shape that is due."""
     dims = range(input.ndim) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = tuple(1 if axis in dims else size for axis, size in enumerate(input.shape))
@@ -121,41 +136,43 @@ def shaped(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
 
 def sum() -> Run:
     """Make the forward of `sum`."""
-    pieces_kernel()
-    by_columns = compiled(columns, TABLE, ROW)
+    chunks_kernel()
+    by_columns = compile_kernel(sum_columns, ARRAY_2D, ARRAY_1D)
 
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
         if dtype is not None:
             return None
         rows = as_rows(input, dim)
         if rows is not None:
-            return shaped(by_pieces(rows), input, dim, keepdim)
+            return cast_and_reshape(sum_by_chunks(rows), input, dim, keepdim)
         table = as_columns(input, dim)
         if table is None:
             return None
         y = np.empty(table.shape[1], table.dtype)
-        in_parts(by_columns, -(-y.size // BAND), table, y, work=table.size // ADDED_AT_ONCE)
-        return shaped(y, input, dim, keepdim)
+        parallel_for(
+            by_columns, -(-y.size // COLUMN_BAND), table, y, work=table.size // SUMS_PER_ELEMENT
+        )
+        return cast_and_reshape(y, input, dim, keepdim)
 
     return run
 
 
 def mean() -> Run:
     """Make the forward of `mean`."""
-    pieces_kernel()
+    chunks_kernel()
 
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> np.ndarray | None:
         rows = as_rows(input, dim) if dtype is None else None
         if rows is None:
             return None
-        return shaped(by_pieces(rows) / rows.shape[1], input, dim, keepdim)
+        return cast_and_reshape(sum_by_chunks(rows) / rows.shape[1], input, dim, keepdim)
 
     return run
 
 
 def var() -> Run:
     """Make the forward of `var`."""
-    pieces_kernel()
+    chunks_kernel()
 
     def run(input: Any, dim: Any, keepdim: bool, correction: float) -> np.ndarray | None:
         rows = as_rows(input, dim)
@@ -163,23 +180,23 @@ def var() -> Run:
             return None
         n = rows.shape[1]
         with np.errstate(over="ignore"):
-            centres = (by_pieces(rows) / n).astype(rows.dtype)
-        squares = by_pieces(rows, centres) / (n - correction)
-        return shaped(squares, input, dim, keepdim)
+            centers = (sum_by_chunks(rows) / n).astype(rows.dtype)
+        squares = sum_by_chunks(rows, centers) / (n - correction)
+        return cast_and_reshape(squares, input, dim, keepdim)
 
     return run
 
 
 def amax() -> Run:
     """Make the forward of `amax`."""
-    kernel = compiled(peaks, TABLE, ROW)
+    kernel = compile_kernel(max_rows, ARRAY_2D, ARRAY_1D)
 
     def run(input: Any, dim: Any, keepdim: bool) -> np.ndarray | None:
         rows = as_rows(input, dim)
         if rows is None:
             return None
         y = np.empty(len(rows), rows.dtype)
-        in_parts(kernel, len(rows), rows, y, work=rows.size)
-        return shaped(y, input, dim, keepdim)
+        parallel_for(kernel, len(rows), rows, y, work=rows.size)
+        return cast_and_reshape(y, input, dim, keepdim)
 
     return run

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .batched_matmul import WHOLE
-from .jit import ROW, alike, compiled, wide
-from .parallel import in_parts
-from .vector_math import CONTRACTED, Kind, exp, mathematical, tanh
-from .work_queue import share_out
+from .batched_matmul import INT64
+from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .parallel import parallel_for
+from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
+from .work_queue import claim_range
 
 __all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_vjp"]
 
@@ -30,13 +30,13 @@ WIDTH = 32
 A, B, C, D, E, F, G, H = (WIDTH * row for row in range(8))
 """Where the rows of the table begin."""
 
-TABLE = 8 * WIDTH
+TABLE_SIZE = 8 * WIDTH
 
 
-@mathematical
-def sigmoid(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def sigmoid(format: FloatFormat) -> Callable[..., Any]:
     """1 / (1 + e⁻ˣ)."""
-    one = kind.number(1)
+    one = format.scalar(1)
 
     def sigmoid(x):
         return one / (one + exp(-x))
@@ -44,31 +44,31 @@ def sigmoid(kind: Kind) -> Callable[..., Any]:
     return sigmoid
 
 
-@mathematical
-def slope_of(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
     """1 - y²: how steep tanh is where it is y."""
-    one = kind.number(1)
+    one = format.scalar(1)
 
-    def slope_of(y):
+    def tanh_slope(y):
         return one - y * y
 
-    return slope_of
+    return tanh_slope
 
 
 @njit(**CONTRACTED)
-def take(table, place, array, at, count):
+def load_row(table, table_row, array, start, count):
     """Bring numbers of an array into a row of the table."""
-    row = array[at : at + count]
+    row = array[start : start + count]
     for j in range(count):
-        table[place + j] = row[j]
+        table[table_row + j] = row[j]
 
 
 @njit(**CONTRACTED)
-def give(table, place, array, at, count):
+def store_row(table, table_row, array, start, count):
     """Bring a row of the table to its place in an array."""
-    row = array[at : at + count]
+    row = array[start : start + count]
     for j in range(count):
-        row[j] = table[place + j]
+        row[j] = table[table_row + j]
 
 
 # The gates, in the table -----------------------------------------------------------------------
@@ -77,7 +77,7 @@ def give(table, place, array, at, count):
 @njit(fastmath={"contract"}, nogil=True)
 def lstm_forward(s):
     """From i, f, u, o in A to D and c in E to the new c in E and h in F."""
-    wide()
+    use_wide_vectors()
     for j in range(WIDTH):
         c = sigmoid(s[B + j]) * s[E + j] + sigmoid(s[A + j]) * tanh(s[C + j])
         s[E + j] = c
@@ -90,23 +90,23 @@ def lstm_backward(s):
 
     A to D are the gates, E the old c, F the gradient of h and G that of the new c.
     """
-    wide()
+    use_wide_vectors()
     for j in range(WIDTH):
         i, f, u, o = sigmoid(s[A + j]), sigmoid(s[B + j]), tanh(s[C + j]), sigmoid(s[D + j])
-        old, at_h = s[E + j], s[F + j]
-        shown = tanh(f * old + i * u)
-        at_c = s[G + j] + at_h * o * slope_of(shown)
-        s[A + j] = at_c * u * (i - i * i)
-        s[B + j] = at_c * old * (f - f * f)
-        s[C + j] = at_c * i * slope_of(u)
-        s[D + j] = at_h * shown * (o - o * o)
-        s[G + j] = at_c * f
+        old_c, grad_h = s[E + j], s[F + j]
+        tanh_c = tanh(f * old_c + i * u)
+        grad_c = s[G + j] + grad_h * o * tanh_slope(tanh_c)
+        s[A + j] = grad_c * u * (i - i * i)
+        s[B + j] = grad_c * old_c * (f - f * f)
+        s[C + j] = grad_c * i * tanh_slope(u)
+        s[D + j] = grad_h * tanh_c * (o - o * o)
+        s[G + j] = grad_c * f
 
 
 @njit(fastmath={"contract"}, nogil=True)
 def gru_forward(s):
     """From r, z, n of x in A to C and of hidden in D to F, and h in G, to the new h in G."""
-    wide()
+    use_wide_vectors()
     for j in range(WIDTH):
         reset, update = sigmoid(s[A + j] + s[D + j]), sigmoid(s[B + j] + s[E + j])
         candidate = tanh(s[C + j] + reset * s[F + j])
@@ -120,16 +120,16 @@ def gru_backward(s):
     A to F as forward, G the old h, H the gradient of the new one. (Those of hidden's r and z are
     the same as those of x.)
     """
-    wide()
+    use_wide_vectors()
     for j in range(WIDTH):
         reset, update = sigmoid(s[A + j] + s[D + j]), sigmoid(s[B + j] + s[E + j])
         inner, g = s[F + j], s[H + j]
         candidate = tanh(s[C + j] + reset * inner)
-        at_new = (g - g * update) * slope_of(candidate)
-        s[A + j] = at_new * inner * (reset - reset * reset)
+        grad_candidate = (g - g * update) * tanh_slope(candidate)
+        s[A + j] = grad_candidate * inner * (reset - reset * reset)
         s[B + j] = g * (s[G + j] - candidate) * (update - update * update)
-        s[C + j] = at_new
-        s[F + j] = at_new * reset
+        s[C + j] = grad_candidate
+        s[F + j] = grad_candidate * reset
         s[G + j] = g * update
 
 
@@ -139,28 +139,28 @@ def gru_backward(s):
 def lstm_gates() -> Callable[..., Any]:
     """Make `lstm_gates`: (n, 4 k) and (n, k) to (2, n, k)."""
 
-    def step(start, stop, x, c, y, n, k):
-        start, stop = share_out(start, stop)
-        wide()
-        s = np.zeros(TABLE, x.dtype)
+    def run_step(start, stop, x, c, y, n, k):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
             for j in range(0, k, WIDTH):
                 count = min(WIDTH, k - j)
                 for gate in range(4):
-                    take(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
-                take(s, E, c, row * k + j, count)
+                    load_row(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
+                load_row(s, E, c, row * k + j, count)
                 lstm_forward(s)
-                give(s, F, y, row * k + j, count)
-                give(s, E, y, (n + row) * k + j, count)
+                store_row(s, F, y, row * k + j, count)
+                store_row(s, E, y, (n + row) * k + j, count)
 
-    kernel = compiled(step, ROW, ROW, ROW, WHOLE, WHOLE)
+    kernel = compile_kernel(run_step, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
 
     def run(x: Any, c: Any) -> Any:
-        if not alike((x, c)):
+        if not are_contiguous_floats((x, c)):
             return None
         y = np.empty((2, *c.shape), c.dtype)
         n, k = c.shape
-        in_parts(kernel, n, x.reshape(-1), c.reshape(-1), y.reshape(-1), n, k, work=3 * x.size)
+        parallel_for(kernel, n, x.reshape(-1), c.reshape(-1), y.reshape(-1), n, k, work=3 * x.size)
         return y
 
     return run
@@ -169,32 +169,32 @@ def lstm_gates() -> Callable[..., Any]:
 def lstm_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
-    def step(start, stop, g, x, c, at_x, at_c, n, k):
-        start, stop = share_out(start, stop)
-        wide()
-        s = np.zeros(TABLE, x.dtype)
+    def step(start, stop, g, x, c, grad_x, grad_c, n, k):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
             for j in range(0, k, WIDTH):
-                count, here = min(WIDTH, k - j), row * k + j
+                count, position = min(WIDTH, k - j), row * k + j
                 for gate in range(4):
-                    take(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
-                take(s, E, c, here, count)
-                take(s, F, g, here, count)
-                take(s, G, g, n * k + here, count)
+                    load_row(s, gate * WIDTH, x, (4 * row + gate) * k + j, count)
+                load_row(s, E, c, position, count)
+                load_row(s, F, g, position, count)
+                load_row(s, G, g, n * k + position, count)
                 lstm_backward(s)
                 for gate in range(4):
-                    give(s, gate * WIDTH, at_x, (4 * row + gate) * k + j, count)
-                give(s, G, at_c, here, count)
+                    store_row(s, gate * WIDTH, grad_x, (4 * row + gate) * k + j, count)
+                store_row(s, G, grad_c, position, count)
 
-    kernel = compiled(step, ROW, ROW, ROW, ROW, ROW, WHOLE, WHOLE)
+    kernel = compile_kernel(step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64, INT64)
 
     def run(g: Any, x: Any, c: Any) -> Any:
-        if not alike((x, c), g.dtype):
+        if not are_contiguous_floats((x, c), g.dtype):
             return None
-        found = np.empty_like(x), np.empty_like(c)
-        arrays = (each.reshape(-1) for each in (np.ascontiguousarray(g), x, c, *found))
-        in_parts(kernel, c.shape[0], *arrays, *c.shape, work=6 * x.size)
-        return found
+        gradients = np.empty_like(x), np.empty_like(c)
+        arrays = (array.reshape(-1) for array in (np.ascontiguousarray(g), x, c, *gradients))
+        parallel_for(kernel, c.shape[0], *arrays, *c.shape, work=6 * x.size)
+        return gradients
 
     return run
 
@@ -203,27 +203,27 @@ def gru_gates() -> Callable[..., Any]:
     """Make `gru_gates`: (n, 3 k), (n, 3 k) and (n, k) to (n, k)."""
 
     def step(start, stop, x, hidden, h, y, k):
-        start, stop = share_out(start, stop)
-        wide()
-        s = np.zeros(TABLE, x.dtype)
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
             for j in range(0, k, WIDTH):
                 count = min(WIDTH, k - j)
                 for gate in range(3):
-                    take(s, gate * WIDTH, x, (3 * row + gate) * k + j, count)
-                    take(s, D + gate * WIDTH, hidden, (3 * row + gate) * k + j, count)
-                take(s, G, h, row * k + j, count)
+                    load_row(s, gate * WIDTH, x, (3 * row + gate) * k + j, count)
+                    load_row(s, D + gate * WIDTH, hidden, (3 * row + gate) * k + j, count)
+                load_row(s, G, h, row * k + j, count)
                 gru_forward(s)
-                give(s, G, y, row * k + j, count)
+                store_row(s, G, y, row * k + j, count)
 
-    kernel = compiled(step, ROW, ROW, ROW, ROW, WHOLE)
+    kernel = compile_kernel(step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64)
 
     def run(x: Any, hidden: Any, h: Any) -> Any:
-        if not alike((x, hidden, h)):
+        if not are_contiguous_floats((x, hidden, h)):
             return None
         y = np.empty_like(h)
-        arrays = (each.reshape(-1) for each in (x, hidden, h, y))
-        in_parts(kernel, h.shape[0], *arrays, h.shape[1], work=3 * x.size)
+        arrays = (array.reshape(-1) for array in (x, hidden, h, y))
+        parallel_for(kernel, h.shape[0], *arrays, h.shape[1], work=3 * x.size)
         return y
 
     return run
@@ -232,34 +232,38 @@ def gru_gates() -> Callable[..., Any]:
 def gru_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_gates`: the gradients of x, hidden and h."""
 
-    def step(start, stop, g, x, hidden, h, at_x, at_hidden, at_h, k):
-        start, stop = share_out(start, stop)
-        wide()
-        s = np.zeros(TABLE, x.dtype)
+    def step(start, stop, g, x, hidden, h, grad_x, grad_hidden, grad_h, k):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        s = np.zeros(TABLE_SIZE, x.dtype)
         for row in range(np.int64(start), np.int64(stop)):
             for j in range(0, k, WIDTH):
-                count, here = min(WIDTH, k - j), row * k + j
+                count, position = min(WIDTH, k - j), row * k + j
                 for gate in range(3):
-                    take(s, gate * WIDTH, x, (3 * row + gate) * k + j, count)
-                    take(s, D + gate * WIDTH, hidden, (3 * row + gate) * k + j, count)
-                take(s, G, h, here, count)
-                take(s, H, g, here, count)
+                    load_row(s, gate * WIDTH, x, (3 * row + gate) * k + j, count)
+                    load_row(s, D + gate * WIDTH, hidden, (3 * row + gate) * k + j, count)
+                load_row(s, G, h, position, count)
+                load_row(s, H, g, position, count)
                 gru_backward(s)
                 for gate in range(3):
-                    give(s, gate * WIDTH, at_x, (3 * row + gate) * k + j, count)
-                give(s, A, at_hidden, 3 * row * k + j, count)
-                give(s, B, at_hidden, (3 * row + 1) * k + j, count)
-                give(s, F, at_hidden, (3 * row + 2) * k + j, count)
-                give(s, G, at_h, here, count)
+                    store_row(s, gate * WIDTH, grad_x, (3 * row + gate) * k + j, count)
+                store_row(s, A, grad_hidden, 3 * row * k + j, count)
+                store_row(s, B, grad_hidden, (3 * row + 1) * k + j, count)
+                store_row(s, F, grad_hidden, (3 * row + 2) * k + j, count)
+                store_row(s, G, grad_h, position, count)
 
-    kernel = compiled(step, ROW, ROW, ROW, ROW, ROW, ROW, ROW, WHOLE)
+    kernel = compile_kernel(
+        step, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, ARRAY_1D, INT64
+    )
 
     def run(g: Any, x: Any, hidden: Any, h: Any) -> Any:
-        if not alike((x, hidden, h), g.dtype):
+        if not are_contiguous_floats((x, hidden, h), g.dtype):
             return None
-        found = np.empty_like(x), np.empty_like(x), np.empty_like(h)
-        arrays = (each.reshape(-1) for each in (np.ascontiguousarray(g), x, hidden, h, *found))
-        in_parts(kernel, h.shape[0], *arrays, h.shape[1], work=6 * x.size)
-        return found
+        gradients = np.empty_like(x), np.empty_like(x), np.empty_like(h)
+        arrays = (
+            array.reshape(-1) for array in (np.ascontiguousarray(g), x, hidden, h, *gradients)
+        )
+        parallel_for(kernel, h.shape[0], *arrays, h.shape[1], work=6 * x.size)
+        return gradients
 
     return run

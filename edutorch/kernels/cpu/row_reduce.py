@@ -14,54 +14,54 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .vector_math import Kind, mathematical
+from .vector_math import FloatFormat, vector_function
 
-__all__ = ["dot", "dot_centred", "highest", "largest", "spread", "total"]
+__all__ = ["dot", "dot_centered", "row_max", "max_or_any", "sum_squared_deviations", "total"]
 
 BLOCK = 1024
 REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
 """Not among them: that there is no NaN, and no infinite number."""
 
 
-@mathematical
-def largest(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def max_or_any(format: FloatFormat) -> Callable[..., Any]:
     """The largest number of a row. With a NaN in it, any number: what follows is NaN anyway.
 
     LLVM compares integers several at a time, but not numbers that may be NaN. Apart from the sign,
     the bits of larger numbers are larger integers; of negative ones, they have to be turned round.
     """
-    number, integer = kind.number, kind.integer
-    sign, rest = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
+    scalar, integer = format.scalar, format.integer
+    sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
     least = integer(np.iinfo(integer).min)
 
-    def largest(row):
+    def max_or_any(row):
         bits = row.view(integer)
         most = least
         for i in range(bits.size):
-            each = integer(bits[i] ^ integer(integer(bits[i] >> sign) & rest))
-            most = each if each > most else most
-        return integer(most ^ integer(integer(most >> sign) & rest)).view(number)
+            ordered = integer(bits[i] ^ integer(integer(bits[i] >> sign) & magnitude))
+            most = ordered if ordered > most else most
+        return integer(most ^ integer(integer(most >> sign) & magnitude)).view(scalar)
 
-    return largest
+    return max_or_any
 
 
-@mathematical
-def highest(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def row_max(format: FloatFormat) -> Callable[..., Any]:
     """The largest number of a row, and NaN if there is one in it: found in the same way."""
-    number, integer = kind.number, kind.integer
-    sign, rest = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
-    least, infinite = integer(np.iinfo(integer).min), number(np.inf).view(integer)
+    scalar, integer = format.scalar, format.integer
+    sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
+    least, infinite = integer(np.iinfo(integer).min), scalar(np.inf).view(integer)
 
-    def highest(row):
+    def row_max(row):
         bits = row.view(integer)
         most = least
         for i in range(bits.size):
-            each = integer(bits[i] ^ integer(integer(bits[i] >> sign) & rest))
-            each = rest if integer(bits[i] & rest) > infinite else each
-            most = each if each > most else most
-        return integer(most ^ integer(integer(most >> sign) & rest)).view(number)
+            ordered = integer(bits[i] ^ integer(integer(bits[i] >> sign) & magnitude))
+            ordered = magnitude if integer(bits[i] & magnitude) > infinite else ordered
+            most = ordered if ordered > most else most
+        return integer(most ^ integer(integer(most >> sign) & magnitude)).view(scalar)
 
-    return highest
+    return row_max
 
 
 @njit(**REORDERED)
@@ -83,7 +83,7 @@ def block_dot(a: Any, b: Any) -> Any:
 
 
 @njit(**REORDERED)
-def block_spread(row: Any, centre: Any) -> Any:
+def block_squared_deviations(row: Any, centre: Any) -> Any:
     """Σ (x - centre)² of a short row."""
     sum = row.dtype.type(0)
     for i in range(row.size):
@@ -92,7 +92,7 @@ def block_spread(row: Any, centre: Any) -> Any:
 
 
 @njit(**REORDERED)
-def block_dot_centred(a: Any, b: Any, centre: Any) -> Any:
+def block_dot_centered(a: Any, b: Any, centre: Any) -> Any:
     """Σ a·(b - centre) of short rows."""
     sum = a.dtype.type(0)
     for i in range(a.size):
@@ -101,7 +101,7 @@ def block_dot_centred(a: Any, b: Any, centre: Any) -> Any:
 
 
 @njit(forceinline=True)
-def added(whole: float, lost: float, part: float) -> tuple[float, float]:
+def add_compensated(whole: float, lost: float, part: float) -> tuple[float, float]:
     """Return whole + part, and what was lost so far with what this addition rounds off."""
     more = whole + part
     kept = more - whole
@@ -109,7 +109,7 @@ def added(whole: float, lost: float, part: float) -> tuple[float, float]:
 
 
 @njit(forceinline=True)
-def settled(whole: float, lost: float) -> float:
+def compensated_total(whole: float, lost: float) -> float:
     """Return a sum with what was lost; of infinite numbers, that is NaN."""
     return whole + lost if lost == lost else whole
 
@@ -119,8 +119,8 @@ def total(row: Any) -> float:
     """Σ x as a number of float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
-        whole, lost = added(whole, lost, block_total(row[at : at + BLOCK]))
-    return settled(whole, lost)
+        whole, lost = add_compensated(whole, lost, block_total(row[at : at + BLOCK]))
+    return compensated_total(whole, lost)
 
 
 @njit(forceinline=True)
@@ -128,24 +128,28 @@ def dot(a: Any, b: Any) -> float:
     """Σ a·b as a number of float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):
-        whole, lost = added(whole, lost, block_dot(a[at : at + BLOCK], b[at : at + BLOCK]))
-    return settled(whole, lost)
+        whole, lost = add_compensated(
+            whole, lost, block_dot(a[at : at + BLOCK], b[at : at + BLOCK])
+        )
+    return compensated_total(whole, lost)
 
 
 @njit(forceinline=True)
-def spread(row: Any, centre: Any) -> float:
+def sum_squared_deviations(row: Any, centre: Any) -> float:
     """Σ (x - centre)² as a number of float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
-        whole, lost = added(whole, lost, block_spread(row[at : at + BLOCK], centre))
-    return settled(whole, lost)
+        whole, lost = add_compensated(
+            whole, lost, block_squared_deviations(row[at : at + BLOCK], centre)
+        )
+    return compensated_total(whole, lost)
 
 
 @njit(forceinline=True)
-def dot_centred(a: Any, b: Any, centre: Any) -> float:
+def dot_centered(a: Any, b: Any, centre: Any) -> float:
     """Σ a·(b - centre) as a number of float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):
-        part = block_dot_centred(a[at : at + BLOCK], b[at : at + BLOCK], centre)
-        whole, lost = added(whole, lost, part)
-    return settled(whole, lost)
+        part = block_dot_centered(a[at : at + BLOCK], b[at : at + BLOCK], centre)
+        whole, lost = add_compensated(whole, lost, part)
+    return compensated_total(whole, lost)

@@ -1,6 +1,6 @@
-"""The curves of the activations and their slopes, each for one number, as kernels compute them.
+"""The activation functions and their derivatives, each for one element, as kernels compute them.
 
-A slope that the definition makes of a dozen operations shares here what the parts have in common:
+A derivative that the definition composes of a dozen operations shares common subexpressions here:
 that of gelu takes one exponential instead of two.
 """
 
@@ -12,59 +12,68 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-from .vector_math import CONTRACTED, Kind, exp, exp_below, log1p_small, mathematical, tail, tanh
+from .vector_math import (
+    CONTRACTED,
+    FloatFormat,
+    erfcx,
+    exp,
+    exp_nonpositive,
+    log1p_small,
+    tanh,
+    vector_function,
+)
 
 __all__ = [
-    "between", "elu", "expm1_below", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
-    "inside", "itself", "leaky", "relu", "sigmoid", "sigmoid_slope", "silu",
-    "silu_slope", "softplus", "tanh_slope", "through_elu", "through_leaky", "through_relu",
+    "hardtanh", "elu", "expm1_nonpositive", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "hardtanh_gradient", "exp_slope", "leaky_relu", "relu", "sigmoid", "sigmoid_slope", "silu",
+    "silu_slope", "softplus", "tanh_slope", "elu_gradient", "leaky_relu_gradient", "relu_gradient",
 ]  # fmt: skip
 
 
-@mathematical
-def itself(kind: Kind) -> Callable[..., Any]:
-    """y: the slope of exp, by its result."""
+@vector_function
+def exp_slope(format: FloatFormat) -> Callable[..., Any]:
+    """y: the derivative of exp, given its result."""
     return lambda y: y
 
 
-@mathematical
-def tanh_slope(kind: Kind) -> Callable[..., Any]:
-    """1 - y²: the slope of tanh, by its result."""
-    one = kind.number(1)
+@vector_function
+def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
+    """1 - y²: the derivative of tanh, given its result."""
+    one = format.scalar(1)
     return lambda y: one - y * y
 
 
-@mathematical
-def sigmoid(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def sigmoid(format: FloatFormat) -> Callable[..., Any]:
     """1 / (1 + e⁻ˣ)."""
-    one = kind.number(1)
+    one = format.scalar(1)
     return lambda x: one / (one + exp(-x))
 
 
-@mathematical
-def sigmoid_slope(kind: Kind) -> Callable[..., Any]:
-    """y - y²: the slope of sigmoid, by its result."""
+@vector_function
+def sigmoid_slope(format: FloatFormat) -> Callable[..., Any]:
+    """y - y²: the derivative of sigmoid, given its result."""
     return lambda y: y - y * y
 
 
-@mathematical
-def relu(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def relu(format: FloatFormat) -> Callable[..., Any]:
     """max(x, 0), with NaN for NaN."""
-    zero = kind.number(0)
-    return lambda x: zero if x < zero else x + zero  # + 0: there is no -0 in a maximum with 0
+    zero = format.scalar(0)
+    return lambda x: zero if x < zero else x + zero  # + 0: relu(-0.0) is 0.0
 
 
-@mathematical
-def silu(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def silu(format: FloatFormat) -> Callable[..., Any]:
     """x · σ(x)."""
-    one = kind.number(1)
+    one = format.scalar(1)
     return lambda x: x / (one + exp(-x))
 
 
-@mathematical
-def silu_slope(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def silu_slope(format: FloatFormat) -> Callable[..., Any]:
     """σ(x) · (1 + x · (1 - σ(x)))."""
-    one = kind.number(1)
+    one = format.scalar(1)
 
     def silu_slope(x):
         s = one / (one + exp(-x))
@@ -73,112 +82,114 @@ def silu_slope(kind: Kind) -> Callable[..., Any]:
     return silu_slope
 
 
-@mathematical
-def softplus(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def softplus(format: FloatFormat) -> Callable[..., Any]:
     """log(1 + eˣ) = max(x, 0) + log(1 + e^-|x|)."""
-    zero = kind.number(0)
-    return lambda x: (x if x > zero else zero) + log1p_small(exp_below(-abs(x)))
+    zero = format.scalar(0)
+    return lambda x: (x if x > zero else zero) + log1p_small(exp_nonpositive(-abs(x)))
 
 
-@mathematical
-def gelu(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def gelu(format: FloatFormat) -> Callable[..., Any]:
     """x · Φ(x), with Φ(x) = ½ · exp(-x²/2) · erfcx(-x/√2) for x ≤ 0."""
-    half, one, root, zero = kind.row((0.5, 1, 0.5**0.5, 0))
+    half, one, root, zero = format.constants((0.5, 1, 0.5**0.5, 0))
 
     def gelu(x):
-        part = half * exp_below(-half * (x * x)) * tail(root * abs(x))
-        return x * (one - part if x > zero else part)
+        cdf = half * exp_nonpositive(-half * (x * x)) * erfcx(root * abs(x))
+        return x * (one - cdf if x > zero else cdf)
 
     return gelu
 
 
-@mathematical
-def gelu_slope(kind: Kind) -> Callable[..., Any]:
-    """Φ(x) + x · φ(x): both of one exponential."""
-    half, one, root, zero, density = kind.row((0.5, 1, 0.5**0.5, 0, 1 / math.sqrt(2 * math.pi)))
+@vector_function
+def gelu_slope(format: FloatFormat) -> Callable[..., Any]:
+    """Φ(x) + x · φ(x), both from one exponential."""
+    half, one, root, zero, density = format.constants(
+        (0.5, 1, 0.5**0.5, 0, 1 / math.sqrt(2 * math.pi))
+    )
 
     def gelu_slope(x):
-        bell = exp_below(-half * (x * x))
-        part = half * bell * tail(root * abs(x))
-        return (one - part if x > zero else part) + x * (density * bell)
+        exponential = exp_nonpositive(-half * (x * x))
+        cdf = half * exponential * erfcx(root * abs(x))
+        return (one - cdf if x > zero else cdf) + x * (density * exponential)
 
     return gelu_slope
 
 
-@mathematical
-def gelu_tanh(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def gelu_tanh(format: FloatFormat) -> Callable[..., Any]:
     """x · (½ + ½ · tanh(√(2/π) · (x + 0.044715 · x³)))."""
-    half, outer, cubic = kind.row((0.5, math.sqrt(2 / math.pi), 0.044715))
+    half, outer, cubic = format.constants((0.5, math.sqrt(2 / math.pi), 0.044715))
     return lambda x: x * (half + half * tanh(outer * (x + cubic * (x * x * x))))
 
 
-@mathematical
-def gelu_tanh_slope(kind: Kind) -> Callable[..., Any]:
+@vector_function
+def gelu_tanh_slope(format: FloatFormat) -> Callable[..., Any]:
     """½ · (1 + t) + ½ · x · (1 - t²) · √(2/π) · (1 + 3 · 0.044715 · x²), t being the tanh."""
-    half, one, outer, cubic = kind.row((0.5, 1, math.sqrt(2 / math.pi), 0.044715))
-    inner = kind.number(3 * 0.044715)
+    half, one, outer, cubic = format.constants((0.5, 1, math.sqrt(2 / math.pi), 0.044715))
+    cubic_slope = format.scalar(3 * 0.044715)
 
     def gelu_tanh_slope(x):
         t = tanh(outer * (x + cubic * (x * x * x)))
-        steep = outer * (one + inner * (x * x))
-        return half * (one + t) + half * x * (one - t * t) * steep
+        inner_slope = outer * (one + cubic_slope * (x * x))
+        return half * (one + t) + half * x * (one - t * t) * inner_slope
 
     return gelu_tanh_slope
 
 
-# With settings a and b, of which one may mean nothing ---------------------------------------------
-# (As functions that every process knows by their name: see `arithmetic.py`.)
+# With parameters a and b, of which one may be unused ----------------------------------------------
+# (Plain module-level functions, so that kernels can be cached: see `arithmetic.py`.)
 
 
-@mathematical
-def expm1_below(kind: Kind) -> Callable[..., Any]:
-    """eˣ - 1 for x ≤ 0: 2 t / (1 - t), with t = tanh(x/2), which loses nothing near 0."""
-    half, one = kind.row((0.5, 1))
+@vector_function
+def expm1_nonpositive(format: FloatFormat) -> Callable[..., Any]:
+    """eˣ - 1 for x ≤ 0: 2 t / (1 - t), with t = tanh(x/2), which is accurate near 0."""
+    half, one = format.constants((0.5, 1))
 
-    def expm1_below(x):
+    def expm1_nonpositive(x):
         t = tanh(half * x)
         return (t + t) / (one - t)
 
-    return expm1_below
+    return expm1_nonpositive
 
 
 @register_jitable(**CONTRACTED)
-def through_relu(g, y, a, b):
-    """The gradient that comes through: an infinite one, too, is 0 where the unit is off."""
+def relu_gradient(g, y, a, b):
+    """The input's gradient: 0 where the output is 0, even if the incoming one is infinite."""
     return 0.0 if y == 0 else g
 
 
 @register_jitable(**CONTRACTED)
-def leaky(x, a, b):
+def leaky_relu(x, a, b):
     """x, or a · x below 0."""
     return x if x > 0 else a * x
 
 
 @register_jitable(**CONTRACTED)
-def through_leaky(g, x, a, b):
-    """The gradient that comes through."""
+def leaky_relu_gradient(g, x, a, b):
+    """The input's gradient."""
     return g if x > 0 else a * g
 
 
 @register_jitable(**CONTRACTED)
 def elu(x, a, b):
     """x, or a · (eˣ - 1) below 0."""
-    return x if x > 0 else a * expm1_below(x)
+    return x if x > 0 else a * expm1_nonpositive(x)
 
 
 @register_jitable(**CONTRACTED)
-def through_elu(g, x, a, b):
-    """The gradient that comes through."""
-    return g if x > 0 else g * (a * exp_below(x))
+def elu_gradient(g, x, a, b):
+    """The input's gradient."""
+    return g if x > 0 else g * (a * exp_nonpositive(x))
 
 
 @register_jitable(**CONTRACTED)
-def between(x, a, b):
-    """x, but not less than a nor more than b."""
+def hardtanh(x, a, b):
+    """x, clamped to [a, b]."""
     return a if x < a else b if x > b else x
 
 
 @register_jitable(**CONTRACTED)
-def inside(g, x, a, b):
-    """The gradient that comes through: none on a limit."""
+def hardtanh_gradient(g, x, a, b):
+    """The input's gradient: 0 at the bounds and outside."""
     return g if a < x < b else 0.0

@@ -14,47 +14,47 @@ from typing import Any
 
 import numpy as np
 
-from .batched_matmul import INTEGERS, WHOLE
-from .jit import ROW, alike, compiled
-from .parallel import in_parts
-from .work_queue import share_out
+from .batched_matmul import INT64, INT64_1D
+from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel
+from .parallel import parallel_for
+from .work_queue import claim_range
 
 __all__ = ["add_at"]
 
-COLUMNS = 16
+COLUMN_BAND = 16
 """Columns are handed out by so many."""
 
 
-def add_rows(start, stop, target, places, values, inner):
+def add_rows(start, stop, target, indices, values, inner):
     """target[places[i]] += values[i], in some of the columns of rows that are `inner` long."""
-    start, stop = share_out(start, stop)
-    left, right = np.int64(start) * COLUMNS, min(np.int64(stop) * COLUMNS, inner)
-    for i in range(places.size):
-        at = places[i] * inner
+    start, stop = claim_range(start, stop)
+    left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, inner)
+    for i in range(indices.size):
+        at = indices[i] * inner
         row, more = target[at + left : at + right], values[i * inner + left : i * inner + right]
         for j in range(row.size):
             row[j] += more[j]
 
 
-def add_numbers(start, stop, target, places, values):
+def add_elements(start, stop, target, indices, values):
     """The same for rows of one number."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     for i in range(start, stop):
-        target[places[i]] += values[i]
+        target[indices[i]] += values[i]
 
 
-def add_in_blocks(start, stop, target, places, values, length, inner):
+def add_in_blocks(start, stop, target, indices, values, length, inner):
     """The same in each of many blocks, which have `length` rows."""
-    start, stop = share_out(start, stop)
+    start, stop = claim_range(start, stop)
     for block in range(np.int64(start), np.int64(stop)):
         here = target[block * length * inner : (block + 1) * length * inner]
-        those = values[block * places.size * inner : (block + 1) * places.size * inner]
+        those = values[block * indices.size * inner : (block + 1) * indices.size * inner]
         if inner == 1:
-            for i in range(places.size):
-                here[places[i]] += those[i]
+            for i in range(indices.size):
+                here[indices[i]] += those[i]
             continue
-        for i in range(places.size):
-            at = places[i] * inner
+        for i in range(indices.size):
+            at = indices[i] * inner
             row, more = here[at : at + inner], those[i * inner : (i + 1) * inner]
             for j in range(row.size):
                 row[j] += more[j]
@@ -65,52 +65,54 @@ def add_at() -> Callable[..., Any]:
 
     The index has arrays of integers for some axes in a row, and takes the others whole.
     """
-    rows = compiled(add_rows, ROW, INTEGERS, ROW, WHOLE)
-    numbers = compiled(add_numbers, ROW, INTEGERS, ROW)
-    blocks = compiled(add_in_blocks, ROW, INTEGERS, ROW, WHOLE, WHOLE)
+    rows = compile_kernel(add_rows, ARRAY_1D, INT64_1D, ARRAY_1D, INT64)
+    elements = compile_kernel(add_elements, ARRAY_1D, INT64_1D, ARRAY_1D)
+    blocks = compile_kernel(add_in_blocks, ARRAY_1D, INT64_1D, ARRAY_1D, INT64, INT64)
 
     def run(target: Any, index: Any, values: Any) -> Any:
-        if not alike((target,)) or values.dtype != target.dtype:
+        if not are_contiguous_floats((target,)) or values.dtype != target.dtype:
             return None
-        first = whole_before(index)
-        outer, shape = target.shape[:first], target.shape[first:]
-        found = positions(index[first:] if first else index, shape)
-        if found is None:
+        leading = count_leading_slices(index)
+        outer, shape = target.shape[:leading], target.shape[leading:]
+        row_indices = flat_row_indices(index[leading:] if leading else index, shape)
+        if row_indices is None:
             return None
-        places, rest = found
-        wanted = (*outer, *places.shape, *rest)
-        if values.shape != wanted:
-            values = np.broadcast_to(values, wanted)
-        inner, flat = math.prod(rest), target.reshape(-1)
-        places, values = places.reshape(-1), np.ascontiguousarray(values).reshape(-1)
-        if first:
+        indices, row_shape = row_indices
+        values_shape = (*outer, *indices.shape, *row_shape)
+        if values.shape != values_shape:
+            values = np.broadcast_to(values, values_shape)
+        inner, flat = math.prod(row_shape), target.reshape(-1)
+        indices, values = indices.reshape(-1), np.ascontiguousarray(values).reshape(-1)
+        if leading:
             length = math.prod(shape) // max(inner, 1)
-            in_parts(
-                blocks, math.prod(outer), flat, places, values, length, inner, work=values.size
+            parallel_for(
+                blocks, math.prod(outer), flat, indices, values, length, inner, work=values.size
             )
         elif inner == 1:
-            numbers(0, places.size, flat, places, values)
+            elements(0, indices.size, flat, indices, values)
         else:
-            in_parts(rows, -(-inner // COLUMNS), flat, places, values, inner, work=values.size)
+            parallel_for(
+                rows, -(-inner // COLUMN_BAND), flat, indices, values, inner, work=values.size
+            )
         return target
 
     return run
 
 
-def whole_before(index: Any) -> int:
+def count_leading_slices(index: Any) -> int:
     """Return how many axes an index takes whole before it picks."""
     parts = index if isinstance(index, tuple) else ()
-    return next((at for at, part in enumerate(parts) if not is_whole(part)), 0)
+    return next((at for at, part in enumerate(parts) if not is_full_slice(part)), 0)
 
 
-def positions(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
+def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
     """Return the numbers of the rows that an index means, and the shape of such a row."""
     parts = index if isinstance(index, tuple) else (index,)
-    while parts and (parts[-1] is Ellipsis or is_whole(parts[-1])):
+    while parts and (parts[-1] is Ellipsis or is_full_slice(parts[-1])):
         parts = parts[:-1]
     if not parts or len(parts) > len(shape):
         return None
-    places: Any = 0
+    indices: Any = 0
     for part, size in zip(parts, shape, strict=False):
         if part.__class__ is not np.ndarray or part.dtype.kind not in "iu" or not part.size:
             return None
@@ -118,10 +120,10 @@ def positions(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]
         if lowest < -size or part.max() >= size:
             return None  # NumPy says what is wrong
         part = part.astype(np.int64, copy=False)
-        places = places * size + (part if lowest >= 0 else np.where(part < 0, part + size, part))
-    return np.ascontiguousarray(places), shape[len(parts) :]
+        indices = indices * size + (part if lowest >= 0 else np.where(part < 0, part + size, part))
+    return np.ascontiguousarray(indices), shape[len(parts) :]
 
 
-def is_whole(part: Any) -> bool:
+def is_full_slice(part: Any) -> bool:
     """Say whether a part of an index is `:`."""
     return isinstance(part, slice) and part == slice(None)

@@ -49,9 +49,9 @@ def copysign(a: Any, b: Any) -> Any:
 @njit(forceinline=True)
 def logaddexp(a: Any, b: Any) -> Any:
     """log(eᵃ + eᵇ): the larger one, and what the other adds to it."""
-    apart = abs(a - b)  # NaN of two equal infinities
-    rest = log1p_small(exp(-apart)) if a != b else type(a)(math.log(2))
-    return maximum(a, b) + rest if apart != math.inf else maximum(a, b)
+    distance = abs(a - b)  # NaN of two equal infinities
+    correction = log1p_small(exp(-distance)) if a != b else type(a)(math.log(2))
+    return maximum(a, b) + correction if distance != math.inf else maximum(a, b)
 
 
 @njit(forceinline=True)
@@ -66,34 +66,34 @@ def largest(row: Any) -> Any:
 
     One comparison after the other would wait for the last one: so 64 are made side by side.
     """
-    whole = row.size // LANES
-    found = row[0]
-    if whole > 1:
+    blocks = row.size // LANES
+    result = row[0]
+    if blocks > 1:
         lanes = row[:LANES].copy()
-        for j in range(1, whole):
+        for j in range(1, blocks):
             here = row[j * LANES : (j + 1) * LANES]
             for lane in range(LANES):
                 lanes[lane] = maximum(lanes[lane], here[lane])
         for lane in range(LANES):
-            found = maximum(found, lanes[lane])
-    for j in range(whole * LANES if whole > 1 else 0, row.size):
-        found = maximum(found, row[j])
-    return found
+            result = maximum(result, lanes[lane])
+    for j in range(blocks * LANES if blocks > 1 else 0, row.size):
+        result = maximum(result, row[j])
+    return result
 
 
 @njit(forceinline=True)
 def smallest(row: Any) -> Any:
     """The smallest number of a row; NaN if one is NaN."""
-    whole = row.size // LANES
-    found = row[0]
-    if whole > 1:
+    blocks = row.size // LANES
+    result = row[0]
+    if blocks > 1:
         lanes = row[:LANES].copy()
-        for j in range(1, whole):
+        for j in range(1, blocks):
             here = row[j * LANES : (j + 1) * LANES]
             for lane in range(LANES):
                 lanes[lane] = minimum(lanes[lane], here[lane])
         for lane in range(LANES):
-            found = minimum(found, lanes[lane])
-    for j in range(whole * LANES if whole > 1 else 0, row.size):
-        found = minimum(found, row[j])
-    return found
+            result = minimum(result, lanes[lane])
+    for j in range(blocks * LANES if blocks > 1 else 0, row.size):
+        result = minimum(result, row[j])
+    return result

@@ -17,15 +17,25 @@ from typing import Any
 
 import numpy as np
 
-from .batched_matmul import INTEGERS
-from .jit import BLOCKS, FLAG, ROW, TABLE, alike, compiled, filled, outside_in, wide
-from .parallel import in_parts
-from .row_reduce import dot, largest, total
-from .vector_math import exp_below
-from .work_queue import share_out
+from .batched_matmul import INT64_1D
+from .jit import (
+    ARRAY_1D,
+    ARRAY_2D,
+    ARRAY_3D,
+    BOOL,
+    are_contiguous_floats,
+    compile_kernel,
+    contiguous_gradient,
+    split_at_axis,
+    use_wide_vectors,
+)
+from .parallel import parallel_for
+from .row_reduce import dot, max_or_any, total
+from .vector_math import exp_nonpositive
+from .work_queue import claim_range
 
 Run = Callable[..., Any]
-COLUMNS = 512
+COLUMN_BAND = 512
 """So many neighbouring columns are gone through at a time: their sums stay in the first cache."""
 
 
@@ -34,14 +44,14 @@ COLUMNS = 512
 
 def softmax_rows(start, stop, x, y):
     """y = exp(x - peak) / Σ exp(x - peak) of each row."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
-        peak = largest(row)
+        peak = max_or_any(row)
         for i in range(row.size):
-            out[i] = exp_below(row[i] - peak)
+            out[i] = exp_nonpositive(row[i] - peak)
         scale = number(1 / total(out))
         for i in range(row.size):
             out[i] *= scale
@@ -49,52 +59,52 @@ def softmax_rows(start, stop, x, y):
 
 def log_softmax_rows(start, stop, x, y):
     """y = x - peak - log Σ exp(x - peak) of each row."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     for r in range(start, stop):
         row, out = x[r], y[r]
-        peak = largest(row)
+        peak = max_or_any(row)
         for i in range(row.size):
-            out[i] = exp_below(row[i] - peak)
+            out[i] = exp_nonpositive(row[i] - peak)
         shift = number(math.log(total(out)))
         for i in range(row.size):
             out[i] = row[i] - peak - shift
 
 
-def softmax_rows_back(start, stop, g, y, back):
+def softmax_rows_backward(start, stop, g, y, grad_input):
     """y · (g - Σ g·y) of each row."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = y.dtype.type
     for r in range(start, stop):
-        given, row, out = g[r], y[r], back[r]
-        mean = number(dot(given, row))
+        gradient, row, out = g[r], y[r], grad_input[r]
+        mean = number(dot(gradient, row))
         for i in range(row.size):
-            out[i] = row[i] * (given[i] - mean)
+            out[i] = row[i] * (gradient[i] - mean)
 
 
-def log_softmax_rows_back(start, stop, g, y, back):
+def log_softmax_rows_backward(start, stop, g, y, grad_input):
     """g - exp(y) · Σ g of each row."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = y.dtype.type
     for r in range(start, stop):
-        given, row, out = g[r], y[r], back[r]
-        mass = number(total(given))
+        gradient, row, out = g[r], y[r], grad_input[r]
+        sum = number(total(gradient))
         for i in range(row.size):
-            out[i] = given[i] - exp_below(row[i]) * mass
+            out[i] = gradient[i] - exp_nonpositive(row[i]) * sum
 
 
-def log_softmax_rows_spots(start, stop, values, columns, y, back):
+def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
     """The same where g is 0 but for one number in each row."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     for r in range(start, stop):
-        row, out, mass = y[r], back[r], values[r]
+        row, out, value = y[r], grad_input[r], values[r]
         for i in range(row.size):
-            out[i] = -exp_below(row[i]) * mass
-        out[columns[r]] += mass
+            out[i] = -exp_nonpositive(row[i]) * value
+        out[columns[r]] += value
 
 
 # Along another axis ------------------------------------------------------------------------
@@ -102,69 +112,69 @@ def log_softmax_rows_spots(start, stop, values, columns, y, back):
 
 def softmax_columns(start, stop, x, y, logarithm):
     """The same of each column of blocks (outer, n, inner), for `COLUMNS` of them at a time."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     number = x.dtype.type
     n, inner = x.shape[1], x.shape[2]
-    bands = (inner + COLUMNS - 1) // COLUMNS
-    peaks, sums = np.empty(COLUMNS, x.dtype), np.empty(COLUMNS, x.dtype)
+    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
+    peaks, sums = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
     for index in range(start, stop):
         band = np.int64(index)
-        at = band % bands * COLUMNS
-        size = min(COLUMNS, inner - at)
+        at = band % bands * COLUMN_BAND
+        size = min(COLUMN_BAND, inner - at)
         table, out = x[band // bands], y[band // bands]
-        peak, mass = peaks[:size], sums[:size]
+        peak, sum = peaks[:size], sums[:size]
         for i in range(size):
-            peak[i], mass[i] = -np.inf, 0
+            peak[i], sum[i] = -np.inf, 0
         for k in range(n):
             row = table[k, at : at + size]
             for i in range(size):
                 peak[i] = peak[i] if row[i] < peak[i] else row[i]
         for k in range(n):
-            row, to = table[k, at : at + size], out[k, at : at + size]
+            row, target = table[k, at : at + size], out[k, at : at + size]
             for i in range(size):
-                to[i] = exp_below(row[i] - peak[i])
-                mass[i] += to[i]
+                target[i] = exp_nonpositive(row[i] - peak[i])
+                sum[i] += target[i]
         for i in range(size):
-            mass[i] = number(math.log(mass[i])) if logarithm else number(1) / mass[i]
+            sum[i] = number(math.log(sum[i])) if logarithm else number(1) / sum[i]
         for k in range(n):
-            row, to = table[k, at : at + size], out[k, at : at + size]
+            row, target = table[k, at : at + size], out[k, at : at + size]
             if logarithm:
                 for i in range(size):
-                    to[i] = row[i] - peak[i] - mass[i]
+                    target[i] = row[i] - peak[i] - sum[i]
             else:
                 for i in range(size):
-                    to[i] *= mass[i]
+                    target[i] *= sum[i]
 
 
-def softmax_columns_back(start, stop, g, y, back, logarithm):
+def softmax_columns_backward(start, stop, g, y, grad_input, logarithm):
     """The derivative, for blocks (outer, n, inner)."""
-    start, stop = share_out(start, stop)
-    wide()
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
     n, inner = y.shape[1], y.shape[2]
-    bands = (inner + COLUMNS - 1) // COLUMNS
-    sums = np.empty(COLUMNS, y.dtype)
+    bands = (inner + COLUMN_BAND - 1) // COLUMN_BAND
+    sums = np.empty(COLUMN_BAND, y.dtype)
     for index in range(start, stop):
         band = np.int64(index)
-        at = band % bands * COLUMNS
-        size = min(COLUMNS, inner - at)
+        at = band % bands * COLUMN_BAND
+        size = min(COLUMN_BAND, inner - at)
         block = band // bands
-        mass = sums[:size]
+        sum = sums[:size]
         for i in range(size):
-            mass[i] = 0
+            sum[i] = 0
         for k in range(n):
-            given, row = g[block, k, at : at + size], y[block, k, at : at + size]
+            gradient, row = g[block, k, at : at + size], y[block, k, at : at + size]
             for i in range(size):
-                mass[i] += given[i] if logarithm else given[i] * row[i]
+                sum[i] += gradient[i] if logarithm else gradient[i] * row[i]
         for k in range(n):
-            given, row = g[block, k, at : at + size], y[block, k, at : at + size]
-            to = back[block, k, at : at + size]
+            gradient, row = g[block, k, at : at + size], y[block, k, at : at + size]
+            target = grad_input[block, k, at : at + size]
             if logarithm:
                 for i in range(size):
-                    to[i] = given[i] - exp_below(row[i]) * mass[i]
+                    target[i] = gradient[i] - exp_nonpositive(row[i]) * sum[i]
             else:
                 for i in range(size):
-                    to[i] = row[i] * (given[i] - mass[i])
+                    target[i] = row[i] * (gradient[i] - sum[i])
 
 
 # The makers --------------------------------------------------------------------------------
@@ -174,16 +184,20 @@ def forward(rows: Any, columns: Any, logarithm: bool) -> Run:
     """Join the two ways of a forward."""
 
     def run(input: Any, dim: int, dtype: Any) -> np.ndarray | None:
-        if dtype is not None or not alike((input,)) or not usable(input, dim):
+        if (
+            dtype is not None
+            or not are_contiguous_floats((input,))
+            or not is_valid_axis(input, dim)
+        ):
             return None
         y = np.empty_like(input)
-        outer, n, inner = outside_in(input.shape, dim)
+        outer, n, inner = split_at_axis(input.shape, dim)
         if inner == 1:
-            in_parts(rows, outer, input.reshape(outer, n), y.reshape(outer, n), work=y.size)
+            parallel_for(rows, outer, input.reshape(outer, n), y.reshape(outer, n), work=y.size)
         else:
-            shape, bands = (outer, n, inner), -(-inner // COLUMNS)
+            shape, bands = (outer, n, inner), -(-inner // COLUMN_BAND)
             arrays = input.reshape(shape), y.reshape(shape)
-            in_parts(columns, outer * bands, *arrays, logarithm, work=y.size)
+            parallel_for(columns, outer * bands, *arrays, logarithm, work=y.size)
         return y
 
     return run
@@ -193,17 +207,19 @@ def backward(rows: Any, columns: Any, logarithm: bool) -> Run:
     """Join the two ways of a derivative."""
 
     def run(g: Any, y: Any, dim: int) -> np.ndarray | None:
-        if not alike((y, g := filled(g, y))) or not usable(y, dim):
+        if not are_contiguous_floats((y, g := contiguous_gradient(g, y))) or not is_valid_axis(
+            y, dim
+        ):
             return None
-        back = np.empty_like(y)
-        outer, n, inner = outside_in(y.shape, dim)
+        grad_input = np.empty_like(y)
+        outer, n, inner = split_at_axis(y.shape, dim)
         if inner == 1:
-            arrays = [each.reshape(outer, n) for each in (g, y, back)]
-            in_parts(rows, outer, *arrays, work=y.size)
+            arrays = [block.reshape(outer, n) for block in (g, y, grad_input)]
+            parallel_for(rows, outer, *arrays, work=y.size)
         else:
-            arrays = [each.reshape(outer, n, inner) for each in (g, y, back)]
-            in_parts(columns, outer * -(-inner // COLUMNS), *arrays, logarithm, work=y.size)
-        return back
+            arrays = [block.reshape(outer, n, inner) for block in (g, y, grad_input)]
+            parallel_for(columns, outer * -(-inner // COLUMN_BAND), *arrays, logarithm, work=y.size)
+        return grad_input
 
     return run
 
@@ -211,50 +227,56 @@ def backward(rows: Any, columns: Any, logarithm: bool) -> Run:
 @functools.cache
 def columns_kernel() -> Any:
     """Compile what both forwards use."""
-    return compiled(softmax_columns, BLOCKS, BLOCKS, FLAG)
+    return compile_kernel(softmax_columns, ARRAY_3D, ARRAY_3D, BOOL)
 
 
 @functools.cache
-def columns_back_kernel() -> Any:
+def columns_backward_kernel() -> Any:
     """Compile what both derivatives use."""
-    return compiled(softmax_columns_back, BLOCKS, BLOCKS, BLOCKS, FLAG)
+    return compile_kernel(softmax_columns_backward, ARRAY_3D, ARRAY_3D, ARRAY_3D, BOOL)
 
 
-def usable(array: np.ndarray, dim: Any) -> bool:
+def is_valid_axis(array: np.ndarray, dim: Any) -> bool:
     """Say whether there is something along this axis."""
     return array.size > 0 and dim.__class__ is int and -array.ndim <= dim < array.ndim
 
 
 def softmax() -> Run:
     """Make the forward of `softmax`."""
-    return forward(compiled(softmax_rows, TABLE, TABLE), columns_kernel(), False)
+    return forward(compile_kernel(softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), False)
 
 
 def log_softmax() -> Run:
     """Make the forward of `log_softmax`."""
-    return forward(compiled(log_softmax_rows, TABLE, TABLE), columns_kernel(), True)
+    return forward(compile_kernel(log_softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), True)
 
 
 def softmax_input() -> Run:
     """Make y · (g - Σ g·y)."""
-    return backward(compiled(softmax_rows_back, *[TABLE] * 3), columns_back_kernel(), False)
+    return backward(
+        compile_kernel(softmax_rows_backward, *[ARRAY_2D] * 3), columns_backward_kernel(), False
+    )
 
 
 def log_softmax_input() -> Run:
     """Make g - exp(y) · Σ g."""
-    return backward(compiled(log_softmax_rows_back, *[TABLE] * 3), columns_back_kernel(), True)
+    return backward(
+        compile_kernel(log_softmax_rows_backward, *[ARRAY_2D] * 3), columns_backward_kernel(), True
+    )
 
 
 def log_softmax_spots() -> Run:
-    """Make the derivative of `log_softmax` for a gradient that is `Spots`."""
-    kernel = compiled(log_softmax_rows_spots, ROW, INTEGERS, TABLE, TABLE)
+    """Make the derivative of `log_softmax` for a gradient that is `OneHotGradient`."""
+    kernel = compile_kernel(log_softmax_rows_one_hot, ARRAY_1D, INT64_1D, ARRAY_2D, ARRAY_2D)
 
     def run(g: Any, y: Any) -> np.ndarray | None:
         columns = g.columns
-        if not alike((y,), g.kind) or columns.dtype != np.int64:
+        if not are_contiguous_floats((y,), g.kind) or columns.dtype != np.int64:
             return None
-        back = np.empty_like(y)
-        in_parts(kernel, len(y), g.values, np.ascontiguousarray(columns), y, back, work=y.size)
-        return back
+        grad_input = np.empty_like(y)
+        parallel_for(
+            kernel, len(y), g.values, np.ascontiguousarray(columns), y, grad_input, work=y.size
+        )
+        return grad_input
 
     return run

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .jit import DOUBLES, TABLE, alike, compiled
+from .jit import ARRAY_2D, FLOAT64_2D, are_contiguous_floats, compile_kernel
 
 REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
 WITHOUT_NAN: dict[str, Any] = {"forceinline": True, "fastmath": {"nnan", "nsz"}}
 
 
 @njit(**REORDERED)
-def sums(row: Any) -> Any:
+def sums_of_row(row: Any) -> Any:
     """Return Σ x and Σ x², in float64."""
     total, squares = 0.0, 0.0
     for i in range(row.size):
@@ -38,27 +38,32 @@ def extremes(row: Any) -> Any:
     return low, high
 
 
-def summary(start, stop, data, found):
+def row_statistics(start, stop, data, statistics):
     """Write [size, mean, min, max, norm] of each row; of a row with a NaN, NaN."""
     size = data.shape[1]
     for i in range(start, stop):
-        total, squares = sums(data[i])
+        total, squares = sums_of_row(data[i])
         low, high = extremes(data[i])
         if squares != squares:  # a NaN; the sum is one also where infinities cancel
             low = high = data.dtype.type(np.nan)
-        found[i, 0], found[i, 1], found[i, 2], found[i, 3] = size, total / size, low, high
-        found[i, 4] = np.sqrt(squares)
+        statistics[i, 0], statistics[i, 1], statistics[i, 2], statistics[i, 3] = (
+            size,
+            total / size,
+            low,
+            high,
+        )
+        statistics[i, 4] = np.sqrt(squares)
 
 
-def summary_of_rows() -> Callable[..., Any]:
+def row_statistics_kernel() -> Callable[..., Any]:
     """Make the summaries of the rows of a table."""
-    kernel = compiled(summary, TABLE, DOUBLES)
+    kernel = compile_kernel(row_statistics, ARRAY_2D, FLOAT64_2D)
 
     def run(data: Any) -> Any:
-        if not alike((data,)) or not data.size:
+        if not are_contiguous_floats((data,)) or not data.size:
             return None
-        found = np.empty((len(data), 5))
-        kernel(0, len(data), data, found)
-        return found
+        statistics = np.empty((len(data), 5))
+        kernel(0, len(data), data, statistics)
+        return statistics
 
     return run

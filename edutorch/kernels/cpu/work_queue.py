@@ -1,21 +1,22 @@
-"""How a kernel hands parts of its work to other threads, without Python.
+"""A work queue in compiled code: a kernel hands parts of its range to other threads without the GIL.
 
-To wake a thread that sleeps takes 50 to 250 µs: longer than most kernels run. So threads that
-help stay awake for a moment after each part, and look again and again into their box, a piece of
-memory of their own. They do so in compiled code, for which Python's lock is not needed.
+Waking a sleeping thread takes 50 to 250 µs: longer than most kernels run. So worker threads keep
+spinning for a moment after each part and poll their task slot, a block of memory of their own.
+They do so in compiled code, which does not hold the GIL.
 
-A kernel fills the boxes itself, in its first line:
+A kernel fills the task slots itself, in its first line:
 
-    def curve(start, stop, x, y):
-        start, stop = share_out(start, stop)
+    def kernel(start, stop, x, y):
+        start, stop = claim_range(start, stop)
         for i in range(start, stop): ...
 
-Called for plain rows, it goes on with these. Called with a team's number (see `TEAM`) in the place
-of `start`, it puts its own arguments into the boxes of the team and goes on with the first part.
-A part belongs to nobody until somebody takes it: at the end, whoever called takes what no helper
-has begun (`finish`), so a helper that is late, because the machine is busy, is never waited for.
+Called with a plain range, it continues with that range. Called with a pool's address (see
+`POOL_FLAG`) in place of `start`, it copies its own arguments into the pool's task slots and
+continues with the first part. A part is not owned until a thread claims it: at the end the caller
+claims what no worker has begun (`finish`), so it never waits for a worker that comes late because
+the machine is busy.
 
-numba cannot write such a thing down, so it is said in LLVM's own language (see `implicit_gemm.py`).
+numba cannot express this, so it is written as LLVM IR (see `implicit_gemm.py`).
 """
 
 from __future__ import annotations
@@ -28,224 +29,231 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["BOX", "FAILURE", "FULL", "STATE", "TEAM", "finish", "serve", "share_out"]
+__all__ = ["SLOT_WORDS", "FAILURE", "READY", "STATE", "POOL_FLAG", "finish", "serve", "claim_range"]
 
-TEAM = 1 << 62
-"""Added to the address of a team, it is no number of a row. At that address are the number of
-parts, and then the addresses of the boxes, for all parts but the first."""
+POOL_FLAG = 1 << 62
+"""Added to the address of a pool: the sum cannot be the index of a row. At that address are the
+number of parts, and then the addresses of the task slots, for all parts but the first."""
 
-FREE, FULL, TAKEN, DONE, LEFT = range(5)
-"""What may be in the first word of a box. `LEFT`: done, but not by the helper."""
+EMPTY, READY, TAKEN, DONE, DONE_BY_CALLER = range(5)
+"""The states of a task slot, its first word. `DONE_BY_CALLER`: done, but not by the worker."""
 
 FAILURE = 1 << 16
-"""What `finish` adds for a part that has failed: more than there are parts."""
+"""What `finish` adds for a part that has failed: more than the number of parts."""
 
 STATE, CODE, START, STOP, FAILED, ARGUMENTS = 0, 1, 2, 3, 4, 8
-"""The words of a box. The arguments have cache lines of their own."""
+"""The indices of a task slot's words. The arguments start on a cache line of their own."""
 
-BOX = 256
-"""How many words a box has."""
+SLOT_WORDS = 256
+"""The size of a task slot in words."""
 
-WORD, FIELD = ir.IntType(64), ir.IntType(32)
-WORDS, OWNER = WORD.as_pointer(), ir.IntType(8).as_pointer()
+INT64, INT32 = ir.IntType(64), ir.IntType(32)
+INT64_POINTER, BYTE_POINTER = INT64.as_pointer(), ir.IntType(8).as_pointer()
 
 PAUSE = {"x86": "llvm.x86.sse2.pause"}.get(binding.get_process_triple()[:3])
-"""What lets the other half of a core go on meanwhile, where there is such a thing."""
+"""The instruction that yields to the core's other hyper-thread, where the CPU has one."""
 
 
-# What a kernel begins with -----------------------------------------------------------------------
+# The first line of a kernel ----------------------------------------------------------------------
 
 
-def sharing(typing: Any, start: Any, stop: Any) -> Any:
-    """Return the rows that are left for this call, after others have been given theirs."""
-    return types.UniTuple(start, 2)(start, stop), write_share_out
+def type_claim_range(typing: Any, start: Any, stop: Any) -> Any:
+    """Type `claim_range`: the range left for this call after the other parts were handed out."""
+    return types.UniTuple(start, 2)(start, stop), write_claim_range
 
 
-def write_share_out(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Write down: if this is a call for a team, fill its boxes, and keep the first part."""
+def write_claim_range(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Write the code: in a call for a pool, fill its task slots and keep the first part."""
     start, stop = arguments
     first, last = (cgutils.alloca_once_value(builder, argument) for argument in arguments)
     kernel = builder.function
-    given = kernel.args[4:]  # before them are the places for a result and for an error, and rows
-    kept = ir.LiteralStructType([each.type for each in given])
-    if context.get_abi_sizeof(kept) > 8 * (BOX - ARGUMENTS):
-        raise ValueError("this kernel has too many arguments for a box: make BOX larger")
-    code = builder.ptrtoint(part_of(kernel, kept), WORD)
-    for_a_team = builder.icmp_unsigned(">=", start, WORD(TEAM))
-    with builder.if_then(for_a_team, likely=False):
-        team = builder.inttoptr(builder.sub(start, WORD(TEAM)), WORDS)
-        parts = builder.load(team)
+    # Before the arguments are the pointers for a result and an error, and the range.
+    kernel_arguments = kernel.args[4:]
+    argument_struct = ir.LiteralStructType([item.type for item in kernel_arguments])
+    if context.get_abi_sizeof(argument_struct) > 8 * (SLOT_WORDS - ARGUMENTS):
+        raise ValueError("this kernel has too many arguments for a task slot: raise SLOT_WORDS")
+    code = builder.ptrtoint(write_task_function(kernel, argument_struct), INT64)
+    is_pool_call = builder.icmp_unsigned(">=", start, INT64(POOL_FLAG))
+    with builder.if_then(is_pool_call, likely=False):
+        pool = builder.inttoptr(builder.sub(start, INT64(POOL_FLAG)), INT64_POINTER)
+        parts = builder.load(pool)
 
         def row(part: Any) -> Any:
             return builder.udiv(builder.mul(stop, part), parts)
 
-        with cgutils.for_range_slice(builder, WORD(1), parts, WORD(1)) as (part, _):
-            box = builder.inttoptr(builder.load(builder.gep(team, [part])), WORDS)
-            for i, without_owner in enumerate(without_owners(given)):
-                builder.store(without_owner, field(builder, box, kept, i))
-            words = {CODE: code, START: row(part), STOP: row(builder.add(part, WORD(1)))}
-            for place, word in words.items():
-                builder.store(word, builder.gep(box, [WORD(place)]))
-            builder.store_atomic(WORD(FULL), box, "release", 8)
-        builder.store(WORD(0), first)
-        builder.store(row(WORD(1)), last)
+        with cgutils.for_range_slice(builder, INT64(1), parts, INT64(1)) as (part, _):
+            slot = builder.inttoptr(builder.load(builder.gep(pool, [part])), INT64_POINTER)
+            for i, value in enumerate(drop_owners(kernel_arguments)):
+                builder.store(value, argument_pointer(builder, slot, argument_struct, i))
+            words = {CODE: code, START: row(part), STOP: row(builder.add(part, INT64(1)))}
+            for index, word in words.items():
+                builder.store(word, builder.gep(slot, [INT64(index)]))
+            builder.store_atomic(INT64(READY), slot, "release", 8)
+        builder.store(INT64(0), first)
+        builder.store(row(INT64(1)), last)
     rows = [builder.load(first), builder.load(last)]
     return context.make_tuple(builder, signature.return_type, rows)
 
 
-share_out: Any = intrinsic(sharing)
+claim_range: Any = intrinsic(type_claim_range)
 
 
-def without_owners(given: Any) -> list[Any]:
-    """Return a kernel's arguments with arrays that belong to nobody.
+def drop_owners(arguments: Any) -> list[Any]:
+    """Return a kernel's arguments, the arrays without owners.
 
-    An array begins with its owner (a record of numba's, and a Python object), two counts, and the
-    address of its numbers. The record ends with the call, when others may still be at work; there
-    is none of an array that nobody owns. The caller keeps the arrays until all have ended.
+    An array's struct begins with its owner (a meminfo record of numba's, and a Python object), two
+    counts, and the address of its data. The record ends with the call, when other threads may
+    still be running; an array without an owner has none. The caller keeps the arrays alive until
+    all parts have ended.
     """
-    kinds = [each.type for each in given]
-    found = list(given)
-    for i in range(len(kinds)):
-        if kinds[i : i + 4] == [OWNER, OWNER, WORD, WORD]:
-            found[i] = found[i + 1] = OWNER(None)
-    return found
+    types_ = [argument.type for argument in arguments]
+    result = list(arguments)
+    for i in range(len(types_)):
+        if types_[i : i + 4] == [BYTE_POINTER, BYTE_POINTER, INT64, INT64]:
+            result[i] = result[i + 1] = BYTE_POINTER(None)
+    return result
 
 
-def field(builder: Any, box: Any, kept: Any, index: int) -> Any:
-    """Return where an argument is in a box."""
-    arguments = builder.bitcast(builder.gep(box, [WORD(ARGUMENTS)]), kept.as_pointer())
-    return builder.gep(arguments, [FIELD(0), FIELD(index)])
+def argument_pointer(builder: Any, slot: Any, argument_struct: Any, index: int) -> Any:
+    """Return the address of an argument in a task slot."""
+    arguments = builder.bitcast(builder.gep(slot, [INT64(ARGUMENTS)]), argument_struct.as_pointer())
+    return builder.gep(arguments, [INT32(0), INT32(index)])
 
 
-def part_of(kernel: Any, kept: Any) -> Any:
-    """Write the function that calls a kernel with what is in a box."""
-    kind = ir.FunctionType(ir.VoidType(), [WORDS])
-    function = ir.Function(kernel.module, kind, f"{kernel.name}.part")
+def write_task_function(kernel: Any, argument_struct: Any) -> Any:
+    """Write the function that calls a kernel with the arguments of a task slot."""
+    function_type = ir.FunctionType(ir.VoidType(), [INT64_POINTER])
+    function = ir.Function(kernel.module, function_type, f"{kernel.name}.part")
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    (box,) = function.args
+    (slot,) = function.args
 
-    def word(place: int) -> Any:
-        return builder.gep(box, [WORD(place)])
+    def word(index: int) -> Any:
+        return builder.gep(slot, [INT64(index)])
 
     result, error = (
         cgutils.alloca_once(builder, argument.type.pointee) for argument in kernel.args[:2]
     )
-    given = [builder.load(field(builder, box, kept, i)) for i in range(len(kept.elements))]
-    rows = [builder.load(word(place)) for place in (START, STOP)]
-    status = builder.call(kernel, [result, error, *rows, *given])
-    builder.store(builder.zext(status, WORD), word(FAILED))
+    arguments = [
+        builder.load(argument_pointer(builder, slot, argument_struct, i))
+        for i in range(len(argument_struct.elements))
+    ]
+    rows = [builder.load(word(index)) for index in (START, STOP)]
+    status = builder.call(kernel, [result, error, *rows, *arguments])
+    builder.store(builder.zext(status, INT64), word(FAILED))
     builder.ret_void()
     return function
 
 
-# What helpers and callers do with a box ----------------------------------------------------------
+# Operations on a task slot -----------------------------------------------------------------------
 
 
-def on_words(write: Callable[[Any, Any], Any], result: Any, count: int) -> Any:
-    """Make a function for use inside compiled code, of a box's address and whole numbers."""
+def slot_intrinsic(write: Callable[[Any, Any], Any], result: Any, count: int) -> Any:
+    """Make an intrinsic of a task slot's address and integers."""
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        box = builder.inttoptr(arguments[0], WORDS)
-        value = write(builder, (box, *arguments[1:]))
+        slot = builder.inttoptr(arguments[0], INT64_POINTER)
+        value = write(builder, (slot, *arguments[1:]))
         return context.get_dummy_value() if value is None else value
 
-    kind = result(*[types.int64] * count)
-    one: Any = intrinsic(lambda typing, box: (kind, lower))
-    two: Any = intrinsic(lambda typing, box, place: (kind, lower))
-    three: Any = intrinsic(lambda typing, box, old, new: (kind, lower))
-    return (one, two, three)[count - 1]
+    signature_ = result(*[types.int64] * count)
+    unary: Any = intrinsic(lambda typing, slot: (signature_, lower))
+    binary: Any = intrinsic(lambda typing, slot, index: (signature_, lower))
+    ternary: Any = intrinsic(lambda typing, slot, old, new: (signature_, lower))
+    return (unary, binary, ternary)[count - 1]
 
 
-def write_look(builder: Any, arguments: Any) -> Any:
+def write_load_state(builder: Any, arguments: Any) -> Any:
     return builder.load_atomic(arguments[0], "acquire", 8)
 
 
-def write_set(builder: Any, arguments: Any) -> None:
-    box, state = arguments
-    builder.store_atomic(state, box, "release", 8)
+def write_store_state(builder: Any, arguments: Any) -> None:
+    slot, state = arguments
+    builder.store_atomic(state, slot, "release", 8)
 
 
-def write_change(builder: Any, arguments: Any) -> Any:
+def write_exchange_state(builder: Any, arguments: Any) -> Any:
     return builder.extract_value(builder.cmpxchg(*arguments, "acq_rel", "acquire"), 1)
 
 
-def write_word(builder: Any, arguments: Any) -> Any:
-    box, place = arguments
-    return builder.load(builder.gep(box, [place]))
+def write_load_word(builder: Any, arguments: Any) -> Any:
+    slot, index = arguments
+    return builder.load(builder.gep(slot, [index]))
 
 
-def write_run(builder: Any, arguments: Any) -> None:
-    (box,) = arguments
-    kind = ir.FunctionType(ir.VoidType(), [WORDS])
-    code = builder.inttoptr(write_word(builder, (box, WORD(CODE))), kind.as_pointer())
-    builder.call(code, [box])
+def write_run_task(builder: Any, arguments: Any) -> None:
+    (slot,) = arguments
+    function_type = ir.FunctionType(ir.VoidType(), [INT64_POINTER])
+    code = builder.inttoptr(
+        write_load_word(builder, (slot, INT64(CODE))), function_type.as_pointer()
+    )
+    builder.call(code, [slot])
 
 
-state_of = on_words(write_look, types.int64, 1)
-"""Return what is in the first word of a box."""
-set_state = on_words(write_set, types.void, 2)
-"""Let everything written before be seen, and then a new state."""
-change = on_words(write_change, types.boolean, 3)
-"""Change the state from one to another, unless somebody else was first: then return False."""
-word_of = on_words(write_word, types.int64, 2)
-"""Return a word of a box or of a team."""
-run = on_words(write_run, types.void, 1)
-"""Do the part that is in a box."""
+load_state = slot_intrinsic(write_load_state, types.int64, 1)
+"""Return the state of a task slot."""
+store_state = slot_intrinsic(write_store_state, types.void, 2)
+"""Store a state with release semantics: all earlier writes are visible before it."""
+exchange_state = slot_intrinsic(write_exchange_state, types.boolean, 3)
+"""Compare and exchange the state; return False if another thread was first."""
+load_word = slot_intrinsic(write_load_word, types.int64, 2)
+"""Return a word of a task slot or of a pool."""
+run_task = slot_intrinsic(write_run_task, types.void, 1)
+"""Run the task of a slot."""
 
 
-def pausing(typing: Any) -> Any:
-    """Do nothing for a moment."""
+def type_pause(typing: Any) -> Any:
+    """Type `pause`: a spin-wait hint, where the CPU has one."""
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if PAUSE is not None:
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, PAUSE), [])
+            function_type = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, function_type, PAUSE), [])
         return context.get_dummy_value()
 
     return types.void(), lower
 
 
-pause: Any = intrinsic(pausing)
+pause: Any = intrinsic(type_pause)
 
 
 @njit([types.void(types.int64, types.int64)], cache=True, nogil=True)
-def serve(box, turns):
-    """Do what is put into a box, until nothing has been put there for so many turns."""
-    left = turns
+def serve(slot, spins):
+    """Run the tasks of a slot until none has arrived for `spins` polls."""
+    left = spins
     while left > 0:
-        if state_of(box) == FULL and change(box, FULL, TAKEN):
-            run(box)
-            set_state(box, DONE)
-            left = turns
+        if load_state(slot) == READY and exchange_state(slot, READY, TAKEN):
+            run_task(slot)
+            store_state(slot, DONE)
+            left = spins
         pause()
         left -= 1
 
 
 @njit([types.int64(types.int64, types.int64)], cache=True, nogil=True)
-def finish(team, turns):
-    """Do the parts that no helper has begun, and wait for the others for so many turns.
+def finish(pool, spins):
+    """Run the parts that no worker has begun, and wait for the others for at most `spins` polls.
 
-    Returns: how many parts no helper has begun, plus `FAILURE` for each that has failed; -1 if a
-        helper is still at work.
+    Returns: the number of parts that no worker had begun, plus `FAILURE` for each that has failed;
+        -1 if a worker is still running.
     """
-    found, parts = 0, word_of(team, 0)
+    outcome, parts = 0, load_word(pool, 0)
     for part in range(1, parts):
-        box = word_of(team, part)
-        if change(box, FULL, TAKEN):
-            run(box)
-            set_state(box, LEFT)
+        slot = load_word(pool, part)
+        if exchange_state(slot, READY, TAKEN):
+            run_task(slot)
+            store_state(slot, DONE_BY_CALLER)
     for part in range(1, parts):
-        box = word_of(team, part)
-        while state_of(box) == TAKEN:
-            turns -= 1
-            if turns < 0:
+        slot = load_word(pool, part)
+        while load_state(slot) == TAKEN:
+            spins -= 1
+            if spins < 0:
                 return -1
             pause()
     for part in range(1, parts):
-        box = word_of(team, part)
-        state = state_of(box)
-        if state != FREE:  # as it is where the kernel has never begun
-            found += (state == LEFT) + FAILURE * (word_of(box, FAILED) != 0)
-        set_state(box, FREE)
-    return found
+        slot = load_word(pool, part)
+        state = load_state(slot)
+        if state != EMPTY:  # EMPTY: the kernel raised before it handed out its parts
+            outcome += (state == DONE_BY_CALLER) + FAILURE * (load_word(slot, FAILED) != 0)
+        store_state(slot, EMPTY)
+    return outcome
