@@ -1,4 +1,4 @@
-"""A drawing to be clicked: groups open and close, a node tells all that is known of it."""
+"""An interactive drawing: a click opens or closes a group, or shows the details of a node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..graph.fold import Choice
 from ..graph.model import Snapshot
 from ..live.layout_queue import LIMIT
 from ..live.messages import patch_of
-from ..live.page import Stage
+from ..live.page import PageState
 from ..render.static import Drawing
 
 if TYPE_CHECKING:
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Explorer:
-    """Shows one snapshot in a page, and shows it again as the page asks for it."""
+    """Shows one snapshot in a page, and updates it on the page's requests."""
 
     def __init__(
         self, snapshot: Snapshot, rankdir: str | None = None, choice: Choice | None = None
     ) -> None:
         self.snapshot = snapshot
-        self.stage = Stage(rankdir, choice)
+        self.stage = PageState(rankdir, choice)
 
     def open_page(self) -> LiveWidget:
-        """Make the widget, with the picture in it."""
+        """Return a widget with the picture."""
         try:
             from ..live.widget import LiveWidget
         except ImportError as error:
@@ -36,20 +36,20 @@ class Explorer:
         return widget
 
     def drawing(self) -> Drawing:
-        """Return the picture as it is now, to be saved."""
+        """Return the current picture as a drawing that can be saved."""
         return Drawing(self.snapshot, self.stage.layouts.rankdir, self.stage.choice)
 
     def bundle(self) -> dict[str, Any]:
-        """Return the picture as it is now, as a notebook is given it."""
+        """Return the current picture as a MIME bundle."""
         return self.drawing()._repr_mimebundle_()
 
     def command(self, content: dict[str, Any]) -> None:
-        """Take a message of the page."""
+        """Handle a message of the page."""
         if self.stage.command(content):
             self.show()
 
     def show(self) -> None:
-        """Send the snapshot as it is to be seen now."""
+        """Send the snapshot in its current view to the page."""
         self.stage.asked = True
         while self.stage.asked:  # a slow layout asks for a smaller one
             self.stage.show(self.snapshot, patch_of(0, "still", {}), patience=LIMIT)

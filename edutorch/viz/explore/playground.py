@@ -1,6 +1,6 @@
-"""A toy to play with: a few points, a model with two parameters, and the hills of its loss.
+"""An interactive fit: a few points, a model with two parameters, and its loss surface.
 
-Drag a point, and see how the loss surface changes, and the optimizer's next step with it.
+Dragging a point changes the loss surface and the optimizer's next step.
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ Optimizers = Callable[[list[Tensor]], Optimizer]
 GRID = 41
 BANDS = 10
 FLAT = 1e-9
-"""A surface that rises by less, beside its height, is drawn as if it rose by so much."""
+"""The least relative height of the surface: contour levels need to increase."""
 MOST_POINTS = 200
 LONGEST_PATH = 500
 MOST_UNDO = 500
 PLANE = 3.0
-"""The points are drawn from -PLANE to PLANE."""
+"""The plot of the points shows both axes from -PLANE to PLANE."""
 REACH, FARTHEST = 3.0, 30.0
-"""The surface is drawn from -REACH to REACH in both parameters; further, where the path leads."""
+"""The surface is drawn from -REACH to REACH in both parameters, or as far as the path goes, but
+not beyond FARTHEST."""
 
 
 class ToyError(EdutorchError, ValueError):
-    """A toy was asked for that cannot be made, or a move that cannot be done."""
+    """Raised for invalid settings of the playground, or an invalid move."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """All that can be taken back."""
+    """The state that undo restores."""
 
     points: np.ndarray
     parameters: np.ndarray
@@ -66,14 +67,14 @@ class Moment:
 
 
 class Toy(Explorer):
-    """What `toy` returns. In a notebook it shows itself; each button is a method as well."""
+    """What `toy` returns. A notebook displays it; each button is a method as well."""
 
     def __init__(self, kind: Kind, points: np.ndarray, optimizer: Optimizers) -> None:
         self.kind, self._first, self._optimizers = kind, points.copy(), optimizer
         self.names = ("w", "b") if kind == "line" else ("w1", "w2")
         self.part = ToyPart(self)
         self._displays: list[Lasting] = []
-        self.finished = False  # by `finish`: nobody wants to drag any more
+        self.finished = False  # whether `finish` has replaced it by a picture
         self.past: list[Moment] = []
         self.future: list[Moment] = []
         self._lock = threading.RLock()
@@ -83,18 +84,18 @@ class Toy(Explorer):
     def _begin(self) -> None:
         self.points = self._first.copy()
         start = [-1.5, 1.5] if self.kind == "line" else [-1.5, -1.0]
-        self.parameters = [tensor(each, requires_grad=True) for each in start]
+        self.parameters = [tensor(value, requires_grad=True) for value in start]
         self.optimizer = self._optimizers(self.parameters)
         self.path: list[tuple[float, float]] = [self.at]
         self.steps = 0
 
     @property
     def at(self) -> tuple[float, float]:
-        """The two parameters as they are."""
+        """The current values of the two parameters."""
         return self.parameters[0].item(), self.parameters[1].item()
 
     def step(self, times: int = 1) -> Toy:
-        """Let the optimizer take a step, or several."""
+        """Run one or several steps of the optimizer."""
         with self._lock:
             for _ in range(times):
                 self._remember()
@@ -108,10 +109,10 @@ class Toy(Explorer):
         """Move a point.
 
         Args:
-            index: which one, counted from 0.
+            index: the index of the point.
             drag: moves with the same number, not 0, are undone together.
 
-        Raises: ToyError: there is no such point, or no such place.
+        Raises: ToyError: there is no such point, or a coordinate is not finite.
         """
         if not 0 <= index < len(self.points) or not np.isfinite([x, y]).all():
             raise ToyError(
@@ -125,7 +126,7 @@ class Toy(Explorer):
             return self._changed()
 
     def move(self, first: float, second: float) -> Toy:
-        """Begin anew at these two parameters."""
+        """Restart the optimizer at these two parameters."""
         if not np.isfinite([first, second]).all():
             raise ToyError("toy.move", f"the parameters have to be finite: {first}, {second}")
         with self._lock:
@@ -135,18 +136,18 @@ class Toy(Explorer):
             return self._changed()
 
     def reset(self) -> Toy:
-        """Begin anew with everything."""
+        """Restore the initial points, parameters and optimizer."""
         with self._lock:
             self._remember()
             self._begin()
             return self._changed()
 
     def undo(self) -> bool:
-        """Take the last step, drag, move or reset back. False: there is none."""
+        """Undo the last step, drag, move or reset. Return False if there is none."""
         return self._travel(self.past, self.future)
 
     def redo(self) -> bool:
-        """Do again what was taken back. False: there is nothing."""
+        """Redo what was undone last. Return False if there is nothing."""
         return self._travel(self.future, self.past)
 
     def _moment(self, drag: int = 0) -> Moment:
@@ -187,7 +188,7 @@ class Toy(Explorer):
     def loss_of(
         self, first: Tensor, second: Tensor, data: dict[str, Tensor] | None = None
     ) -> Tensor:
-        """Compute the loss; parameters with a last dimension of 1 give many losses at once."""
+        """Return the loss; parameters of shape (n, 1) give n losses at once."""
         data = data or self.data()
         x, y = data["x"], data["y"]
         if self.kind == "line":
@@ -220,7 +221,7 @@ class Toy(Explorer):
         return recorder.snapshot
 
     def next_step(self) -> tuple[float, float]:
-        """Return where the optimizer would go, without going there."""
+        """Return the parameters after the optimizer's next step, without taking it."""
         with self._lock:
             here, state = self.at, copy.deepcopy(self.optimizer.state_dict())
             self.optimizer.step()
@@ -231,19 +232,19 @@ class Toy(Explorer):
             return there
 
     def surface(self) -> tuple[tuple[float, float, float, float], np.ndarray]:
-        """Return the box (first from, to, second from, to) and the loss on a grid in it."""
-        near = [place for place in (*self.path, self.next_step()) if np.abs(place).max() < FARTHEST]
+        """Return the ranges of both parameters (low, high, low, high) and the loss on a grid."""
+        near = [point for point in (*self.path, self.next_step()) if np.abs(point).max() < FARTHEST]
         box = []
         for values in zip((0.0, 0.0), *near, strict=True):
             box += [min(-REACH, 1.1 * min(values)), max(REACH, 1.1 * max(values))]
         first, second = np.meshgrid(*axes(box))
         with no_grad():
-            rows = [tensor(each.reshape(-1, 1).astype("float32")) for each in (first, second)]
+            rows = [tensor(grid.reshape(-1, 1).astype("float32")) for grid in (first, second)]
             heights = self.loss_of(rows[0], rows[1])
         return (box[0], box[1], box[2], box[3]), heights.numpy().reshape(GRID, GRID)
 
     def command(self, content: dict[str, Any]) -> None:
-        """Take a message of the page."""
+        """Handle a message of the page."""
         with self._lock:
             if content.get("type") != "toy":
                 super().command(content)
@@ -264,16 +265,16 @@ class Toy(Explorer):
             self.stage.show(self.snapshot, patch, patience=LIMIT)
 
     def picture(self) -> Plot:
-        """Return the points and the loss surface as they are now, as a picture."""
+        """Return a plot of the points and the loss surface."""
         with self._lock:
             return Plot(figure_of(self), repr(self)[1:-1])
 
     def bundle(self) -> dict[str, Any]:
-        """Return the same as a notebook is given it."""
+        """Return the plot as a MIME bundle."""
         return self.picture()._repr_mimebundle_()
 
     def finish(self) -> Toy:
-        """Leave a picture in the place of the toy: a saved notebook keeps it."""
+        """Replace the widget by a picture, which a saved notebook keeps."""
         self.finished = True
         page, self.stage.page = self.stage.page, None
         while self._displays:
@@ -294,7 +295,7 @@ class Toy(Explorer):
             self._displays.append(Lasting(page, self.bundle))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # For what shows widgets but is no Jupyter, as marimo.
+        # For front ends other than Jupyter that show widgets, such as marimo.
         return self.open_page()._repr_mimebundle_(**options)
 
     def __repr__(self) -> str:
@@ -304,7 +305,7 @@ class Toy(Explorer):
 
 
 class ToyPart(Part):
-    """What the page has to know of a toy, and the moves that it may ask for."""
+    """The panel of the page: the state of a playground, and the actions on it."""
 
     name = "toy"
 
@@ -320,7 +321,7 @@ class ToyPart(Part):
             "names": list(toy.names),
             "at": numbers(toy.at),
             "next": numbers(toy.next_step()),
-            "path": [numbers(place) for place in toy.path],
+            "path": [numbers(point) for point in toy.path],
             "box": list(box),
             "bands": bands(box, heights),
             "loss": number_or_text(toy.loss),
@@ -331,20 +332,20 @@ class ToyPart(Part):
         }
 
     def act(self, content: dict[str, Any]) -> None:
-        """Do what the page asks for."""
+        """Run an action of the page."""
         toy, action = self.toy, content.get("act")
         if action in ("step", "undo", "redo", "reset"):
             getattr(toy, action)()
             return
-        x, y = (float(each) for each in content.get("place", ()))
+        x, y = (float(value) for value in content.get("place", ()))
         if action == "drag":
             toy.drag(int(content.get("index", -1)), x, y, int(content.get("drag") or 0))
         elif action == "move":
             toy.move(x, y)
 
 
-def numbers(place: tuple[float, float]) -> list[float | str]:
-    return [number_or_text(round(each, 5)) for each in place]
+def numbers(point: tuple[float, float]) -> list[float | str]:
+    return [number_or_text(round(value, 5)) for value in point]
 
 
 def axes(box: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -352,14 +353,14 @@ def axes(box: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def levels_of(low: float, high: float) -> np.ndarray:
-    """Return the heights between the bands, nearer to each other where the loss is low."""
-    # Contours need levels that rise, also where the surface is flat.
+    """Return the contour levels, which are denser where the loss is low."""
+    # Contours need increasing levels, even if the surface is flat.
     rise = max(high - low, FLAT * max(1.0, abs(low)))
     return low + rise * np.linspace(0, 1, BANDS + 1) ** 2.5
 
 
 def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[list[list[float]]]:
-    """Return, for each band of the loss from low to high, the rings around it as x, y, x, y, …"""
+    """Return the rings around each band of the loss, low to high, each as x, y, x, y, …"""
     try:
         from contourpy import FillType, contour_generator
     except ImportError as error:
@@ -368,18 +369,18 @@ def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[l
     levels = levels_of(float(heights.min()), float(heights.max()))
     xs, ys = axes(box)
     generator = contour_generator(xs, ys, heights, fill_type=FillType.OuterOffset)
-    found = []
+    polygons = []
     for below, above in itertools.pairwise(levels):
         rings = []
         for points, offsets in zip(*generator.filled(below, above), strict=True):
             for start, end in itertools.pairwise(offsets):
                 rings.append(np.round(points[start:end], 3).ravel().tolist())
-        found.append(rings)
-    return found
+        polygons.append(rings)
+    return polygons
 
 
 def figure_of(toy: Toy) -> Any:
-    """Return a figure of matplotlib: the points with the fit, and the surface with the path."""
+    """Return a matplotlib figure: the points with the fit, and the surface with the path."""
     figure = new_figure("viz.toy", figsize=(8, 3.6), layout="constrained")
     plane, hills = figure.subplots(1, 2)
     (first, second), (x, y) = toy.at, toy.points.T[:2]
@@ -389,8 +390,8 @@ def figure_of(toy: Toy) -> Any:
         plane.plot(across, first * across + second, color="black")
     else:
         for side, marker, colour in ((0, "o", "#4C72B0"), (1, "s", "#DD8452")):
-            chosen = toy.points[:, 2] == side
-            plane.plot(x[chosen], y[chosen], marker, color=colour, label=f"class {side}")
+            mask = toy.points[:, 2] == side
+            plane.plot(x[mask], y[mask], marker, color=colour, label=f"class {side}")
         length = max(float(np.hypot(first, second)), 1e-12)
         plane.plot(-second / length * 2 * across, first / length * 2 * across, color="black")
         plane.legend(loc="upper right", fontsize=8)
@@ -400,8 +401,8 @@ def figure_of(toy: Toy) -> Any:
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     levels = levels_of(float(low), float(high))
     heights = np.where(np.isfinite(heights), heights, np.nan)
-    drawn = hills.contourf(*axes(box), heights, levels, cmap=RISING)
-    figure.colorbar(drawn, label="loss", format="%.3g")
+    contours = hills.contourf(*axes(box), heights, levels, cmap=RISING)
+    figure.colorbar(contours, label="loss", format="%.3g")
     hills.plot(*np.array(toy.path).T, ".-", color="black", markerfacecolor="white", linewidth=1.4)
     hills.plot(*toy.at, "*", color="white", markeredgecolor="black", markersize=14)
     hills.set(xlim=box[:2], ylim=box[2:], xlabel=toy.names[0], ylabel=toy.names[1])
@@ -409,14 +410,14 @@ def figure_of(toy: Toy) -> Any:
 
 
 def line_points(count: int, generator: Generator) -> np.ndarray:
-    """Return points around the line y = 0.8 x + 0.5."""
+    """Return noisy points around the line y = 0.8 x + 0.5."""
     x = np.linspace(-2, 2, count)
     noise = noise_of(count, generator)
     return np.stack([x, 0.8 * x + 0.5 + 0.25 * noise], axis=1)
 
 
 def moon_points(count: int, generator: Generator) -> np.ndarray:
-    """Return two half circles that reach into each other, with their class as third column."""
+    """Return two interleaved half circles, with their class as third column."""
     half = count // 2
     upper, lower = np.linspace(0, np.pi, half), np.linspace(0, np.pi, count - half)
     x = np.concatenate([np.cos(upper) - 0.5, 0.5 - np.cos(lower)])
@@ -439,16 +440,16 @@ def toy(
     count: int = 16,
     seed: int = 0,
 ) -> Toy:
-    """Play with a small fit: drag its points, and watch the loss surface and the next step.
+    """Show an interactive fit: drag its points, and watch the loss surface and the next step.
 
     Args:
         kind: "line" fits y = w·x + b by the mean squared error; "moons" separates two classes
             by the sign of w1·x + w2·y, with the logistic loss.
-        points: rows of x, y (of moons also the class, 0 or 1); made up by default.
-        optimizer: makes an optimizer of the two parameters; SGD with lr 0.1 by default, as
-            `lambda parameters: Adam(parameters, lr=0.3)`.
-        count: how many points are made up.
-        seed: the same seed makes the same points.
+        points: rows of x, y (of moons also the class, 0 or 1); random by default.
+        optimizer: returns an optimizer for the two parameters; SGD with lr 0.1 by default. An
+            example is `lambda parameters: Adam(parameters, lr=0.3)`.
+        count: the number of random points.
+        seed: the seed of the random points.
 
     Raises: ToyError: there is no such kind, or the points have another shape.
 
@@ -463,15 +464,15 @@ def toy(
     if not 2 <= count <= MOST_POINTS:
         raise ToyError("viz.toy", f"count must be from 2 to {MOST_POINTS}, got {count}")
     if points is None:
-        made = line_points if kind == "line" else moon_points
-        points = made(count, Generator().manual_seed(seed))
+        make_points = line_points if kind == "line" else moon_points
+        points = make_points(count, Generator().manual_seed(seed))
     columns = 2 if kind == "line" else 3
-    given = np.array(points.tolist() if isinstance(points, Tensor) else points, float)
-    fits = given.ndim == 2 and given.shape[1] == columns and 2 <= len(given) <= MOST_POINTS
-    if not fits or not np.isfinite(given).all():
+    rows = np.array(points.tolist() if isinstance(points, Tensor) else points, float)
+    fits = rows.ndim == 2 and rows.shape[1] == columns and 2 <= len(rows) <= MOST_POINTS
+    if not fits or not np.isfinite(rows).all():
         raise ToyError(
             "viz.toy", f"the points of {kind!r} are 2 to {MOST_POINTS} rows of {columns} "
-            f"finite numbers, got the shape {given.shape}",
+            f"finite numbers, got the shape {rows.shape}",
             hint="rows are x, y" + (", class 0 or 1" if columns == 3 else ""),
         )  # fmt: skip
-    return Toy(kind, given, optimizer or (lambda parameters: SGD(parameters, lr=0.1)))
+    return Toy(kind, rows, optimizer or (lambda parameters: SGD(parameters, lr=0.1)))

@@ -1,6 +1,6 @@
-"""A hand that changes numbers in tensors and can take each change back, and its panel in a page.
+"""Edits the elements of tensors with undo and redo, and the panel for it in a page.
 
-`touch.py` uses it for what goes into a function; in `live`, `BetweenSteps` lets a page change the
+`touch.py` uses it for the inputs of a function; in `live`, `BetweenSteps` lets a page change the
 parameters of the model that is being trained.
 """
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from ..live.recorder import Recorder
 
 MOST_NUMBERS = 16
-"""A tensor with at most so many numbers has a slider for each."""
+"""A tensor with at most so many elements has a slider for each."""
 
 MOST_CHANGES = 1000
-"""So many changes can be taken back."""
+"""The number of changes that can be undone."""
 
 
 class TouchError(EdutorchError, ValueError):
-    """A value cannot be changed as it was asked for."""
+    """Raised if a value cannot be changed as requested."""
 
 
 @dataclass
 class Change:
-    """One change: where, and all numbers of that tensor before and after it."""
+    """One change: the tensor's name, and all of its elements before and after."""
 
     name: str
     before: np.ndarray
     after: np.ndarray
-    drag: int = 0  # changes of one drag are taken back together; 0: not of a drag
+    drag: int = 0  # changes of one drag are undone together; 0: not part of a drag
 
 
 class Hand:
-    """Writes numbers into tensors in place, and can undo and redo what it did."""
+    """Writes elements of tensors in place, with undo and redo."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = dict(tensors)
@@ -79,82 +79,82 @@ class Hand:
         self.write(name, after)
 
     def undo(self) -> bool:
-        """Take the last change back. False: there is none."""
+        """Undo the last change. Return False if there is none."""
         return self._move(self.done, self.undone, lambda change: change.before)
 
     def redo(self) -> bool:
-        """Make the last change that was taken back once more. False: there is none."""
+        """Redo the last change that was undone. Return False if there is none."""
         return self._move(self.undone, self.done, lambda change: change.after)
 
     def _move(
-        self, here: list[Change], there: list[Change], wanted: Callable[[Change], np.ndarray]
+        self, source: list[Change], target: list[Change], array_of: Callable[[Change], np.ndarray]
     ) -> bool:
-        if not here:
+        if not source:
             return False
-        change = here.pop()
-        there.append(change)
-        self.write(change.name, wanted(change))
+        change = source.pop()
+        target.append(change)
+        self.write(change.name, array_of(change))
         return True
 
     def array(self, name: str) -> np.ndarray:
-        """Return a copy of the numbers of one tensor."""
+        """Return a copy of one tensor as an array."""
         if name not in self.tensors:
             known = ", ".join(self.tensors) or "nothing"
             raise TouchError("touch.set", f"there is no {name!r}", hint=f"one can change {known}")
         return np.array(self.tensors[name].detach().cpu().numpy())
 
-    def write(self, name: str, numbers: np.ndarray) -> None:
-        """Put all numbers of one tensor in their place."""
-        held = self.tensors[name]
+    def write(self, name: str, array: np.ndarray) -> None:
+        """Write all elements of one tensor."""
+        target = self.tensors[name]
         with no_grad():
-            held.copy_(tensor(numbers, dtype=held.dtype, device=held.device))
+            target.copy_(tensor(array, dtype=target.dtype, device=target.device))
 
 
 def given(value: Any) -> Any:
-    """Return a value as NumPy takes it; from a page numbers come as text."""
+    """Convert a value for NumPy; a page sends numbers as text."""
     if isinstance(value, str):
         return float(value.strip().replace(",", ".").replace("−", "-"))
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def sensible_range(numbers: np.ndarray, whole: bool = False) -> tuple[float, float]:
-    """Return where a slider begins and ends: round numbers around what is there.
+def sensible_range(values: np.ndarray, integers: bool = False) -> tuple[float, float]:
+    """Return the range of a slider: round numbers around the values.
 
     >>> sensible_range(np.array(2.0)), sensible_range(np.array([0.3, -0.1]))
     ((-5.0, 5.0), (-1.0, 1.0))
     """
-    finite = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     peak = float(np.abs(finite).max(initial=0.0))
     if peak == 0:
         return -1.0, 1.0
     size = 10.0 ** math.floor(math.log10(2 * peak))
     top = next(size * step for step in (1, 2, 5, 10) if size * step >= 2 * peak * 0.999)
-    return (-math.ceil(top), math.ceil(top)) if whole else (-top, top)
+    return (-math.ceil(top), math.ceil(top)) if integers else (-top, top)
 
 
-def field_of(name: str, held: Tensor, bounds: tuple[float, float] | None) -> dict[str, Any]:
-    """Describe one tensor for the page; only a small one with its numbers."""
-    small = held.numel() <= MOST_NUMBERS and not held.is_complex()
-    whole = not held.is_floating_point()
-    numbers = np.array(held.detach().cpu().numpy()) if small else np.zeros(0)
+def field_of(name: str, leaf: Tensor, bounds: tuple[float, float] | None) -> dict[str, Any]:
+    """Return one tensor as a field of the page; only a small one with its elements."""
+    small = leaf.numel() <= MOST_NUMBERS and not leaf.is_complex()
+    integers = not leaf.is_floating_point()
+    values = np.array(leaf.detach().cpu().numpy()) if small else np.zeros(0)
     gradient = []
-    if small and held.grad is not None:
-        gradient = held.grad.detach().cpu().numpy().ravel().tolist()
-    low, high = bounds or sensible_range(numbers, whole)
-    values = [float(each) for each in numbers.ravel().tolist()]
-    finite = [value for value in values if math.isfinite(value)]
+    if small and leaf.grad is not None:
+        gradient = leaf.grad.detach().cpu().numpy().ravel().tolist()
+    low, high = bounds or sensible_range(values, integers)
+    floats = [float(value) for value in values.ravel().tolist()]
+    finite = [value for value in floats if math.isfinite(value)]
     return {
         "name": name,
-        "shape": list(held.shape),
-        "whole": whole,
-        "values": [number_or_text(value) for value in values],
-        "gradients": [number_or_text(each) for each in gradient],
+        "shape": list(leaf.shape),
+        "whole": integers,
+        "values": [number_or_text(number) for number in floats],
+        "gradients": [number_or_text(gradient_value) for gradient_value in gradient],
         "range": [min([low, *finite]), max([high, *finite])],
     }
 
 
 def number_or_text(value: float) -> float | str:
-    """Return a number as JSON can hold it."""
+    """Return a number, or its text if JSON cannot hold it (NaN and infinities)."""
     return value if math.isfinite(value) else str(value)
 
 
@@ -162,7 +162,7 @@ def number_or_text(value: float) -> float | str:
 
 
 class TouchPart(Part):
-    """The panel of fields, and of what can be undone."""
+    """The panel of the page with a field for each tensor, undo and redo."""
 
     name = "touch"
 
@@ -174,10 +174,10 @@ class TouchPart(Part):
         self.drag = 0
 
     def patch(self) -> Any:
-        fields = [field_of(name, held, self.ranges.get(name))
-                  for name, held in self.hand.tensors.items()]  # fmt: skip
+        fields = [field_of(name, leaf, self.ranges.get(name))
+                  for name, leaf in self.hand.tensors.items()]  # fmt: skip
         for field in fields:
-            if field["values"]:  # a slider keeps its ends while it is used
+            if field["values"]:  # a slider keeps its range while it is used
                 self.ranges[field["name"]] = tuple(field["range"])
         return {
             "fields": fields,
@@ -191,7 +191,7 @@ class TouchPart(Part):
         }
 
     def act(self, content: Mapping[str, Any]) -> bool:
-        """Do what the page asks for; what is wrong with it stands in `error`."""
+        """Handle a request of the page; set `error` if it is invalid."""
         action = content.get("act")
         self.error, self.drag = "", int(content.get("drag") or 0)
         self.serial += 1
@@ -207,17 +207,18 @@ class TouchPart(Part):
         return True
 
 
-def index_of(asked: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a place in a tensor: a page counts the numbers from 0, or a person writes "2, 0"."""
+def index_of(request: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return an index into a tensor: a page sends the flat index, or the user writes "2, 0"."""
     try:
-        if isinstance(asked, str) and ("," in asked or len(shape) < 2):
-            found = tuple(int(part) for part in asked.replace("[", "").replace("]", "").split(","))
-            np.empty(shape, "b")[found]
-            return found
-        return tuple(int(each) for each in np.unravel_index(int(asked), shape))
+        if isinstance(request, str) and ("," in request or len(shape) < 2):
+            texts = request.replace("[", "").replace("]", "").split(",")
+            index = tuple(int(text) for text in texts)
+            np.empty(shape, "b")[index]
+            return index
+        return tuple(int(axis_index) for axis_index in np.unravel_index(int(request), shape))
     except (ValueError, IndexError, TypeError):
         raise TouchError(
-            "touch.set", f"there is no place {asked!r}", {"shape": shape},
+            "touch.set", f"there is no place {request!r}", {"shape": shape},
             f"write {len(shape)} indices, as {', '.join('0' for _ in shape) or '0'}",
         ) from None  # fmt: skip
 
@@ -226,11 +227,11 @@ MOST_TENSORS = 200
 
 
 class BetweenSteps(TouchPart):
-    """Changes parameters of a running model, while its loop is paused.
+    """Changes parameters of a running model while its loop is paused.
 
-    The page's messages come on any thread. They wait until the loop stands between two steps:
-    a change in the middle would make a gradient wrong. Without an optimizer a step ends when
-    the next one has begun to compute; then they wait for the end of its backward.
+    The page's messages arrive on any thread. They wait until the loop is between two steps: a
+    change in the middle of a step would make its gradient wrong. Without an optimizer a step ends
+    when the next one has begun to compute; then they wait for the end of its backward.
     """
 
     def __init__(self, names: Names, paused: Callable[[], bool]) -> None:
@@ -238,7 +239,7 @@ class BetweenSteps(TouchPart):
         self.names, self.paused = names, paused
         self._asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._open = False
-        self._safe = True  # the loop stands where a tensor may be written
+        self._safe = True  # whether the loop is at a point where a tensor may be written
 
     def take(self, event: Any) -> None:
         if isinstance(event, WorkEnded) and event.kind == "backward" and not self._safe:
@@ -267,25 +268,25 @@ class BetweenSteps(TouchPart):
         return {**super().patch(), "compact": True}
 
     def find(self) -> dict[str, Tensor]:
-        """Return the parameters by name; without a model, the variables that have a gradient."""
-        found: dict[str, Tensor] = {}
+        """Return the parameters by name; without a model, the leaves that require gradients."""
+        tensors: dict[str, Tensor] = {}
         for model in self.names.models:
             for parameter in model.parameters():
-                found[self.names.path_of_leaf(parameter)] = parameter
-        if not found:
+                tensors[self.names.path_of_leaf(parameter)] = parameter
+        if not tensors:
             for name, value in variables(self.names.frame):
                 if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
-                    found.setdefault(name, value)
-        return dict(list(found.items())[:MOST_TENSORS])
+                    tensors.setdefault(name, value)
+        return dict(list(tensors.items())[:MOST_TENSORS])
 
     def _apply(self) -> None:
-        """Make the changes that were asked for."""
+        """Apply the requested changes."""
         while not self._asked.empty():
             content = self._asked.get()
             self.hand.tensors = self.find()
             try:
                 self.act(content)
-            except TouchError as error:  # undo, and the tensor is no longer there
+            except TouchError as error:  # an undo of a tensor that no longer exists
                 self.error = str(error)
 
 
@@ -293,4 +294,4 @@ NOTHING: dict[str, Any] = {
     "fields": [], "undo": 0, "redo": 0, "result": "", "error": "", "note": "", "still": True,
     "compact": True,
 }  # fmt: skip
-"""What the panel is told when the loop runs again: it goes away."""
+"""The message that removes the panel when the loop runs again."""

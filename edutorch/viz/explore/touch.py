@@ -1,4 +1,4 @@
-"""`touch`: change a number that goes into a function, and see values and gradients follow."""
+"""`touch`: change the inputs of a function, and see its values and gradients follow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .tensor_editor import Hand, TouchError, TouchPart
 
 
 class Touch(Explorer):
-    """What `touch` returns: a function, the tensors that go into it, and its graph.
+    """What `touch` returns: a function, its input tensors, and its graph.
 
-    In a notebook it shows itself. `result` is what the function returned, `gradient(name)` the
-    gradient of one of the tensors, `snapshot` the graph with all numbers as plain data.
+    A notebook displays it. `result` is what the function returned, `gradient(name)` the gradient
+    of one of the tensors, `snapshot` the graph with all statistics as plain data.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Touch(Explorer):
     # What a user calls ------------------------------------------------------------------
 
     def set(self, name: str, value: Any, index: Any = ()) -> Touch:
-        """Change a tensor, or the number at `index` of it, and compute everything again.
+        """Change a tensor, or its element at `index`, and recompute the function.
 
-        Raises: TouchError: there is no such tensor or place. Whatever the function raises;
-            then the picture stays as it was, and `undo` takes the change back.
+        Raises: TouchError: there is no such tensor or index. Whatever the function raises;
+            then the picture stays as it was, and `undo` undoes the change.
         """
         with self._lock:
             self.part.hand.set(name, value, index)
@@ -58,35 +58,35 @@ class Touch(Explorer):
         return self
 
     def undo(self) -> bool:
-        """Take the last change back. False: there is nothing to take back."""
+        """Undo the last change. Return False if there is none."""
         with self._lock:
-            found = self.part.hand.undo()
-            if found:
+            changed = self.part.hand.undo()
+            if changed:
                 self._again()
-        return found
+        return changed
 
     def redo(self) -> bool:
-        """Make a change that was taken back once more. False: there is none."""
+        """Redo the last change that was undone. Return False if there is none."""
         with self._lock:
-            found = self.part.hand.redo()
-            if found:
+            changed = self.part.hand.redo()
+            if changed:
                 self._again()
-        return found
+        return changed
 
     def value(self, name: str) -> Any:
-        """Return what a tensor holds now: a number, or nested lists."""
+        """Return the current elements of a tensor: a number, or nested lists."""
         return self.part.hand.array(name).tolist()
 
     def gradient(self, name: str) -> Any:
-        """Return the gradient of a tensor at the last computation that went well, or None."""
+        """Return the gradient of a tensor in the last successful computation, or None."""
         self.part.hand.array(name)
-        found = self.part.hand.tensors[name].grad
-        return None if found is None else found.tolist()
+        gradient = self.part.hand.tensors[name].grad
+        return None if gradient is None else gradient.tolist()
 
     # Inside -----------------------------------------------------------------------------
 
     def _again(self) -> None:
-        """Compute, and show it; if the function fails, show why, over the old picture."""
+        """Recompute and show the result; if the function fails, show the error in the panel."""
         self.part.error = ""
         self.part.serial += 1
         try:
@@ -101,10 +101,10 @@ class Touch(Explorer):
         recorder = Recorder(self._names, detailed=True)
         with enable_grad(), listening(recorder):
             result = self.function(**self.leaves)
-            wanted = checked_result(result)
-            held = [tensor for tensor in self.part.hand.tensors.values() if tensor.requires_grad]
-            found = grad([wanted], held, [ones_like(wanted)], allow_unused=True)
-            for leaf, gradient in zip(held, found, strict=True):
+            output = checked_result(result)
+            inputs = [tensor for tensor in self.part.hand.tensors.values() if tensor.requires_grad]
+            gradients = grad([output], inputs, [ones_like(output)], allow_unused=True)
+            for leaf, gradient in zip(inputs, gradients, strict=True):
                 leaf.grad = gradient
                 recorder.leaf_received(leaf, gradient)
         recorder.finish_step()
@@ -114,7 +114,7 @@ class Touch(Explorer):
         return recorder.snapshot
 
     def command(self, content: dict[str, Any]) -> None:
-        """Take a message of the page."""
+        """Handle a message of the page."""
         with self._lock:
             if content.get("type") != "touch":
                 super().command(content)
@@ -140,9 +140,9 @@ class Touch(Explorer):
             print(self)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # For what shows widgets but is no Jupyter, as marimo.
-        found: Any = self.open_page()._repr_mimebundle_(**options)
-        data, metadata = found if isinstance(found, tuple) else (found, {})
+        # For front ends other than Jupyter that show widgets, such as marimo.
+        bundle: Any = self.open_page()._repr_mimebundle_(**options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**self.bundle(), **data}, metadata
 
     def __repr__(self) -> str:
@@ -152,18 +152,18 @@ class Touch(Explorer):
 
 def checked_result(result: Any) -> Tensor:
     if not isinstance(result, Tensor) or result.grad_fn is None:
-        kind = f"got {type(result).__name__}"
+        reason = f"got {type(result).__name__}"
         if isinstance(result, Tensor):
-            kind = "it does not depend on the numbers that can be changed"
+            reason = "it does not depend on the numbers that can be changed"
         raise TouchError(
-            "viz.touch", f"the function has to return a tensor with a graph; {kind}",
+            "viz.touch", f"the function has to return a tensor with a graph; {reason}",
             hint="compute the result from the function's arguments, with ops of edutorch",
         )  # fmt: skip
     return result
 
 
 def result_text(result: Tensor) -> tuple[str, str]:
-    """Return a result as a line of text, and what is to be said about its gradients."""
+    """Return a result as a line of text, and a note about its gradients."""
     if result.numel() == 1:
         return f"{result.item():.6g}", ""
     shape = "×".join(map(str, result.shape))
@@ -178,17 +178,17 @@ def touch(
     rankdir: Literal["LR", "TB"] | None = None,
     **leaves: Any,
 ) -> Touch:
-    """Draw a function's graph, with a slider for each number that goes into it.
+    """Draw a function's graph, with a slider for each element of its inputs.
 
-    After each change the function is computed again, with gradients, and new values and
-    gradients run through the picture. Everything can be undone.
+    After each change the function is recomputed with gradients, and the picture shows the new
+    values and gradients. Every change can be undone.
 
     Args:
-        function: called with the leaves by name; returns a tensor. Of a module, the
-            parameters can be changed as well.
-        ranges: where the slider of a leaf begins and ends.
-        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
-            graph, if need be in rows.
+        function: called with the leaves by name; returns a tensor. The parameters of a module can
+            be changed as well.
+        ranges: the lower and upper end of a leaf's slider, by name.
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; by default the direction
+            that suits the graph, in several rows if necessary.
         leaves: a number or a small tensor for each argument of the function.
 
     Raises: TouchError: there is no leaf, or no graph in what the function returns.
@@ -204,30 +204,30 @@ def touch(
             "viz.touch", f"expected a function, got {type(function).__name__}",
             hint="viz.touch(lambda a, b: a * b, a=2.0, b=3.0)",
         )  # fmt: skip
-    made = {name: leaf_of(name, value) for name, value in leaves.items()}
-    if not made and not hasattr(function, "named_parameters"):
+    tensors = {name: leaf_of(name, value) for name, value in leaves.items()}
+    if not tensors and not hasattr(function, "named_parameters"):
         raise TouchError(
             "viz.touch", "there is nothing to be changed",
             hint="name the arguments of the function: viz.touch(f, a=2.0, b=3.0)",
         )  # fmt: skip
     for name, bounds in (ranges or {}).items():
-        check_range(name, bounds, made)
+        check_range(name, bounds, tensors)
     model: Any = function if hasattr(function, "named_modules") else None
-    return Touch(function, made, GivenNames(model, made, sys._getframe(1)), ranges, rankdir)
+    return Touch(function, tensors, GivenNames(model, tensors, sys._getframe(1)), ranges, rankdir)
 
 
 def leaf_of(name: str, value: Any) -> Tensor:
-    """Return a tensor of its own for one argument; a plain number gets a gradient."""
+    """Return a leaf tensor for one argument; a Python number requires a gradient."""
     if isinstance(value, int | float):
         return tensor(float(value), requires_grad=True)
     try:
-        made = value.detach().clone() if isinstance(value, Tensor) else tensor(value)
+        leaf = value.detach().clone() if isinstance(value, Tensor) else tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TouchError(
             "viz.touch", f"cannot make a tensor of {name} = {value!r}: {error}",
             hint="give a number, a list of numbers or a tensor",
         ) from None  # fmt: skip
-    return made.requires_grad_() if made.is_floating_point() else made
+    return leaf.requires_grad_() if leaf.is_floating_point() else leaf
 
 
 def check_range(name: str, bounds: Any, known: Iterable[str]) -> None:

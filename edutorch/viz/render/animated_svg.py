@@ -1,8 +1,8 @@
-"""A run as a moving SVG: numbers and arrows change, with no script, so it plays in any README.
+"""A run as an animated SVG: values and arrows change without a script, so it plays in any README.
 
-Everything is there at once. What never changes is drawn once; of what changes, each frame has a
-group of its own, and a style sheet shows one group after the other. Where somebody prefers less
-motion, or nothing is animated, the last frame is seen.
+What never changes is drawn once. Of what changes, each frame has a group of its own, and a style
+sheet shows one group after the other. With reduced motion, or without animation, the last frame
+is shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from ..graph.model import Graph, Snapshot
 from ..history.recording import Moment
-from ..live.page import Stage
+from ..live.page import PageState
 from ..tensors.summaries import Stats
 from .dot import constant_text, flow_text, grad_text, value_text
 from .legend import draw_legend
@@ -37,13 +37,13 @@ from .style import (
 from .svg import MONO, SVG, element
 
 FRAMES = 60
-"""So many frames are written, if nobody asks for more."""
+"""The default number of frames."""
 
 SECONDS = 0.2
-"""How long one frame is seen."""
+"""The duration of one frame."""
 
 HOLD = 1.6
-"""Seconds for which the last one stays, before it begins again."""
+"""Seconds for which the last frame stays before the animation restarts."""
 
 STRIP = 66.0
 """Height of the strip below the picture: the step, the loss, and its curve."""
@@ -55,9 +55,9 @@ EDGES = (
 )
 
 
-def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
-    """Return the steps as one SVG that plays by itself, again and again."""
-    scenes = [Scene(number, run, stage) for number, run in enumerate(runs(moments))]
+def animated_svg(moments: Sequence[Moment], stage: PageState) -> str:
+    """Return the steps as one SVG that plays in a loop."""
+    scenes = [Scene(index, run, stage) for index, run in enumerate(runs(moments))]
     width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
     height = max(scene.height for scene in scenes)
     root = ElementTree.Element(f"{{{SVG}}}svg", {
@@ -82,36 +82,36 @@ def animated_svg(moments: Sequence[Moment], stage: Stage) -> str:
 
 
 def keys_of(scenes: Sequence[Scene]) -> list[str]:
-    """Return what the legend has to explain: all that is ever to be seen."""
-    found = {
+    """Return the keys of the legend: everything visible in any frame."""
+    keys = {
         key
         for scene in scenes
         for key in legend_keys(
             scene.graph.nodes, scene.graph.edges, any(snapshot.bad for snapshot in scene.snapshots)
         )
     }
-    return [key for key in WORDS if key in found]
+    return [key for key in WORDS if key in keys]
 
 
 def runs(moments: Sequence[Moment]) -> list[list[Moment]]:
-    """Split the steps where the structure changes."""
+    """Split the steps into runs with the same graph structure."""
     groups = itertools.groupby(moments, lambda moment: moment.graph.structure)
     return [list(group) for _, group in groups]
 
 
 class Clock:
-    """When each frame is seen, in percent of one round."""
+    """The timing of the frames, in percent of one loop, as CSS rules."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.seconds = count * SECONDS + HOLD
 
     def percent(self, frame: int) -> float:
-        """Return when a frame begins; the one behind the last is the end of the round."""
+        """Return when a frame begins; the frame after the last is the end of the loop."""
         return 100.0 if frame >= self.count else 100 * frame * SECONDS / self.seconds
 
     def base(self) -> str:
-        """Return the rules that show one group of each frame after the other."""
+        """Return the rules that show the groups of the frames one after the other."""
         if self.count == 1:
             return ""
         gone = f"{self.percent(1):.4f}%"
@@ -131,14 +131,14 @@ class Clock:
         return "\n".join([*rules, "}"])
 
     def frame(self, number: int) -> str:
-        """Return the classes of a group that belongs to one frame."""
+        """Return the CSS classes of a group that belongs to one frame."""
         return "frame last" if number == self.count - 1 else f"frame f{number}"
 
     def rule(self, name: str, selector: str, states: Sequence[tuple[int, str]]) -> str:
-        """Return the rules of something that looks otherwise from given frames on.
+        """Return the rules of an element whose style changes at some frames.
 
         Args:
-            states: (from which frame, the properties), the first from frame 0.
+            states: (first frame, properties), the first from frame 0.
         """
         last = states[-1][1]
         if len(states) == 1:
@@ -152,9 +152,9 @@ class Clock:
 
 
 class Scene:
-    """The frames that share one picture."""
+    """The frames that share one layout."""
 
-    def __init__(self, number: int, moments: Sequence[Moment], stage: Stage) -> None:
+    def __init__(self, number: int, moments: Sequence[Moment], stage: PageState) -> None:
         self.number = number
         plan = stage.plan(moments[0].graph)
         self.graph: Graph = plan.graph
@@ -169,19 +169,19 @@ class Scene:
         }
 
     def draw(self, root: Any, start: int, clock: Clock, left: float, top: float) -> list[str]:
-        """Add the picture and its frames to `root`; return what the style sheet needs."""
+        """Add the picture and its frames to `root`; return its CSS rules."""
         holder = element(root, "g", class_=f"s{self.number}")
         holder.set("transform", f"translate({left:g},{top:g})")
         inner = next(iter(self.svg.findall(f"{{{SVG}}}g")), self.svg)
-        place = inner.get("transform", "")
+        transform = inner.get("transform", "")
         rules = [self._visibility(start, clock)]
         changing = self._texts()
         rules += self._edges(start, clock)
         for group in self.groups.values():
-            group.attrib.pop("id", None)  # two scenes would share it
+            group.attrib.pop("id", None)  # two scenes would have the same ids
         holder.append(inner)
-        layers = [element(holder, "g", class_=clock.frame(start + number), transform=place)
-                  for number in range(len(self.snapshots))]  # fmt: skip
+        layers = [element(holder, "g", class_=clock.frame(start + index), transform=transform)
+                  for index in range(len(self.snapshots))]  # fmt: skip
         for template, texts in changing:
             for layer, text in zip(layers, texts, strict=True):
                 copy = deepcopy(template)
@@ -200,20 +200,20 @@ class Scene:
         return clock.rule(f"scene{self.number}", f".s{self.number}", states)
 
     def _texts(self) -> list[tuple[Any, list[str]]]:
-        """Write what stays the same; return what changes, with its text in each frame."""
+        """Write the constant texts; return the changing ones, with the text of each frame."""
         changing: list[tuple[Any, list[str]]] = []
-        for place, node in enumerate(self.graph.nodes):
+        for index, node in enumerate(self.graph.nodes):
             lines = self.groups[node.id].findall(f"{{{SVG}}}text") if node.id in self.groups else []
-            constant = node.kind == "constant"  # there is only its number
-            kinds = (("values", constant_text if constant else value_text), ("grads", grad_text))
-            for line, (kind, write) in zip(lines[0 if constant else 2 :], kinds, strict=False):
-                texts = [write(getattr(snapshot, kind)[place]) for snapshot in self.snapshots]
+            constant = node.kind == "constant"  # it has a single line, its number
+            fields = (("values", constant_text if constant else value_text), ("grads", grad_text))
+            for line, (field, write) in zip(lines[0 if constant else 2 :], fields, strict=False):
+                texts = [write(getattr(snapshot, field)[index]) for snapshot in self.snapshots]
                 self._place(self.groups[node.id], line, texts, changing)
-        for place, edge in enumerate(self.graph.edges):
+        for index, edge in enumerate(self.graph.edges):
             group = self.groups.get(edge.id)
             line = group.find(f"{{{SVG}}}text") if group is not None else None
             if group is not None and line is not None and edge.kind != "cut":
-                texts = [flow_text(snapshot.flows[place]) for snapshot in self.snapshots]
+                texts = [flow_text(snapshot.flows[index]) for snapshot in self.snapshots]
                 self._place(group, line, texts, changing)
         return changing
 
@@ -227,23 +227,23 @@ class Scene:
     def _edges(self, start: int, clock: Clock) -> list[str]:
         """Return the rules of the arrows: colour and width of each frame."""
         rules = []
-        for place, edge in enumerate(self.graph.edges):
+        for index, edge in enumerate(self.graph.edges):
             group = self.groups.get(edge.id)
             if group is None:
                 continue
             name = f"s{self.number}{edge.id}"
             group.set("class", f"edge {name}")
-            looks = [edge_look(snapshot.flows[place]) for snapshot in self.snapshots]
-            states = [(0, looks[0])]
-            for number, look in enumerate(looks):
-                if look != states[-1][1]:
-                    states.append((start + number, look))
+            styles = [edge_look(snapshot.flows[index]) for snapshot in self.snapshots]
+            states = [(0, styles[0])]
+            for frame, style in enumerate(styles):
+                if style != states[-1][1]:
+                    states.append((start + frame, style))
             rules.append(clock.rule(name, f".{name}", states))
         return rules
 
 
 def edge_look(flow: Stats | None) -> str:
-    """Return how an arrow looks, as in `dot.flow_style`."""
+    """Return the style of an arrow, as in `dot.flow_style`."""
     if flow is None:
         return f"color:{NEUTRAL};stroke-width:1"
     if flow.bad:
@@ -252,7 +252,7 @@ def edge_look(flow: Stats | None) -> str:
 
 
 class Strip:
-    """What stands below: which step this is, its loss, and where it is on the loss's curve."""
+    """The strip below the picture: the step, its loss, and its point on the loss curve."""
 
     def __init__(self, root: Any, moments: Sequence[Moment], width: float, top: float) -> None:
         self.root, self.moments = root, moments
@@ -262,10 +262,10 @@ class Strip:
 
     def draw(self, clock: Clock) -> None:
         """Add the strip, with a group for each frame."""
-        points = [self._point(number) for number in range(len(self.moments))]
+        points = [self._point(index) for index in range(len(self.moments))]
         line = "".join(
-            f"{'M' if not number or points[number - 1][1] is None else 'L'}{x:.1f},{y:.1f}"
-            for number, (x, y) in enumerate(points)
+            f"{'M' if not index or points[index - 1][1] is None else 'L'}{x:.1f},{y:.1f}"
+            for index, (x, y) in enumerate(points)
             if y is not None
         )
         axis = f"M{self.left:g},{self.bottom:g}H{self.right:g}"
@@ -273,8 +273,8 @@ class Strip:
         if line:
             element(self.root, "path", d=line, stroke=ACCENT, fill="none", stroke_width=1.6,
                     stroke_linejoin="round")  # fmt: skip
-        for number, (moment, (x, y)) in enumerate(zip(self.moments, points, strict=True)):
-            group = element(self.root, "g", class_=clock.frame(number))
+        for index, (moment, (x, y)) in enumerate(zip(self.moments, points, strict=True)):
+            group = element(self.root, "g", class_=clock.frame(index))
             style = {"font-family": MONO, "x": f"{self.middle:g}"}
             words = element(group, "text", f"step {moment.step}", y=self.top + 14, fill=INK,
                             font_size=15, font_weight="bold")  # fmt: skip
@@ -287,7 +287,7 @@ class Strip:
                     r=4, fill=ACCENT, stroke=PAGE, stroke_width=1.5)  # fmt: skip
 
     def _point(self, number: int) -> tuple[float, float | None]:
-        """Return where a step is: along the axis, and as high as its loss, if that is finite."""
+        """Return the coordinates of a step; None for the height if its loss is not finite."""
         steps = [moment.step for moment in self.moments]
         losses = [moment.loss for moment in self.moments
                   if moment.loss is not None and math.isfinite(moment.loss)]  # fmt: skip

@@ -1,9 +1,9 @@
-"""How a graph lies on a page: its direction, and the rows that a long one is broken into.
+"""The arrangement of a graph on a page: its direction, and the rows into which it is broken.
 
 Graphviz draws in one direction only. A chain of thirty boxes would be a strip; here it is broken
-like text into lines. Each row becomes an invisible cluster of its own, and arrows from one row to
-another do not count when Graphviz ranks the nodes: all rows begin at the same edge of the page.
-Which arrangement suits is estimated from the sizes of the boxes, without Graphviz.
+into rows, like text into lines. Each row becomes an invisible cluster, and edges between rows do
+not constrain Graphviz's ranking: all rows begin at the same edge of the page. The best arrangement
+is estimated from the sizes of the boxes, without Graphviz.
 """
 
 from __future__ import annotations
@@ -18,38 +18,37 @@ from ..graph.model import Graph
 Direction = Literal["LR", "TB"]
 
 PAGE_WIDTH, PAGE_HEIGHT = 1180.0, 2000.0
-"""So large a picture may be, in points. On a page of 1,200 px its smallest text, of 9 points, has
-then 9 px; in a PNG of 2,000 px also."""
+"""The largest size of a picture in points, at which its smallest text (9 points) is 9 px high on a
+page of 1,200 px, and also in a PNG of 2,000 px."""
 
 WINDOW = 900.0, 600.0
-"""What somebody sees at once without zooming, in points."""
+"""The size of a window without zooming or scrolling, in points."""
 
 FLATTEST = 4.0
-"""No picture of more than `FEW_BOXES` is wider, or higher, than so many times the other."""
+"""The largest aspect ratio, in either direction, of a picture with more than `FEW_BOXES` boxes."""
 
 FEW_BOXES, MANY_BOXES = 12, 120
 MOST_ROWS = 8
-HALVINGS = 7  # of the range of lengths in which that of a row is looked for: to 1 %
+HALVINGS = 7  # steps of the bisection for the length of a row: to 1 %
 BROKEN, WRAP_COST = 0.85, 0.95
-"""So much worse to read is a picture in rows, and for each of its breaks."""
+"""Factors of legibility: for a picture in rows, and for each of its breaks."""
 
 AROUND, DOWN = 0.75, 0.9
-"""…if its arrows lead around the rows, and if the rows are columns."""
+"""Further factors: if its arrows lead around the rows, and if the rows are columns."""
 
 GAP_ACROSS, GAP_ALONG, LABEL_WIDTH, LABEL_HEIGHT = 13.0, 22.0, 58.0, 11.0
-FRAME_MARGIN, FRAME_TITLE = 8.0, 20.0  # of what Graphviz leaves between boxes, in points
+FRAME_MARGIN, FRAME_TITLE = 8.0, 20.0  # the gaps that Graphviz leaves, in points
 
 
 class DirectionError(EdutorchError, ValueError):
-    """A picture was to be drawn in a direction that there is not."""
+    """Raised for an unknown direction of a picture."""
 
 
 class Arrangement(NamedTuple):
-    """A direction, and for each node the number of its row; no rows: it is not broken.
+    """A direction, and the index of each node's row; without rows it is not broken.
 
-    With `turned`, Graphviz is told all arrows and the direction the other way round. It leads an
-    arrow from one row to the next along the far side of where it begins, in its own view: so
-    turned, that is between the two rows.
+    With `turned`, Graphviz gets all edges and the direction reversed. It routes an edge from one
+    row to the next along the far side of its start; reversed, that is between the two rows.
     """
 
     rankdir: Direction = "LR"
@@ -58,12 +57,12 @@ class Arrangement(NamedTuple):
 
     @property
     def direction(self) -> str:
-        """What Graphviz is told as `rankdir`."""
+        """The `rankdir` for Graphviz."""
         return {"LR": "RL", "TB": "BT"}[self.rankdir] if self.turned else self.rankdir
 
 
 def direction_of(rankdir: str | None) -> Direction:
-    """Return what somebody has chosen, where nothing is to be decided by the graph's shape.
+    """Return the given direction, or "LR" for None.
 
     Raises: DirectionError: it is no direction.
     """
@@ -82,7 +81,7 @@ class Size(NamedTuple):
     height: float
 
     def fits(self, boxes: int) -> bool:
-        """Return True if a picture of so many boxes can be read on one page."""
+        """Whether a picture of so many boxes can be read on one page."""
         flat = max(self) / max(1.0, min(self)) > FLATTEST
         return self.width <= PAGE_WIDTH and self.height <= PAGE_HEIGHT and not (
             flat and boxes > FEW_BOXES
@@ -102,13 +101,13 @@ def box_sizes(dot: str) -> dict[str, Size]:
 
 
 def picture_size(svg: str) -> Size:
-    """Return the size of a picture that Graphviz has made."""
-    found = PICTURE_SIZE.search(svg)
-    return Size(float(found[1]), float(found[2])) if found else Size(0, 0)
+    """Return the size of an SVG from Graphviz."""
+    match = PICTURE_SIZE.search(svg)
+    return Size(float(match[1]), float(match[2])) if match else Size(0, 0)
 
 
 class Candidate(NamedTuple):
-    """An arrangement, and what is expected of it: whether it fits a page, how well it is read."""
+    """An arrangement with estimates: whether it fits a page, and its legibility."""
 
     arrangement: Arrangement
     fits: bool = True
@@ -118,11 +117,11 @@ class Candidate(NamedTuple):
 def arrangements(
     graph: Graph, sizes: Mapping[str, Size], rankdir: Direction | None
 ) -> list[Candidate]:
-    """Return how a graph may be arranged, what suits best first.
+    """Return the possible arrangements of a graph, the best first.
 
     Args:
-        sizes: of the boxes.
-        rankdir: the direction, if somebody has chosen one: then nothing is broken into rows.
+        sizes: the sizes of the boxes.
+        rankdir: the direction, if the user chose one: then there are no rows.
     """
     if rankdir is not None:
         return [Candidate(Arrangement(rankdir))]
@@ -137,7 +136,7 @@ def arrangements(
     candidates = [usual, candidate(Arrangement("TB"), sketch.size(Arrangement("TB")))]
     directions: tuple[Direction, Direction] = ("LR", "TB")
     for direction in directions:
-        step = 1 if boxes <= MANY_BOXES else 3  # of a large graph not each number of rows is tried
+        step = 1 if boxes <= MANY_BOXES else 3  # fewer candidates for a large graph
         for count in range(2, min(MOST_ROWS, boxes // 3) + 1, step):
             rows = sketch.rows(direction, count)
             size = sketch.size(Arrangement(direction, rows))
@@ -149,16 +148,16 @@ def arrangements(
 
 
 def better_direction(graph: Graph, sizes: Mapping[str, Size]) -> Direction:
-    """Return the direction that suits a graph which is not broken into rows."""
+    """Return the better direction of a graph without rows."""
     sketch, boxes = Sketch(graph, sizes), len(graph.nodes)
     both = Arrangement("LR"), Arrangement("TB")
-    found = [(arrangement, sketch.size(arrangement)) for arrangement in both]
-    best = max(found, key=lambda pair: (pair[1].fits(boxes), legibility(pair[1], pair[0])))
+    candidates = [(arrangement, sketch.size(arrangement)) for arrangement in both]
+    best = max(candidates, key=lambda pair: (pair[1].fits(boxes), legibility(pair[1], pair[0])))
     return best[0].rankdir
 
 
 def legibility(size: Size, arrangement: Arrangement) -> float:
-    """Return how large a picture is in the window, less for what makes rows harder to read."""
+    """Return the scale of a picture in the window, reduced if it is broken into rows."""
     scale = min(WINDOW[0] / max(1.0, size.width), WINDOW[1] / max(1.0, size.height), 1.0)
     if not arrangement.rows:
         return scale
@@ -167,19 +166,19 @@ def legibility(size: Size, arrangement: Arrangement) -> float:
 
 
 class Sketch:
-    """Estimates how large a graph is in an arrangement."""
+    """Estimates the size of a graph in an arrangement."""
 
     def __init__(self, graph: Graph, sizes: Mapping[str, Size]) -> None:
         self.graph = graph
         self.sizes = [sizes.get(node.id, Size(100, 40)) for node in graph.nodes]
-        numbers = {node.id: number for number, node in enumerate(graph.nodes)}
+        index_of = {node.id: index for index, node in enumerate(graph.nodes)}
         both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
         self.sources: list[list[int]] = [[] for _ in graph.nodes]
         self.users: list[list[int]] = [[] for _ in graph.nodes]
         for edge in graph.edges:
             if edge.kind == "kept" or (both and edge.kind == "backward"):
                 continue
-            source, target = numbers[edge.source], numbers[edge.target]
+            source, target = index_of[edge.source], index_of[edge.target]
             if source < target:
                 self.sources[target].append(source)
                 self.users[source].append(target)
@@ -188,72 +187,72 @@ class Sketch:
         labelled = len(graph.edges) <= 60
         across = GAP_ALONG + (LABEL_WIDTH if labelled else 0)
         down = GAP_ALONG + (LABEL_HEIGHT if labelled else 0)
-        # How much of the main direction each box takes, with the gap behind it.
+        # The length of each box along the main direction, with the gap after it.
         self.along: dict[Direction, list[float]] = {
             "LR": [size.width + across for size in self.sizes],
             "TB": [size.height + down for size in self.sizes],
         }
 
     def size(self, arrangement: Arrangement) -> Size:
-        """Return about how large the picture becomes."""
+        """Return the estimated size of the picture."""
         rows = arrangement.rows or (0,) * len(self.sizes)
         pieces = [
-            self.piece([number for number, row in enumerate(rows) if row == wanted],
+            self.piece([index for index, row in enumerate(rows) if row == row_index],
                        arrangement.rankdir)
-            for wanted in range(max(rows) + 1)
+            for row_index in range(max(rows) + 1)
         ]  # fmt: skip
         along = max(piece[0] for piece in pieces)
         across = sum(piece[1] + GAP_ACROSS for piece in pieces)
         return Size(along, across) if arrangement.rankdir == "LR" else Size(across, along)
 
     def piece(self, nodes: Sequence[int], direction: Direction) -> tuple[float, float]:
-        """Return how long and how thick a row of these nodes is."""
+        """Return the length and the thickness of a row of these nodes."""
         ranks = self.ranks(nodes)
         lengths: dict[int, float] = {}
         thickness: dict[int, float] = {}
         frames: dict[int, int] = {}
-        for number in nodes:
-            rank = ranks[number]
-            lengths[rank] = max(lengths.get(rank, 0.0), self.along[direction][number])
-            thick = self.sizes[number][1 if direction == "LR" else 0] + GAP_ACROSS
-            thickness[rank] = thickness.get(rank, 0.0) + thick
-            frames[rank] = max(frames.get(rank, 0), len(self.frames[number]))
+        for index in nodes:
+            rank = ranks[index]
+            lengths[rank] = max(lengths.get(rank, 0.0), self.along[direction][index])
+            size = self.sizes[index][1 if direction == "LR" else 0] + GAP_ACROSS
+            thickness[rank] = thickness.get(rank, 0.0) + size
+            frames[rank] = max(frames.get(rank, 0), len(self.frames[index]))
         margins = (FRAME_MARGIN, FRAME_MARGIN + FRAME_TITLE)
         along, across = margins if direction == "LR" else margins[::-1]
-        opened = {key for number in nodes for key in self.frames[number]}
+        opened = {key for index in nodes for key in self.frames[index]}
         return (
             sum(lengths.values()) + along * len(opened),
             max(thickness.values(), default=0.0) + 2 * across * max(frames.values(), default=0),
         )
 
     def ranks(self, nodes: Sequence[int]) -> dict[int, int]:
-        """Return how many nodes stand before each one, in a row; a leaf is just before its user."""
+        """Return the rank of each node in a row; a leaf is directly before its first user."""
         within = set(nodes)
         rank: dict[int, int] = {}
-        for number in nodes:
-            before = [rank[source] for source in self.sources[number] if source in within]
-            rank[number] = max(before) + 1 if before else 0
-        for number in reversed(nodes):
-            users = [rank[user] for user in self.users[number] if user in within]
-            if users and not any(source in within for source in self.sources[number]):
-                rank[number] = max(0, min(users) - 1)
+        for index in nodes:
+            before = [rank[source] for source in self.sources[index] if source in within]
+            rank[index] = max(before) + 1 if before else 0
+        for index in reversed(nodes):
+            users = [rank[user] for user in self.users[index] if user in within]
+            if users and not any(source in within for source in self.sources[index]):
+                rank[index] = max(0, min(users) - 1)
         return rank
 
     def all_ranks(self) -> list[int]:
-        """Return the rank of each node where nothing is broken into rows."""
+        """Return the rank of each node in an arrangement without rows."""
         ranks = self.ranks(range(len(self.sizes)))
-        return [ranks[number] for number in range(len(self.sizes))]
+        return [ranks[index] for index in range(len(self.sizes))]
 
     def rows(self, direction: Direction, count: int) -> tuple[int, ...]:
-        """Break the nodes, in their order, into so many rows of about the same length."""
+        """Break the nodes, in order, into `count` rows of about the same length."""
         longest, _ = self.piece(range(len(self.sizes)), direction)
         low, high = longest / count, longest
         best = self.broken(direction, high)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            found = self.broken(direction, middle)
-            if max(found) < count:
-                best, high = found, middle
+            broken = self.broken(direction, middle)
+            if max(broken) < count:
+                best, high = broken, middle
             else:
                 low = middle
         return best
@@ -277,7 +276,7 @@ class Sketch:
         return tuple(rows)
 
     def better_end(self, start: int, end: int) -> int:
-        """Break a little earlier, at the edge of a frame, and never between leaf and user."""
+        """Move a break to an earlier frame border, and never between a leaf and its user."""
         edges = [
             earlier
             for earlier in range(end, start + (end - start) * 2 // 3, -1)
@@ -285,7 +284,7 @@ class Sketch:
             and not self.is_leaf(earlier - 1)
         ]
         layers = [earlier for earlier in edges if self.is_leaf(earlier)]
-        if edges:  # best before a layer with its parameters: its activation is in the same row
+        if edges:  # best before a layer with parameters, so that its activation is in its row
             return (layers or edges)[0]
         while end - 1 > start and self.is_leaf(end - 1):
             end -= 1
@@ -295,20 +294,20 @@ class Sketch:
         return not self.sources[number]
 
     def ends(self, rows: Sequence[int]) -> list[tuple[int, int]]:
-        """Return for each row the node on its last rank, and how many ranks it has."""
-        found = []
-        for wanted in range(max(rows) + 1):
-            nodes = [number for number, row in enumerate(rows) if row == wanted]
+        """Return for each row the node on its last rank, and its number of ranks."""
+        row_ends = []
+        for row_index in range(max(rows) + 1):
+            nodes = [index for index, row in enumerate(rows) if row == row_index]
             ranks = self.ranks(nodes)
-            number = max(nodes, key=lambda node: ranks[node])
-            found.append((number, ranks[number] + 1))
-        return found
+            last = max(nodes, key=lambda node: ranks[node])
+            row_ends.append((last, ranks[last] + 1))
+        return row_ends
 
 
 def _around(key: str, parents: Mapping[str, str]) -> Iterator[str]:
     """Yield the frames around a node, the outermost first."""
-    found = []
+    keys = []
     while key:
-        found.append(key)
+        keys.append(key)
         key = parents.get(key, "")
-    yield from reversed(found)
+    yield from reversed(keys)

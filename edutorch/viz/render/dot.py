@@ -1,9 +1,9 @@
-"""Writes a graph as DOT text: what stands in each box, and how it looks.
+"""Writes a graph as DOT text: the labels and styles of its boxes and arrows.
 
-Labels are plain text with line breaks, never Graphviz's HTML: names come from
-user code, not every engine can read HTML labels, and plain ones look the same
-everywhere. All numbers have a fixed width. The same graph is therefore laid out
-the same way whatever its numbers are, and a page can change them in place.
+Labels are plain text with line breaks, never Graphviz's HTML: names come from user code, not every
+engine can read HTML labels, and plain ones look the same everywhere. All numbers have a fixed
+width. The layout of a graph is therefore independent of its values, and a page can change them in
+place.
 """
 
 from __future__ import annotations
@@ -50,39 +50,41 @@ NODE_SHAPES: dict[NodeKind, str] = {
     "failed": 'shape=box style="filled,bold" penwidth=3',
     "group": 'shape=box style="rounded,filled" peripheries=2',
 }
-"""What was given has square corners, what was computed round ones; see `style.py` for colours."""
+"""Inputs have square corners, computed nodes round ones; see `style.py` for colours."""
 
-FAINT = 1e-5  # a mean closer to zero is rounding noise: it has no sign
+FAINT = 1e-5  # a mean closer to zero is rounding noise, without a sign
 
 SHOWN_LABEL, LONG_LABEL = 22, 30
-LABELLED_EDGES = 60  # with more, numbers on the edges cost more time than they tell
-MUCH_WORK, EFFORT = 300, 0.3  # nodes; from there on, so many rounds of Graphviz's for each
+LABELLED_EDGES = 60  # with more edges, their labels cost more layout time than they are worth
+MUCH_WORK, EFFORT = 300, 0.3  # above so many nodes, limit Graphviz's iterations per node
 NUMBER_WIDTH = 7
-SPACE = "\xa0"  # one that does not break and is not left out
+SPACE = "\xa0"  # Graphviz and browsers would collapse ordinary spaces
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 12.0  # of Courier at 10 points, in points
-BASELINE = 3.0  # so far below the middle of a line its letters stand
+BASELINE = 3.0  # distance of the baseline below the middle of a line
 MARGIN_X, MARGIN_Y = 7.2, 4.32
-MARK_COLUMNS = 2  # what a mark takes of the name's line
+MARK_COLUMNS = 2  # the width of a mark in the name's line, in characters
 
 
 # What stands in a box ----------------------------------------------------------------
 
 
-def shown(label: str, most: int = SHOWN_LABEL) -> str:
-    """Make any text fit for one line of a box; what cannot be printed becomes a mark.
+def shown(label: str, limit: int = SHOWN_LABEL) -> str:
+    """Return a text as one line of a box; unprintable characters become �.
 
     >>> shown("a" + chr(10) + "b" + chr(0))
     'a b�'
     """
-    visible = (" " if each.isspace() else each if each.isprintable() else "�" for each in label)
+    visible = (
+        " " if letter.isspace() else letter if letter.isprintable() else "�" for letter in label
+    )
     text = " ".join("".join(visible).split()) or "(no name)"
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def name_text(node: GraphNode) -> str:
-    """Write what a box is called: `weight`, `relu`, or `h = relu` where a variable holds it.
+    """Return the name of a box: `weight`, `relu`, or `h = relu` if a variable holds it.
 
-    A tensor that was written in place is a new version of it: `h = relu v2`.
+    A tensor that was written in place has a version: `h = relu v2`.
     """
     names = node.label.split(TIED)
     if node.variable:
@@ -97,41 +99,41 @@ def name_text(node: GraphNode) -> str:
 
 
 def shape_text(node: GraphNode) -> str:
-    """Write shape, type, and the device unless it is the CPU: `64×10 float32`, `scalar int64`."""
-    if node.kind == "failed":  # it has no result: these are the shapes of its operands
+    """Return shape, dtype, and the device unless it is the CPU: `64×10 float32`."""
+    if node.kind == "failed":  # it has no result: `dtype` holds the shapes of its operands
         return shown(node.dtype) if node.dtype else "no result"
     where = "" if node.device == "cpu" else f" {node.device}"
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
 
 def value_text(stats: Stats | None) -> str:
-    """Write a value as the page does (see `Patch` in the protocol)."""
+    """Return a value as the page writes it (see `Patch` in the protocol)."""
     if stats is None:
         return f"value {UNKNOWN}"
     return f"value {stats.text}" if stats.text else f"mean  {number(stats.mean)}"
 
 
 def grad_text(stats: Stats | None) -> str:
-    """Write the gradient that reached a node as the page does."""
+    """Return the gradient of a node as the page writes it."""
     if stats is None:
         return f"grad  {UNKNOWN}"
     return f"grad  {stats.text or number_size(stats.norm)}"
 
 
 def flow_text(stats: Stats | None) -> str:
-    """Write the gradient of an edge: its norm; only a scalar has a sign."""
+    """Return the gradient of an edge as text: its norm; only a scalar has a sign."""
     if stats is None:
         return ""
     return number(stats.mean) if stats.size == 1 else number_size(stats.norm)
 
 
 def constant_text(stats: Stats | None) -> str:
-    """Write a Python number that an op was given."""
+    """Return a Python number argument as text."""
     return UNKNOWN if stats is None else stats.text or number(stats.mean)
 
 
 def reserved(node: GraphNode) -> int:
-    """How many characters a node's value or gradient may take."""
+    """Return the largest number of characters of a node's value or gradient."""
     count = math.prod(node.shape)
     if count > TINY:
         return NUMBER_WIDTH if "float" in node.dtype else LONGEST_LIST
@@ -147,11 +149,11 @@ def node_lines(
 ) -> list[str]:
     """Return the lines of a node's box: name, shape, and, if known, value and gradient.
 
-    With `reserve` they are all there, filled up to the width they may ever need with
-    spaces that do not break. A constant has no box: there is only its number.
+    With `reserve` all lines are present, padded with non-breaking spaces to their largest width. A
+    constant has no box, only its number.
 
     Args:
-        drawn: histograms are drawn below the lines; else one of them is the histogram, as text.
+        drawn: whether a histogram is drawn below the lines; else it is a line of text.
     """
     if node.kind == "constant":
         text = constant_text(value)
@@ -172,10 +174,10 @@ def node_lines(
 
 
 def flow_style(stats: Stats | None, troubled: bool = False) -> str:
-    """Colour and width of an arrow say how large its gradient is.
+    """Return the colour and width of an arrow, from the norm of its gradient.
 
     Args:
-        troubled: there is something wrong at both of its ends.
+        troubled: whether the nodes at both of its ends have an error.
     """
     if stats is None:
         return f'color="{NEUTRAL}" penwidth=1'
@@ -189,7 +191,7 @@ def flow_style(stats: Stats | None, troubled: bool = False) -> str:
 
 
 def quoted(lines: Iterable[str]) -> str:
-    """Quote lines for DOT. Graphviz would read `&amp;` and backslashes as codes."""
+    """Quote lines for DOT, which decodes HTML entities and backslashes."""
     escaped = (
         line.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines
     )
@@ -205,16 +207,16 @@ def dot_text(
     words: bool = True,
     drawn: bool = True,
 ) -> str:
-    """Return a graph with its numbers as DOT text.
+    """Return a graph with its values as DOT text.
 
     Args:
         rankdir: "LR" draws from left to right, "TB" from top to bottom; or an arrangement in rows.
         caption: a line below the picture.
-        reserve: leave room for every number that may be written in later.
-        bare: only places, no looks: a page draws boxes and lines in its own way, and the picture
-            is a third of the size.
-        words: write into the boxes; to measure them is nearly half of Graphviz's work.
-        drawn: leave room for small pictures of the tensors (see `thumbnails.py`).
+        reserve: leave room for all values that may be filled in later.
+        bare: only positions, no styles: a page draws boxes and lines itself, and the picture is a
+            third of the size.
+        words: write the labels; measuring them is nearly half of Graphviz's work.
+        drawn: leave room for thumbnails of the tensors (see `thumbnails.py`).
     """
     graph = snapshot.graph
     arrangement = Arrangement(direction_of(rankdir)) if isinstance(rankdir, str) else rankdir
@@ -228,13 +230,13 @@ def dot_text(
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 {edge_ink}]',
         *in_frames(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, titled),
     ]
-    room = NUMBER_WIDTH if reserve else 0
+    width = NUMBER_WIDTH if reserve else 0
     straight = straight_edges(graph)
     both = {"forward", "backward"} <= {edge.kind for edge in graph.edges}
     row = dict(zip((node.id for node in graph.nodes), arrangement.rows, strict=False))
     bad = set(snapshot.bad)
     for edge, flow in zip(graph.edges, snapshot.flows, strict=True):
-        text = flow_text(flow).ljust(room) if len(graph.edges) <= LABELLED_EDGES else ""
+        text = flow_text(flow).ljust(width) if len(graph.edges) <= LABELLED_EDGES else ""
         look = "" if bare else flow_style(flow, {edge.source, edge.target} <= bad)
         arrow = _arrow(edge, look, text, edge.id in straight, both)
         lines.append(turned_arrow(arrow, edge, arrangement, row))
@@ -242,12 +244,12 @@ def dot_text(
 
 
 def haste(graph: Graph) -> str:
-    """Let Graphviz stop early over a large graph: it is soon nearly as good as it will ever be."""
+    """Return the attributes that limit Graphviz's iterations over a large graph."""
     return f" nslimit={EFFORT} nslimit1={EFFORT}" if len(graph.nodes) > MUCH_WORK else ""
 
 
 class Look(NamedTuple):
-    """How boxes are written: see the arguments of `dot_text`."""
+    """The options of boxes: see the arguments of `dot_text`."""
 
     reserve: bool
     bare: bool
@@ -255,8 +257,8 @@ class Look(NamedTuple):
     drawn: bool
 
 
-def _box(node: GraphNode, numbers: tuple[Stats | None, Stats | None], look: Look, bad: bool) -> str:
-    value, grad = numbers
+def _box(node: GraphNode, stats: tuple[Stats | None, Stats | None], look: Look, bad: bool) -> str:
+    value, grad = stats
     lines = node_lines(node, value, grad, look.reserve, look.drawn)
     paint = paint_of(node)
     style = f'{NODE_SHAPES[node.kind]} fillcolor="{paint.fill}" color="{paint.border}" '
@@ -269,11 +271,11 @@ def _box(node: GraphNode, numbers: tuple[Stats | None, Stats | None], look: Look
 
 
 def box_size(lines: Iterable[str], marks: int = 0, slot: float = 0.0) -> str:
-    """Say how large a box is: engines disagree on how wide a letter is that is not English.
+    """Return the size of a box, as engines disagree on the width of non-ASCII characters.
 
     Args:
-        marks: how many there are beside the name, which stays in the middle.
-        slot: room for a small picture below the lines, in points.
+        marks: the number of marks beside the name, which stays centred.
+        slot: the height of a thumbnail below the lines, in points.
     """
     name, *others = lines
     widths = [columns(name) + 2 * MARK_COLUMNS * marks, *map(columns, others)]
@@ -282,16 +284,16 @@ def box_size(lines: Iterable[str], marks: int = 0, slot: float = 0.0) -> str:
     return f"width={width / 72:.4f} height={height / 72:.4f} fixedsize=true"
 
 
-@functools.lru_cache(4096)  # most boxes of a graph have the same shape and the same blanks
+@functools.lru_cache(4096)  # most boxes of a graph have the same shape line
 def columns(text: str) -> int:
-    """Return how many letters wide a line is: those of East Asia, and faces, count as two.
+    """Return the width of a line in characters; East Asian ones and emoji count as two.
 
     >>> columns("tanh"), columns("日本")
     (4, 4)
     """
     if text.isascii():
         return len(text)
-    return sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
 def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) -> str:
@@ -303,13 +305,13 @@ def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) ->
         label, more = f" label={quoted([f' {CUT} '])}", " style=dashed"
     elif edge.kind == "kept":
         more = " constraint=false style=dotted arrowhead=odot"
-    elif edge.kind == "backward" and both:  # a row of its own, which runs from right to left
+    elif edge.kind == "backward" and both:  # the backward graph runs from right to left
         ends, more = f"{edge.target} -> {edge.source}", " dir=back"
     return f"  {ends} [id={edge.id}{label}{weight} {look}{more}]"
 
 
 def _boxes(snapshot: Snapshot, look: Look) -> list[str]:
-    """Write the nodes, each by itself."""
+    """Return the DOT text of each node."""
     graph = snapshot.graph
     boxes: list[str] = []
     bad = set(snapshot.bad)

@@ -1,4 +1,4 @@
-"""The nodes of a graph as DOT text: in the frames of open groups, and row by row."""
+"""The nodes of a graph as DOT text: in the frames of open groups, row by row."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ CORNERS = {
     "LR": " labeljust=l", "TB": " labeljust=l", "RL": " labeljust=r",
     "BT": " labelloc=b labeljust=l",
 }  # fmt: skip
-"""Where a frame's title stands, by what Graphviz is told as direction: always above on the left."""
+"""The attributes that put a frame's title at the top left, by Graphviz's direction."""
 
 
 def in_frames(
     graph: Graph, boxes: Sequence[str], arrangement: Arrangement, label: Callable[[str], str]
 ) -> list[str]:
-    """Write the nodes, those of one open group in a frame, and frames inside frames.
+    """Return the lines of all nodes, in nested frames for the open groups.
 
-    Each row is an invisible frame of its own: the next lies beside it. A frame that goes on in the
-    next row is drawn in both.
+    Each row is an invisible frame. A frame that continues in the next row is drawn in both.
 
     Args:
         boxes: the DOT text of each node.
-        label: makes a DOT string of a frame's title.
+        label: quotes a frame's title for DOT.
     """
     rows = arrangement.rows
     if not rows:
@@ -33,33 +32,33 @@ def in_frames(
     corner = CORNERS[arrangement.direction]
     lines = []
     for row in range(max(rows) + 1):
-        wanted = [number for number, at in enumerate(rows) if at == row]
+        row_nodes = [index for index, node_row in enumerate(rows) if node_row == row]
         lines += [
             f"  subgraph cluster_row{row} {{",
             '    style=invis margin=4 label=""',
-            *_framed(graph, boxes, wanted, label, "    ", row, corner),
+            *_framed(graph, boxes, row_nodes, label, "    ", row, corner),
             "  }",
         ]
     return lines + (_padding(graph, rows) if arrangement.turned else [])
 
 
 def _padding(graph: Graph, rows: Sequence[int]) -> list[str]:
-    """Lengthen short rows by something invisible, for Graphviz aligns where it begins to rank."""
+    """Return invisible nodes that lengthen short rows, as Graphviz aligns rows at their end."""
     ends = Sketch(graph, {}).ends(rows)
     longest = max(length for _, length in ends)
     return [
         f'  pad{row} [style=invis label="" width=0.01 height=0.01 fixedsize=true]\n'
-        f"  pad{row} -> {graph.nodes[number].id} [style=invis weight=9 minlen={longest - length}]"
-        for row, (number, length) in enumerate(ends)
+        f"  pad{row} -> {graph.nodes[index].id} [style=invis weight=9 minlen={longest - length}]"
+        for row, (index, length) in enumerate(ends)
         if length < longest
     ]
 
 
 def straight_edges(graph: Graph) -> set[str]:
-    """Return the edges that are to run straight: from the latest result that goes into each node.
+    """Return the edges of the main path: from the input of the highest rank into each node.
 
-    Parameters join this path, and what skips a part of it runs around. Were an arrow that leads
-    past twenty boxes as straight as theirs, they would stand like a staircase.
+    Parameters join this path, and skip connections lead around it. If a long skip connection had
+    to be straight as well, the boxes that it skips would form a staircase.
     """
     computed = {edge.target for edge in graph.edges}
     rank = dict(zip((node.id for node in graph.nodes), Sketch(graph, {}).all_ranks(), strict=True))
@@ -77,33 +76,33 @@ def straight_edges(graph: Graph) -> set[str]:
 def turned_arrow(
     arrow: str, edge: GraphEdge, arrangement: Arrangement, row: Mapping[str, int]
 ) -> str:
-    """Return an arrow's DOT text as it is for an arrangement in rows.
+    """Adapt an edge's DOT text to an arrangement in rows.
 
-    Between two rows it ranks nothing. All the others are told the other way round in a turned
-    picture, and those between rows in one that is not.
+    An edge between two rows does not constrain the ranking. In a turned arrangement the edges
+    within a row are reversed, otherwise those between rows.
     """
     if not row:
         return arrow
-    between = row[edge.source] != row[edge.target]
-    more = " constraint=false" if between else ""
+    is_between_rows = row[edge.source] != row[edge.target]
+    more = " constraint=false" if is_between_rows else ""
     ends, bracket, rest = arrow.partition(" [")
-    if between is not arrangement.turned:
-        one, _, other = ends.strip().partition(" -> ")
-        ends = f"  {other} -> {one}"
+    if is_between_rows is not arrangement.turned:
+        source, _, target = ends.strip().partition(" -> ")
+        ends = f"  {target} -> {source}"
         rest = rest.replace(" dir=back", "") if " dir=back" in rest else f"{rest[:-1]} dir=back]"
     return f"{ends}{bracket}{rest[:-1]}{more}]"
 
 
 def _framed(
-    graph: Graph, boxes: Sequence[str], wanted: Iterable[int], label: Callable[[str], str],
+    graph: Graph, boxes: Sequence[str], indices: Iterable[int], label: Callable[[str], str],
     indent: str, row: int = 0, corner: str = " labeljust=l",
 ) -> list[str]:  # fmt: skip
-    """Write some of the nodes in their frames; frames that hold none of them are left out."""
+    """Return the lines of some nodes in their frames, without empty frames."""
     members: dict[str, list[str]] = {"": []}
     around = {frame.key: frame.around for frame in graph.frames}
-    for number in wanted:
-        key = graph.nodes[number].frame
-        members.setdefault(key, []).append(boxes[number])
+    for index in indices:
+        key = graph.nodes[index].frame
+        members.setdefault(key, []).append(boxes[index])
         while key and around[key] not in members:
             key = around[key]
             members[key] = []

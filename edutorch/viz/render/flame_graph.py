@@ -1,9 +1,8 @@
-"""The flame of a profile: a picture in which width is time, and what is inside lies below.
+"""The flame graph of a profile: width is time, and calls made inside a frame lie below it.
 
-The SVG alone is the static twin: it reads on GitHub, in nbconvert and aloud. The HTML
-shows the same SVG and adds the zoom (`widgets/flame.js`, written into the page); where
-scripts are not run, the picture stays. Names come from the user's code: an XML library
-writes them as text, nothing is pasted.
+The SVG alone is the static picture for GitHub, nbconvert and screen readers. The HTML shows the
+same SVG and adds the zoom (`widgets/flame.js`, inlined into the page); without scripts the picture
+stays. Names come from the user's code, so an XML library escapes them.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from ..live.browser_code import folder
 from .static import SVG, FormatError, write_whole
 
 WIDTH, ROW, TOP, MARGIN = 960.0, 24.0, 58.0, 8.0
-LETTER = 6.9  # width of a letter on average, in the units of the picture
-SMALLEST = 0.0004  # of the whole: what is narrower is not drawn
-MOST = 3000  # frames
+LETTER = 6.9  # average width of a character, in the units of the picture
+SMALLEST = 0.0004  # share of the total time below which a frame is not drawn
+MOST = 3000  # largest number of frames
 
 LEGEND = (
     ("module", "module"), ("op", "op, forward"), ("node", "backward (dashed)"),
@@ -67,11 +66,11 @@ DARK = """
 
 
 class Flame:
-    """The picture of where the time went. A notebook shows it; `save` writes it to a file.
+    """A flame graph. A notebook displays it; `save` writes it to a file.
 
     Attributes:
-        tree: what it shows, as plain data (see `profiler/tree.py`).
-        title: the line above.
+        tree: the frames as plain data (see `profiler/tree.py`).
+        title: the line above the graph.
     """
 
     def __init__(self, tree: Frame, title: str = "") -> None:
@@ -96,14 +95,14 @@ class Flame:
         )
 
     def alternative(self) -> str:
-        """Return what the picture shows, in a sentence, for who cannot see it."""
+        """Return the alternative text of the picture."""
         largest = sorted(self.tree.children.values(), key=lambda child: -child.ns)[:4]
         whole = max(self.tree.ns, 1)
-        parts = ", ".join(f"{each.label} {100 * each.ns / whole:.0f} %" for each in largest)
+        parts = ", ".join(f"{child.label} {100 * child.ns / whole:.0f} %" for child in largest)
         return clean(f"Flame of {self.title or 'a profile'}: {parts}")
 
     def text(self, limit: int = 60) -> str:
-        """Return the same as a tree of text."""
+        """Return the frames as an indented text."""
         return text(self.tree, limit)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -122,7 +121,7 @@ class Flame:
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Give a notebook each form it may know."""
+        """Return the picture in every format that a notebook may support."""
         return {"text/html": self.html, "image/svg+xml": self.svg, "text/plain": self.text()}
 
     def __repr__(self) -> str:
@@ -130,7 +129,7 @@ class Flame:
 
 
 def flame(profile: Any) -> Flame:
-    """Draw where the time of a finished profile went: width is time, inside lies below.
+    """Draw the flame graph of a finished profile.
 
     Args:
         profile: an `edutorch.profiler.profile`, after its block.
@@ -153,7 +152,7 @@ def flame(profile: Any) -> Flame:
 
 
 def page(body: str, title: str) -> str:
-    """Return a whole page of HTML around a flame."""
+    """Return a complete HTML page with a flame graph."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="color-scheme" content="light dark">'
@@ -165,11 +164,11 @@ def page(body: str, title: str) -> str:
 
 
 def placed(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
-    """Yield each frame with its place: from where, how wide (in parts of all), how deep."""
+    """Yield each frame with its left end and width (as shares of the total) and its depth."""
     whole = max(top.ns, 1)
-    waiting, count = [(top, 0.0, 1.0, 0)], 0
-    while waiting and count < MOST:
-        frame, left, width, depth = waiting.pop()
+    pending, count = [(top, 0.0, 1.0, 0)], 0
+    while pending and count < MOST:
+        frame, left, width, depth = pending.pop()
         yield frame, left, width, depth
         count += 1
         below = []
@@ -178,21 +177,21 @@ def placed(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
             if size >= SMALLEST:
                 below.append((child, left, size, depth + 1))
             left += size
-        waiting.extend(reversed(below))
+        pending.extend(reversed(below))
 
 
 def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
     """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
     names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
-    made = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
+    child = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
     if text:
-        made.text = clean(text)
-    return made
+        child.text = clean(text)
+    return child
 
 
 def clean(text: str) -> str:
-    """Return the characters that XML may contain."""
-    return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)
+    """Replace the characters that XML must not contain."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
 
 
 def picture(top: Frame, title: str) -> ElementTree.Element:
@@ -222,10 +221,10 @@ def picture(top: Frame, title: str) -> ElementTree.Element:
 
 
 def legend(root: Any) -> None:
-    """Draw what the colours and lines mean."""
+    """Draw the legend of colours and lines."""
     x = MARGIN
-    for kind, words in LEGEND:
-        group = element(root, "g", class_=kind)
+    for css_class, words in LEGEND:
+        group = element(root, "g", class_=css_class)
         element(group, "rect", x=x, y=32, width=14, height=14, rx=2)
         element(root, "text", words, x=x + 20, y=43, class_="quiet")
         x += 40 + 5.8 * len(words)
@@ -234,7 +233,7 @@ def legend(root: Any) -> None:
 
 
 def draw(group: Any, frame: Frame, left: float, width: float, depth: int) -> None:
-    """Draw one frame: a box, and as much of its name as fits."""
+    """Draw one frame: a box with as much of its label as fits."""
     scale = WIDTH - 2 * MARGIN
     x, wide, y = MARGIN + left * scale, width * scale, TOP + depth * ROW
     element(group, "rect", x=f"{x:.2f}", y=f"{y:g}", width=f"{max(wide - 1, 0.3):.2f}",
@@ -245,7 +244,7 @@ def draw(group: Any, frame: Frame, left: float, width: float, depth: int) -> Non
 
 
 def fitting(label: str, note: str, width: float) -> str:
-    """Return the label, with the note if there is room, or as much as fits.
+    """Return the label with the note if both fit, or as much of the label as fits.
 
     >>> [fitting("0 (ReLU)", "2 ms", width) for width in (200, 80, 40)]
     ['0 (ReLU)  2 ms', '0 (ReLU)', '0']

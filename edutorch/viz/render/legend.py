@@ -1,4 +1,4 @@
-"""What stands below a graph in every picture: a caption, curves, and what the colours say."""
+"""The footer below a graph in every picture: a caption, loss curves, and a legend."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from ..live.messages import Curve
 
 NARROWEST = 345.0
-"""A picture is at least so many points wide, however small its graph is: so is the legend."""
+"""The least width of a picture, and of its legend, in points."""
 
 EDGE, ROW, BETWEEN = 10.0, 14.0, 16.0
-"""The margin, the height of a row of the legend, and what is between two of its entries."""
+"""The margin, the height of a row of the legend, and the gap between two entries."""
 
 LINE, LEAST_LETTERS = 11.0, 8
-"""From one line of an entry to the next, and so many letters are in each at least."""
+"""The line height of an entry, and the least number of characters per line."""
 
 CHART_WIDTH, CHART_HEIGHT, MOST_CHARTS = 210.0, 62.0, 6
 PLOT_LEFT = 44.0
 
 
 class Footer(NamedTuple):
-    """What a picture says below its graph."""
+    """The contents of a picture below its graph."""
 
     keys: Sequence[str] = ()
     caption: str = ""
@@ -49,11 +49,11 @@ class Footer(NamedTuple):
 
 
 def draw_footer(root: Any, footer: Footer, width: float, top: float) -> float:
-    """Add the footer below a graph; return where it ends.
+    """Add the footer below a graph; return its lower end.
 
     Args:
-        width: of the picture, which entries do not leave.
-        top: where it begins.
+        width: the width of the picture, which is the largest width of an entry.
+        top: the upper end of the footer.
     """
     y = top
     if footer.caption:
@@ -67,7 +67,7 @@ def draw_footer(root: Any, footer: Footer, width: float, top: float) -> float:
 
 
 def wrapped(text: str, most: int) -> list[str]:
-    """Break a text into lines of at most so many letters."""
+    """Wrap a text into lines of at most `most` characters."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + len(word) + 1 > most:
@@ -81,9 +81,9 @@ def wrapped(text: str, most: int) -> list[str]:
 
 
 def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> float:
-    """Add an entry for each key of `style.WORDS`, in rows; return where they end.
+    """Add an entry for each key of `style.WORDS`, in rows; return the lower end.
 
-    What one entry says is broken into lines where the picture is too narrow for it.
+    The text of an entry is wrapped if the picture is too narrow for it.
     """
     group = element(root, "g", class_="legend")
     x, y = EDGE, top
@@ -91,19 +91,19 @@ def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> flo
         sample = 6 * 11.0 + text_width("".join(RAMP)) + 8 if key == "arrow" else 16.0
         room = width - 2 * EDGE - sample - 5
         lines = wrapped(WORDS[key], max(LEAST_LETTERS, int(room / text_width("n"))))
-        needs = sample + 5 + max(map(text_width, lines))
-        if x > EDGE and x + needs > width - EDGE:
+        entry_width = sample + 5 + max(map(text_width, lines))
+        if x > EDGE and x + entry_width > width - EDGE:
             x, y = EDGE, y + ROW
         draw_sample(group, key, x, y + ROW / 2)
-        for place, line in enumerate(lines):
-            words(group, line, x + sample + 5, y + ROW / 2 + 3 + place * LINE, fill=PALE_INK)
+        for row, line in enumerate(lines):
+            words(group, line, x + sample + 5, y + ROW / 2 + 3 + row * LINE, fill=PALE_INK)
         y += (len(lines) - 1) * LINE
-        x += needs + BETWEEN
+        x += entry_width + BETWEEN
     return y + ROW if keys else top
 
 
 def draw_sample(group: Any, key: str, x: float, y: float) -> None:
-    """Add what an entry is about; y is its middle."""
+    """Add the symbol of an entry; `y` is its middle."""
     if key == "arrow":
         draw_ramp(group, x, y)
     elif key == "cut":
@@ -111,9 +111,9 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
                 fill="none")  # fmt: skip
         words(group, CUT, x + 8, y + 3.2, 10, text_anchor="middle", fill=INK)
     elif key == "signs":
-        for place, colour in enumerate((BELOW, MIDDLE, ABOVE)):
+        for position, colour in enumerate((BELOW, MIDDLE, ABOVE)):
             fill = "#" + "".join(f"{part:02x}" for part in colour)
-            element(group, "rect", x=f"{x + 5 * place:g}", y=f"{y - 4:g}", width="5", height="8",
+            element(group, "rect", x=f"{x + 5 * position:g}", y=f"{y - 4:g}", width="5", height="8",
                     fill=fill, stroke=NEUTRAL, stroke_width="0.4")  # fmt: skip
     elif key == "kept":
         element(group, "path", d=f"M{x:g} {y:g}h12", stroke=NEUTRAL, stroke_dasharray="1 2.5",
@@ -125,24 +125,24 @@ def draw_sample(group: Any, key: str, x: float, y: float) -> None:
         words(group, "v2", x + 2, y + 3, font_weight="bold", fill=INK)
     else:
         paint = PAINTS[key]
-        place = {"x": f"{x:g}", "y": f"{y - 4.5:g}", "width": "16", "height": "9"}
+        position = {"x": f"{x:g}", "y": f"{y - 4.5:g}", "width": "16", "height": "9"}
         corners = "3" if key in ("op", "derivative") else "0"
-        element(group, "rect", **place, rx=corners, fill=paint.fill, stroke=paint.border)
+        element(group, "rect", **position, rx=corners, fill=paint.fill, stroke=paint.border)
 
 
 def draw_ramp(group: Any, x: float, y: float) -> None:
-    """Add the colours and widths of arrows, from a small gradient to a large one."""
+    """Add the scale of arrow colours and widths, from a small gradient to a large one."""
     words(group, RAMP[0], x, y + 3, fill=PALE_INK)
     x += text_width(RAMP[0]) + 4
-    for place, colour in enumerate(FLOW_COLOURS):
-        half = (1 + place * 3 / (len(FLOW_COLOURS) - 1)) / 2
-        element(group, "rect", x=f"{x + 11 * place:.2f}", y=f"{y - half:.2f}", width=11,
+    for index, colour in enumerate(FLOW_COLOURS):
+        half = (1 + index * 3 / (len(FLOW_COLOURS) - 1)) / 2
+        element(group, "rect", x=f"{x + 11 * index:.2f}", y=f"{y - half:.2f}", width=11,
                 height=f"{2 * half:.2f}", fill=colour)  # fmt: skip
     words(group, RAMP[-1], x + 11 * len(FLOW_COLOURS) + 4, y + 3, fill=PALE_INK)
 
 
 def draw_mark(group: Any, key: str, x: float, y: float) -> None:
-    """Add a lock or a pin, ten points large."""
+    """Add a mark, a lock or a pin of ten points."""
     element(group, "path", d=MARK_SHAPES[key], transform=f"translate({x:.2f},{y:.2f})", fill=INK,
             class_=f"mark {key}")  # fmt: skip
 
@@ -151,29 +151,30 @@ def draw_mark(group: Any, key: str, x: float, y: float) -> None:
 
 
 def draw_charts(root: Any, curves: Mapping[str, Curve], width: float, top: float) -> float:
-    """Add a small chart for each curve, side by side; return where they end."""
+    """Add a small chart for each curve, in rows; return the lower end."""
     shown = [(name, curve.points()) for name, curve in curves.items()]
     shown = [(name, points) for name, points in shown if points][:MOST_CHARTS]
     if not shown:
         return top
     in_row = max(1, min(len(shown), int((width - EDGE) // (CHART_WIDTH + EDGE))))
-    each = min(2 * CHART_WIDTH, (width - EDGE) / in_row - EDGE)
-    for place, (name, points) in enumerate(shown):
-        left = EDGE + place % in_row * (each + EDGE)
-        draw_chart(root, name, points, (left, top + place // in_row * (CHART_HEIGHT + 8), each))
+    chart_width = min(2 * CHART_WIDTH, (width - EDGE) / in_row - EDGE)
+    for index, (name, points) in enumerate(shown):
+        left = EDGE + index % in_row * (chart_width + EDGE)
+        chart_top = top + index // in_row * (CHART_HEIGHT + 8)
+        draw_chart(root, name, points, (left, chart_top, chart_width))
     return top + -(-len(shown) // in_row) * (CHART_HEIGHT + 8)
 
 
 def draw_chart(
     root: Any, name: str, points: Sequence[tuple[int, float | None]],
-    place: tuple[float, float, float],
+    box_of_chart: tuple[float, float, float],
 ) -> None:  # fmt: skip
-    """Add one chart: its name, its last value, the smallest and the largest.
+    """Add one chart with its name and its last, smallest and largest value.
 
     Args:
         place: left, top and width.
     """
-    left, top, width = place
+    left, top, width = box_of_chart
     first, last = points[0][0], points[-1][0]
     values = [value for _, value in points if value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -201,7 +202,7 @@ def draw_chart(
 
 
 def shortest(value: float) -> str:
-    """Write a number; the sign only where it says something."""
+    """Return a number as text, without a plus sign."""
     return number(value).removeprefix("+")
 
 
@@ -210,7 +211,7 @@ def curve_path(
     box: tuple[float, float, float, float],
     values: tuple[float, float],
 ) -> str:
-    """Return the path through all points; what is not finite leaves a gap."""
+    """Return the SVG path through all points, with a gap at each non-finite value."""
     steps = points[0][0], points[-1][0]
     pen, path = "M", ""
     for step, value in points:
@@ -229,7 +230,7 @@ def position(
     box: tuple[float, float, float, float],
     values: tuple[float, float],
 ) -> tuple[float, float]:
-    """Return where a point of a curve lies."""
+    """Return the coordinates of a point of a curve."""
     left, top, right, bottom = box
     along = (point[0] - steps[0]) / max(1, steps[1] - steps[0])
     low, high = values

@@ -1,4 +1,4 @@
-"""Finds the arrangement in which a graph fits on one page, by letting Graphviz try a few."""
+"""Finds the arrangement in which a graph fits on one page, by laying out a few candidates."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from .arrangement import (
 from .graphviz import LayoutError, LayoutTimeout
 
 TRIES = ((60, 6, 20), (MANY_BOXES, 1, 2))
-"""Up to so many boxes, so many arrangements are tried, and more if their rows are not in order; of
-more boxes only one."""
+"""(boxes, least, most): up to so many boxes, the number of arrangements tried, and the limit if
+their rows are not in order. Above, only one is tried."""
 
 BETTER = 1.1
-"""What is read so much better than is expected of the next arrangement is not improved on."""
+"""Stop if the best legibility exceeds the next estimate by this factor."""
 
 FOLD_FURTHER = 0.7
-"""What does not fit on a page is folded to so much of its boxes."""
+"""A picture that does not fit on a page is folded to this share of its boxes."""
 
 FEWEST = 8
-"""…but not further than this."""
+"""…but to no fewer boxes than this."""
 
 OUT_OF_ORDER = 0.4
-"""A picture whose rows do not follow each other is so much worse to read."""
+"""The factor of legibility for a picture whose rows are not in order."""
 
 
 class Fitted(NamedTuple):
-    """A laid-out picture: how it is arranged, its SVG as Graphviz made it, whether it fits."""
+    """A laid-out picture: its arrangement, the SVG from Graphviz, and whether it fits a page."""
 
     arrangement: Arrangement
     svg: str
@@ -49,7 +49,7 @@ class Fitted(NamedTuple):
 
 
 def chosen_direction(rankdir: str | None) -> Direction | None:
-    """Return the direction that somebody has chosen; None: the graph's shape decides.
+    """Return the direction that the user chose, or None for an automatic one.
 
     Raises: DirectionError: it is no direction.
     """
@@ -59,14 +59,14 @@ def chosen_direction(rankdir: str | None) -> Direction | None:
 def candidates(
     graph: Graph, rankdir: str | None, text_of: Callable[[Arrangement], str]
 ) -> list[Candidate]:
-    """Return the arrangements that are worth trying, the best first, without Graphviz."""
+    """Return the arrangements worth trying, the best estimate first, without Graphviz."""
     sizes = box_sizes(text_of(Arrangement()))
-    found = arrangements(graph, sizes, chosen_direction(rankdir))
-    return found[: tries_for(graph)[1]]
+    ranked = arrangements(graph, sizes, chosen_direction(rankdir))
+    return ranked[: tries_for(graph)[1]]
 
 
 def tries_for(graph: Graph) -> tuple[int, int]:
-    """Return how many arrangements are tried at least, and at most."""
+    """Return the least and the largest number of arrangements to try."""
     return next((tuple(tries) for boxes, *tries in TRIES if len(graph.nodes) <= boxes), (1, 1))
 
 
@@ -77,53 +77,53 @@ def fit_page(
     lay_out: Callable[[str], str],
     most: int | None = None,
 ) -> Fitted:
-    """Lay a graph out in the arrangement that can be read best.
+    """Lay out a graph in its most legible arrangement.
 
     Args:
-        rankdir: the direction; None: what suits the graph.
-        text_of: writes the graph as DOT text.
-        lay_out: has Graphviz make an SVG of it.
-        most: so many arrangements are tried at most.
+        rankdir: the direction; None for an automatic one.
+        text_of: returns the graph in an arrangement as DOT text.
+        lay_out: returns the SVG of a DOT text.
+        most: the largest number of arrangements to try.
 
     Raises: LayoutError: no arrangement could be drawn.
     """
     boxes = len(graph.nodes)
     best: tuple[bool, float] | None = None
-    found = Fitted(Arrangement(), "", False)
-    failed: LayoutError | None = None
+    fitted = Fitted(Arrangement(), "", False)
+    last_error: LayoutError | None = None
     in_order = False
-    for number, candidate in enumerate(candidates(graph, rankdir, text_of)[:most]):
+    for attempt, candidate in enumerate(candidates(graph, rankdir, text_of)[:most]):
         is_good = best is not None and best[1] >= BETTER * candidate.legibility
-        if in_order and (number >= tries_for(graph)[0] or is_good):
+        if in_order and (attempt >= tries_for(graph)[0] or is_good):
             break
         arrangement = candidate.arrangement
         try:
             svg = lay_out(text_of(arrangement))
-        except LayoutTimeout:  # another one would take as long
+        except LayoutTimeout:  # another arrangement would take as long
             raise
-        except LayoutError as error:  # Graphviz stumbles over some arrangements of frames
-            failed = error
+        except LayoutError as error:  # Graphviz fails on some arrangements of clusters
+            last_error = error
             continue
         size = picture_size(svg)
         order = order_factor(svg, graph, arrangement)
-        is_clear = not have_overlap(svg)  # Graphviz lays some rows over each other
+        is_clear = not have_overlap(svg)  # Graphviz may place rows on top of each other
         fits = is_clear and size.fits(boxes)
         quality = fits and order == 1, is_clear * legibility(size, arrangement) * order
         in_order |= quality[0]
         if best is None or quality > best:
-            best, found = quality, Fitted(arrangement, svg, fits)
-    if best is None and failed is not None:
-        raise failed
-    return found
+            best, fitted = quality, Fitted(arrangement, svg, fits)
+    if best is None and last_error is not None:
+        raise last_error
+    return fitted
 
 
 def is_automatic(choice: Choice) -> bool:
-    """Whether nobody has opened anything: only then may a picture be folded further."""
+    """Whether the user has opened or closed nothing, so that a picture may be folded further."""
     return not choice.turns and choice.everything is None
 
 
 def folded_further(choice: Choice, boxes: int, share: float = FOLD_FURTHER) -> Choice | None:
-    """Return the choice with which fewer boxes are shown, None if there are few already."""
+    """Return a choice that shows fewer boxes; None if they are few already."""
     limit = int(min(choice.limit, boxes) * share)
     return replace(choice, limit=limit) if limit >= FEWEST else None
 
@@ -134,7 +134,7 @@ def fitting_plan(
     choice: Choice,
     text_of: Callable[[Plan, Arrangement], str],
 ) -> tuple[Plan, Choice]:
-    """Fold a graph until it fits on a page, as far as that can be told without Graphviz."""
+    """Fold a graph until it is estimated to fit on a page."""
     plan = plan_of(graph, choice)
     while chosen_direction(rankdir) is None and is_automatic(choice):
         visible = plan.graph
@@ -151,7 +151,7 @@ def fitting_plan(
 OUTLINE = re.compile(
     r'class="node">(?:(?!</g>).)*?<(?:polygon|path)[^>]*? (?:points|d)="([^"]+)"', re.DOTALL
 )
-"""The outline of each box; a number on an arrow has none."""
+"""Matches the outline of each box."""
 
 NODE = re.compile(
     r'<g id="(n\d+)" class="node">.*?<(?:polygon|path)[^>]*? (?:points|d)="M?([-\d.,]+)', re.DOTALL
@@ -159,7 +159,7 @@ NODE = re.compile(
 
 
 def have_overlap(svg: str) -> bool:
-    """Whether a box lies over another one."""
+    """Whether two boxes overlap."""
     boxes = sorted(Extent.of(points) for points in OUTLINE.findall(svg))
     for index, box in enumerate(boxes):
         for other in itertools.islice(boxes, index + 1, None):
@@ -171,7 +171,7 @@ def have_overlap(svg: str) -> bool:
 
 
 class Extent(NamedTuple):
-    """Where a box lies: the least and the largest of its coordinates."""
+    """The bounding box of a node."""
 
     left: float
     right: float
@@ -180,13 +180,13 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, points: str) -> Extent:
-        """Return that of an outline, as it is written in an SVG."""
-        numbers = list(map(float, re.findall(r"-?[\d.]+", points)))
-        across, down = numbers[::2], numbers[1::2]
+        """Return the extent of an outline, given as the points of an SVG."""
+        coordinates = list(map(float, re.findall(r"-?[\d.]+", points)))
+        across, down = coordinates[::2], coordinates[1::2]
         return cls(min(across), max(across), min(down), max(down))
 
     def meets(self, other: Extent) -> bool:
-        """Whether two boxes have a part in common."""
+        """Whether two boxes overlap."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -196,15 +196,15 @@ class Extent(NamedTuple):
 
 
 def order_factor(svg: str, graph: Graph, arrangement: Arrangement) -> float:
-    """Return 1 if each row begins behind the one before, else what that makes worse."""
+    """Return 1 if each row begins after the one before, else `OUT_OF_ORDER`."""
     if not arrangement.rows:
         return 1.0
-    places = {id: tuple(map(float, at.split(",")[:2])) for id, at in NODE.findall(svg)}
+    positions = {id: tuple(map(float, text.split(",")[:2])) for id, text in NODE.findall(svg)}
     axis = 1 if arrangement.rankdir == "LR" else 0
     starts: dict[int, float] = {}
     for node, row in zip(graph.nodes, arrangement.rows, strict=True):
-        if node.id in places:
-            at = places[node.id][axis]
-            starts[row] = min(starts.get(row, at), at)
+        if node.id in positions:
+            coordinate = positions[node.id][axis]
+            starts[row] = min(starts.get(row, coordinate), coordinate)
     in_order = list(starts.values()) == sorted(starts.values())
     return 1.0 if in_order else OUT_OF_ORDER

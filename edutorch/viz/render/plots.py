@@ -1,4 +1,4 @@
-"""The one door to matplotlib, and what a plot is once it is drawn: a PNG with words to it."""
+"""The interface to matplotlib, and finished plots: a PNG with an alternative text."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ..diagnostics.report import clean
 from .static import write_whole
 
 LARGEST = 512
-"""Of a larger picture only each second, third, … pixel is taken, before it leaves its device."""
+"""A larger picture is subsampled before it is copied from its device."""
 
 DIVERGING, RISING = "PuOr_r", "cividis"
-"""Maps that every kind of colour vision can read: around 0, and from low to high."""
+"""Colour maps that are safe for colour-blind readers: around 0, and from low to high."""
 
 
 class NotAPictureError(EdutorchError, ValueError):
-    """A tensor or module cannot be drawn in this way."""
+    """Raised if a tensor or module cannot be drawn as requested."""
 
 
 class NotAPictureTypeError(NotAPictureError, TypeError):
-    """Something of another type was to be drawn."""
+    """Raised if an object of another type is to be drawn."""
 
 
 def new_figure(function: str, **options: Any) -> Any:
-    """Return an empty figure of matplotlib that no other part of a program knows of.
+    """Return an empty matplotlib figure, independent of pyplot's state.
 
     Raises: MissingExtraError: matplotlib is not installed.
     """
@@ -47,10 +47,10 @@ def new_figure(function: str, **options: Any) -> Any:
 
 
 class Plot:
-    """A finished plot: a notebook shows it, `save` writes it.
+    """A finished plot: a notebook displays it, `save` writes it.
 
-    `.figure` is matplotlib's, to be changed before it is shown; `.alt` says in words what is to
-    be seen, for who cannot see it.
+    `.figure` is matplotlib's figure, which can be changed before it is shown; `.alt` is the
+    alternative text.
     """
 
     def __init__(self, figure: Any, alt: str) -> None:
@@ -63,14 +63,14 @@ class Plot:
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture, whole or not at all; its ending says the format (.png, .svg, .pdf)."""
+        """Write the picture atomically, in the format of its suffix (.png, .svg, .pdf)."""
         path, file = Path(path), io.BytesIO()
         self.figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=110)
         write_whole(path, file.getvalue())
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Give a notebook each form it may know."""
+        """Return the plot in every format that a notebook may support."""
         image = self.png()
         source = f"data:image/png;base64,{b64encode(image).decode()}"
         html = f'<img style="max-width:100%" alt="{clean(self.alt)}" src="{source}">'
@@ -81,31 +81,32 @@ class Plot:
 
 
 def on_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
-    """Return a tensor as a NumPy array of floats, thinned on its device along its last axes."""
+    """Return a tensor as a float64 NumPy array, subsampled on its device along its last axes."""
     array = tensor._array if isinstance(tensor, Tensor) else tensor
     if array.dtype.kind == "c":
         array = abs(array)
     steps = tuple(slice(None, None, -(-size // most)) for size in array.shape[array.ndim - axes :])
     array = array[(..., *steps)] if array.ndim >= axes else array
-    found = backends.of(array).to_numpy(array) if backends.is_array(array) else np.asarray(array)
-    return found.astype("float64")
+    if backends.is_array(array):
+        return backends.of(array).to_numpy(array).astype("float64")
+    return np.asarray(array).astype("float64")
 
 
-def need_tensor(function: str, given: Any) -> Tensor:
-    """Return a tensor as it is.
+def need_tensor(function: str, tensor: Any) -> Tensor:
+    """Return the argument if it is a tensor.
 
     Raises: NotAPictureTypeError: it is something else.
     """
-    if isinstance(given, Tensor):
-        return given
-    hint = "torch.from_numpy(…) makes a tensor of an array" if hasattr(given, "shape") else None
+    if isinstance(tensor, Tensor):
+        return tensor
+    hint = "torch.from_numpy(…) makes a tensor of an array" if hasattr(tensor, "shape") else None
     raise NotAPictureTypeError(
-        function, f"expected a tensor, got {type(given).__name__}", hint=hint
+        function, f"expected a tensor, got {type(tensor).__name__}", hint=hint
     )
 
 
 def grid_of(count: int, columns: int | None) -> tuple[int, int]:
-    """Return rows and columns for so many pictures.
+    """Return the rows and columns of a grid of `count` pictures.
 
     >>> grid_of(10, None), grid_of(10, 2)
     ((3, 4), (5, 2))

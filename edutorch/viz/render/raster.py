@@ -1,7 +1,8 @@
-"""Our own SVG as PNG and PDF: what the SVG shows, they show.
+"""Converts the SVG of a picture to PNG and PDF.
 
-Only what these pictures hold is read: paths, polygons, rectangles, circles, text and PNG images,
-moved but not turned. Pillow paints the PNG, matplotlib writes the PDF; each is asked for only here.
+Only the elements of these pictures are supported: paths, polygons, rectangles, circles, text and
+PNG images, translated but not rotated. Pillow draws the PNG, matplotlib writes the PDF; both are
+imported only when needed.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from ...errors import missing_extra
 from .svg import SVG
 
 LONGEST_SIDE = 2000
-"""Pixels of a PNG's longer side, at most."""
+"""The largest number of pixels of a PNG's longer side."""
 
 MOST_BYTES = 120_000
-"""A larger PNG is painted again, smaller."""
+"""A PNG of more bytes is drawn again at a smaller scale."""
 
 USUAL_SCALE = 2.0
-"""Pixels for each point, where that is not too large."""
+"""Pixels per point, if the picture is not too large."""
 
 SMOOTH = 2
-"""Painted so many times as large, then averaged: Pillow's lines have hard edges."""
+"""The supersampling factor: Pillow's lines are not antialiased."""
 
 CURVE_PARTS = 12
 COLOURS, IMAGE_COLOURS = 224, 96
-"""So many colours has a PNG at most, so many of them are those of the small pictures."""
+"""The largest number of colours in a PNG, and how many of them are for the thumbnails."""
 
 Point = tuple[float, float]
 
 
 class Shape(NamedTuple):
-    """Lines from point to point, and how they are painted; "" for no colour."""
+    """Polylines and their style; "" stands for no colour."""
 
     lines: list[list[Point]]
     fill: str
@@ -65,7 +66,7 @@ class Text(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A PNG and where it lies: left, top, width, height."""
+    """A PNG and its box: left, top, width, height."""
 
     png: bytes
     box: tuple[float, float, float, float]
@@ -78,7 +79,7 @@ Figure = Shape | Text | Image
 
 
 def figures_of(root: Any) -> Iterator[Figure]:
-    """Yield all that is to be painted, in order, in the coordinates of the whole picture."""
+    """Yield all figures in drawing order, in the coordinates of the whole picture."""
     yield from _figures(root, (0.0, 0.0), {})
 
 
@@ -108,8 +109,8 @@ def _inheritable(looks: dict[str, str]) -> dict[str, str]:
 
 
 def _translation(transform: str) -> Point:
-    found = re.search(r"translate\(([-\d.]+)[ ,]+([-\d.]+)\)", transform)
-    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    match = re.search(r"translate\(([-\d.]+)[ ,]+([-\d.]+)\)", transform)
+    return (float(match[1]), float(match[2])) if match else (0.0, 0.0)
 
 
 def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
@@ -122,10 +123,10 @@ def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
 
 def _shape(lines: list[list[Point]], shift: Point, looks: dict[str, str], closed: bool) -> Shape:
     dashes = re.findall(r"[\d.]+", looks.get("stroke-dasharray", ""))
-    moved = [[(x + shift[0], y + shift[1]) for x, y in line] for line in lines]
+    shifted = [[(x + shift[0], y + shift[1]) for x, y in line] for line in lines]
     opacity = float(looks.get("fill-opacity", 1))
     return Shape(
-        moved, _colour(looks.get("fill", "black" if closed else "none")),
+        shifted, _colour(looks.get("fill", "black" if closed else "none")),
         _colour(looks.get("stroke", "none")), float(looks.get("stroke-width", 1)),
         tuple(map(float, dashes)), opacity,
     )  # fmt: skip
@@ -136,19 +137,19 @@ def _colour(text: str) -> str:
 
 
 def _lines(tag: str, element: Any) -> list[list[Point]]:
-    number = functools.partial(_attribute, element)
+    attribute = functools.partial(_attribute, element)
     if tag == "path":
         return path_lines(element.get("d", ""))
     if tag in ("polygon", "polyline"):
-        numbers = list(map(float, re.findall(r"-?[\d.]+", element.get("points", ""))))
-        return [list(zip(numbers[::2], numbers[1::2], strict=True))]
+        coordinates = list(map(float, re.findall(r"-?[\d.]+", element.get("points", ""))))
+        return [list(zip(coordinates[::2], coordinates[1::2], strict=True))]
     if tag == "rect":
-        return [rounded(number("x"), number("y"), number("width"), number("height"), number("rx"))]
-    rx = number("r") or number("rx")
-    ry = number("r") or number("ry")
-    turns = [2 * math.pi * part / 24 for part in range(25)]
-    return [[(number("cx") + rx * math.cos(turn), number("cy") + ry * math.sin(turn))
-             for turn in turns]]  # fmt: skip
+        return [rounded(*map(attribute, ("x", "y", "width", "height", "rx")))]
+    rx = attribute("r") or attribute("rx")
+    ry = attribute("r") or attribute("ry")
+    angles = [2 * math.pi * part / 24 for part in range(25)]
+    return [[(attribute("cx") + rx * math.cos(angle), attribute("cy") + ry * math.sin(angle))
+             for angle in angles]]  # fmt: skip
 
 
 def _attribute(element: Any, name: str) -> float:
@@ -156,55 +157,56 @@ def _attribute(element: Any, name: str) -> float:
 
 
 def rounded(x: float, y: float, width: float, height: float, radius: float) -> list[Point]:
-    """Return the outline of a rectangle."""
+    """Return the outline of a rectangle with rounded corners."""
     if not radius:
         return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
     centres = [(x + width - radius, y + radius), (x + width - radius, y + height - radius),
                (x + radius, y + height - radius), (x + radius, y + radius)]  # fmt: skip
     outline = [
-        (cx + radius * math.cos(turn), cy + radius * math.sin(turn))
+        (cx + radius * math.cos(angle), cy + radius * math.sin(angle))
         for corner, (cx, cy) in enumerate(centres)
-        for turn in (math.pi / 2 * (corner - 1 + part / 6) for part in range(7))
+        for angle in (math.pi / 2 * (corner - 1 + part / 6) for part in range(7))
     ]
     return [*outline, outline[0]]
 
 
 def path_lines(path: str) -> list[list[Point]]:
-    """Return the lines of an SVG path; curves become short straight ones.
+    """Return the polylines of an SVG path; curves become short line segments.
 
     >>> path_lines("M0 0h2v1Z")
     [[(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 0.0)]]
     """
     lines: list[list[Point]] = []
     for command, rest in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
-        numbers = list(map(float, re.findall(r"-?\d*\.?\d+", rest)))
+        coordinates = list(map(float, re.findall(r"-?\d*\.?\d+", rest)))
         if command in "Mm":
             lines.append([])
-        _extend(lines[-1], command, numbers)
+        _extend(lines[-1], command, coordinates)
     return lines
 
 
-def _extend(line: list[Point], command: str, numbers: Sequence[float]) -> None:
-    """Draw on with one command of a path."""
-    kind, relative = command.upper(), command.islower()
-    if kind == "Z":
+def _extend(line: list[Point], command: str, coordinates: Sequence[float]) -> None:
+    """Extend a polyline by one command of a path."""
+    letter, relative = command.upper(), command.islower()
+    if letter == "Z":
         line.append(line[0])
         return
-    size = {"H": 1, "V": 1, "C": 6, "A": 7}.get(kind, 2)
-    for at in range(0, len(numbers), size):
-        some = numbers[at : at + size]
+    size = {"H": 1, "V": 1, "C": 6, "A": 7}.get(letter, 2)
+    for start in range(0, len(coordinates), size):
+        group = coordinates[start : start + size]
         x, y = line[-1] if line else (0.0, 0.0)
         base = (x, y) if relative else (0.0, 0.0)
-        if kind == "H":
-            line.append((some[0] + base[0], y))
-        elif kind == "V":
-            line.append((x, some[0] + base[1]))
-        elif kind == "A":
-            line.extend(_arc((x, y), some[0], (some[5] + base[0], some[6] + base[1]), some[4] > 0))
+        if letter == "H":
+            line.append((group[0] + base[0], y))
+        elif letter == "V":
+            line.append((x, group[0] + base[1]))
+        elif letter == "A":
+            end = group[5] + base[0], group[6] + base[1]
+            line.extend(_arc((x, y), group[0], end, group[4] > 0))
         else:
             points = [(a + base[0], b + base[1])
-                      for a, b in zip(some[::2], some[1::2], strict=True)]  # fmt: skip
-            line.extend(_bezier((x, y), *points) if kind == "C" else points)
+                      for a, b in zip(group[::2], group[1::2], strict=True)]  # fmt: skip
+            line.extend(_bezier((x, y), *points) if letter == "C" else points)
 
 
 def _bezier(one: Point, two: Point, three: Point, four: Point) -> Iterator[Point]:
@@ -219,26 +221,26 @@ def _bezier(one: Point, two: Point, three: Point, four: Point) -> Iterator[Point
 
 
 def _is_straight(start: Point, middle: Point, end: Point) -> bool:
-    """Say whether a point lies on a line, as far as can be seen."""
+    """Whether a point lies on a line, within a twentieth of a point."""
     across, down = end[0] - start[0], end[1] - start[1]
     area = across * (middle[1] - start[1]) - down * (middle[0] - start[0])
     return abs(area) < 0.05 * math.hypot(across, down)
 
 
 def _arc(start: Point, radius: float, end: Point, clockwise: bool) -> Iterator[Point]:
-    """Yield the points of half a circle, which is all that a mark needs."""
+    """Yield the points of a half circle, the only arc in the marks."""
     cx, cy = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     first = math.atan2(start[1] - cy, start[0] - cx)
     for part in range(1, CURVE_PARTS + 1):
-        turn = first + (1 if clockwise else -1) * math.pi * part / CURVE_PARTS
-        yield cx + radius * math.cos(turn), cy + radius * math.sin(turn)
+        angle = first + (1 if clockwise else -1) * math.pi * part / CURVE_PARTS
+        yield cx + radius * math.cos(angle), cy + radius * math.sin(angle)
 
 
 # PNG -----------------------------------------------------------------------------------------
 
 
 def png_of(svg: str) -> bytes:
-    """Paint an SVG of ours as PNG: small enough for a notebook.
+    """Convert an SVG to a PNG that is small enough for a notebook.
 
     Raises: ImportError: Pillow is not installed.
     """
@@ -247,10 +249,10 @@ def png_of(svg: str) -> bytes:
     scale = min(USUAL_SCALE, LONGEST_SIDE / max(box[2:]))
     figures = list(figures_of(root))
     while True:
-        painted = paint_png(figures, box, scale)
-        if len(painted) <= MOST_BYTES:
-            return painted
-        scale *= min(0.9, math.sqrt(MOST_BYTES / len(painted)))
+        png = paint_png(figures, box, scale)
+        if len(png) <= MOST_BYTES:
+            return png
+        scale *= min(0.9, math.sqrt(MOST_BYTES / len(png)))
 
 
 def _view_box(root: Any) -> tuple[float, float, float, float]:
@@ -261,7 +263,7 @@ def _view_box(root: Any) -> tuple[float, float, float, float]:
 def paint_png(
     figures: Sequence[Figure], box: tuple[float, float, float, float], scale: float
 ) -> bytes:
-    """Paint with Pillow, at `scale` pixels for each point."""
+    """Draw with Pillow, at `scale` pixels per point."""
     from PIL import Image as Pillow
     from PIL import ImageDraw
 
@@ -277,22 +279,22 @@ def paint_png(
 
 
 def colours_of(figures: Iterable[Figure]) -> list[tuple[int, int, int]]:
-    """Return the colours that figures have, white first: none of them may be lost."""
-    found = {"#ffffff": None}
+    """Return the colours of figures, white first, all of which have to be in the palette."""
+    seen = {"#ffffff": None}
     for figure in figures:
         if isinstance(figure, Shape):
             fill = _over_white(figure.fill, figure.opacity) if figure.opacity < 1 else figure.fill
-            found |= dict.fromkeys((fill, figure.stroke))
+            seen |= dict.fromkeys((fill, figure.stroke))
         elif isinstance(figure, Text):
-            found[figure.fill] = None
+            seen[figure.fill] = None
     images = [figure for figure in figures if isinstance(figure, Image)]
-    each = max(8, IMAGE_COLOURS // max(1, len(images)))
-    inner = [colour for image in images for colour in main_colours(image, each)]
-    return [*(rgb_of(text) for text in found if text.startswith("#")), *inner[:IMAGE_COLOURS]]
+    count = max(8, IMAGE_COLOURS // max(1, len(images)))
+    inner = [colour for image in images for colour in main_colours(image, count)]
+    return [*(rgb_of(text) for text in seen if text.startswith("#")), *inner[:IMAGE_COLOURS]]
 
 
 def main_colours(image: Image, count: int) -> list[tuple[int, int, int]]:
-    """Return the colours of a small picture, or so many that are like them."""
+    """Return up to `count` representative colours of a thumbnail."""
     from PIL import Image as Pillow
 
     picture = Pillow.open(io.BytesIO(image.png)).convert("RGB")
@@ -307,38 +309,38 @@ def rgb_of(colour: str) -> tuple[int, int, int]:
 
 
 def with_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
-    """Return an image of few colours: those given, and of all others the most frequent.
+    """Quantize an image to the given colours and its most frequent other ones.
 
-    Each pixel gets the nearest one. Pillow's own way is not exact, not even for white.
+    Each pixel gets the nearest colour. Pillow's own quantization is not exact, not even for white.
     """
     from PIL import Image as Pillow
 
     counts = sorted(image.getcolors(image.width * image.height), reverse=True)
-    there = np.array([colour for _, colour in counts], "i4")
-    chosen = list(dict.fromkeys([*colours, *map(tuple, there.tolist())]))[:COLOURS]
+    present = np.array([colour for _, colour in counts], "i4")
+    chosen = list(dict.fromkeys([*colours, *map(tuple, present.tolist())]))[:COLOURS]
     nearest = np.empty(1 << 24, "u1")
-    for some in np.array_split(there, -(-len(there) // 4096)):
-        apart = ((some[:, None] - np.array(chosen, "i4")) ** 2).sum(-1)
-        nearest[codes_of(some)] = apart.argmin(1)
-    found = Pillow.fromarray(nearest[codes_of(np.asarray(image))], "P")
-    found.putpalette([part for colour in chosen for part in colour])
-    return found
+    for block in np.array_split(present, -(-len(present) // 4096)):
+        distances = ((block[:, None] - np.array(chosen, "i4")) ** 2).sum(-1)
+        nearest[codes_of(block)] = distances.argmin(1)
+    palette_image = Pillow.fromarray(nearest[codes_of(np.asarray(image))], "P")
+    palette_image.putpalette([part for colour in chosen for part in colour])
+    return palette_image
 
 
 def codes_of(pixels: Any) -> Any:
-    """Return each colour as one number."""
+    """Return each RGB colour as one integer."""
     pixels = pixels.astype("i4")
     return (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
 
 
 class Painter:
-    """Paints figures onto an image of Pillow."""
+    """Draws figures onto a Pillow image."""
 
     def __init__(self, canvas: Any, draw: Any, origin: Point, scale: float) -> None:
         self.canvas, self.draw, self.origin, self.scale = canvas, draw, origin, scale
 
     def paint(self, figure: Figure) -> None:
-        """Paint one figure over what is there."""
+        """Draw one figure on top of the image."""
         if isinstance(figure, Shape):
             self._shape(figure)
         elif isinstance(figure, Text):
@@ -382,30 +384,30 @@ def _over_white(colour: str, opacity: float) -> str:
 
 
 def dashed(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Point]]:
-    """Yield the parts of a line that are to be seen."""
+    """Yield the visible segments of a dashed line."""
     if not dashes:
         yield list(points)
         return
-    left, place, part = dashes[0], 0, [points[0]]
+    remaining, index, segment = dashes[0], 0, [points[0]]
     for start, end in itertools.pairwise(points):
-        at, length = 0.0, math.dist(start, end)
-        while length - at > left:
-            at += left
-            share = at / length
+        position, length = 0.0, math.dist(start, end)
+        while length - position > remaining:
+            position += remaining
+            share = position / length
             middle = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
-            if place % 2 == 0:
-                yield [*part, middle]
-            part, place = [middle], place + 1
-            left = dashes[place % len(dashes)]
-        left -= length - at
-        part.append(end)
-    if place % 2 == 0 and len(part) > 1:
-        yield part
+            if index % 2 == 0:
+                yield [*segment, middle]
+            segment, index = [middle], index + 1
+            remaining = dashes[index % len(dashes)]
+        remaining -= length - position
+        segment.append(end)
+    if index % 2 == 0 and len(segment) > 1:
+        yield segment
 
 
 @functools.lru_cache(64)
 def load_font(bold: bool, size: int) -> Any:
-    """Return the font of all pictures: matplotlib brings it along, else Pillow's own."""
+    """Return the font of all pictures: the one in matplotlib, else Pillow's default."""
     from PIL import ImageFont
 
     path = font_folder() / f"DejaVuSansMono{'-Bold' if bold else ''}.ttf"
@@ -414,15 +416,15 @@ def load_font(bold: bool, size: int) -> Any:
 
 @functools.cache
 def font_folder() -> Path:
-    found = importlib.util.find_spec("matplotlib")
-    return Path(found.origin if found and found.origin else ".").parent / "mpl-data/fonts/ttf"
+    spec = importlib.util.find_spec("matplotlib")
+    return Path(spec.origin if spec and spec.origin else ".").parent / "mpl-data/fonts/ttf"
 
 
 # PDF -----------------------------------------------------------------------------------------
 
 
 def pdf_of(svg: str) -> bytes:
-    """Write an SVG of ours as PDF: lines stay lines, and text can be searched.
+    """Convert an SVG to a PDF with vector graphics and searchable text.
 
     Raises: MissingExtraError: matplotlib is not installed.
     """
@@ -437,7 +439,7 @@ def pdf_of(svg: str) -> bytes:
     axes = page.add_axes((0, 0, 1, 1))
     axes.set(xlim=(left, left + width), ylim=(top + height, top))
     axes.axis("off")
-    axes.autoscale(False)  # an image would move the limits
+    axes.autoscale(False)  # an image would change the limits
     for layer, figure in enumerate(figures_of(root)):
         _add_to_page(axes, figure, layer)
     file = io.BytesIO()
@@ -446,7 +448,7 @@ def pdf_of(svg: str) -> bytes:
 
 
 def _add_to_page(axes: Any, figure: Figure, layer: int) -> None:
-    """Add one figure to matplotlib's axes, which have the SVG's coordinates."""
+    """Add one figure to matplotlib axes with the coordinates of the SVG."""
     if isinstance(figure, Text):
         across = {"start": "left", "middle": "center", "end": "right"}[figure.anchor]
         axes.text(*figure.at, figure.text.replace("$", r"\$"), ha=across, va="baseline",

@@ -1,7 +1,7 @@
-"""The picture that stays in the saved notebook: SVG, PNG and a table of text.
+"""The static picture of a graph: SVG, PNG, PDF and a text table.
 
-It needs no kernel and no widget, so it shows on GitHub, in nbconvert, in a mail,
-and a screen reader can read it.
+It needs no kernel and no widget, so that it stays in a saved notebook and shows on GitHub, in
+nbconvert and in mail; a screen reader can read it.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ from .style import PAGE, PALE_INK, legend_keys
 from .svg import MONO, SVG, element, named
 
 PAGE_WIDTH = 600.0  # in points
-CLEAR = 4.0  # around a small picture in its box
+CLEAR = 4.0  # margin around a thumbnail in its box
 LINE_LOOKS = ({"font-weight": "bold"}, {"fill": PALE_INK})
 
 MOST_BYTES = 150_000
-"""A saved notebook is not filled with a larger SVG: the graph is folded further."""
+"""If the SVG is larger, the graph is folded further, to keep saved notebooks small."""
 
 SHOWN_ROWS = 200
-"""A notebook is not filled with a longer table."""
+"""The largest number of rows of a table in a notebook."""
 
 
 class FormatError(EdutorchError, ValueError):
-    """A picture was to be saved under a name that does not say a known format."""
+    """Raised if a file name has no suffix of a known format."""
 
 
 class Drawing:
-    """A picture of a graph. A notebook shows it; `save` writes it to a file.
+    """A picture of a graph. A notebook displays it; `save` writes it to a file.
 
-    `.snapshot` holds what is to be seen as plain data, `.whole` the same before anything was
-    folded, `.dot` the text that Graphviz was given, `.svg` the picture.
+    `.snapshot` is the visible graph as plain data, `.whole` the graph before folding, `.dot` the
+    input of Graphviz, `.svg` the picture.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Drawing:
         curves: Mapping[str, Curve] | None = None,
         caption: str = "",
     ) -> None:
-        """Make the picture of a snapshot.
+        """Prepare the picture of a snapshot.
 
         Args:
-            curves: drawn below the graph, one small chart for each name, as a live view has them.
-            caption: a line below the graph: which step it is, what may be missing in it.
+            curves: loss curves below the graph, one small chart for each name, as in a live view.
+            caption: a line below the graph, such as the step and what may be missing.
         """
         self.whole, self.rankdir = whole, rankdir
         self.curves, self.caption = dict(curves or {}), caption
@@ -95,7 +95,7 @@ class Drawing:
         self._show(plan)
 
     def _show(self, plan: Plan) -> None:
-        """Show this much of the whole graph."""
+        """Set the visible part of the whole graph."""
         self.snapshot = snapshot = plan.pick(self.whole)
         text_of = functools.partial(dot_text, snapshot)
         self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0].arrangement)
@@ -103,12 +103,12 @@ class Drawing:
         self._fits = True
 
     def _boxes(self, visible: Plan, arrangement: Arrangement) -> str:
-        """Write what is to be seen of a graph as DOT text, to learn how large the boxes are."""
+        """Return the visible graph as DOT text, which has the sizes of the boxes."""
         return dot_text(visible.pick(self.whole), arrangement)
 
     @property
     def svg(self) -> str:
-        """The picture as SVG text, laid out when it is first asked for."""
+        """The picture as SVG text, laid out on first access."""
         if self._svg is None:
             self._svg = self._lay_out()
             while not self._is_small_enough() and is_automatic(self.choice):
@@ -121,7 +121,7 @@ class Drawing:
         return self._svg
 
     def _is_small_enough(self) -> bool:
-        """Whether the picture fits on a page, where no direction was asked for, and in a file."""
+        """Whether the picture fits on a page, unless a direction is given, and into a notebook."""
         fits = self._fits or chosen_direction(self.rankdir) is not None
         return fits and len(self._svg or "") <= MOST_BYTES
 
@@ -144,7 +144,7 @@ class Drawing:
         return ElementTree.tostring(root, encoding="unicode")
 
     def open(self, *groups: str) -> Drawing:
-        """Return the drawing with more groups open: paths of modules, as "layers.0".
+        """Return the drawing with more groups open, given as paths of modules such as "layers.0".
 
         Raises: UnknownGroupError: there is no such group.
         """
@@ -155,7 +155,7 @@ class Drawing:
         return self._with(choice)
 
     def close(self, *groups: str) -> Drawing:
-        """Return the drawing with these groups closed: paths of modules, as "layers.0".
+        """Return the drawing with groups closed, given as paths of modules such as "layers.0".
 
         Raises: UnknownGroupError: there is no such group.
         """
@@ -166,13 +166,13 @@ class Drawing:
         return self._with(choice)
 
     def _with(self, choice: Choice) -> Drawing:
-        """Return the same picture with other groups open."""
+        """Return the same picture with another choice of open groups."""
         return Drawing(self.whole, self.rankdir, choice, curves=self.curves, caption=self.caption)
 
     def explore(self) -> Any:
         """Return the drawing as a widget: click on a group to open it, on its title to close it.
 
-        A widget needs a running kernel. So let the drawing itself be in the notebook, too.
+        A widget needs a running kernel; display the drawing too, to keep it in a saved notebook.
         """
         from ..explore.clickable import Explorer
 
@@ -181,7 +181,7 @@ class Drawing:
     def png(self) -> bytes:
         """Return the picture as PNG, at most 2,000 pixels wide or high.
 
-        Without Pillow it is Graphviz's own: histograms as text, no legend, no curves.
+        Without Pillow, Graphviz draws it: histograms as text, no legend, no curves.
         """
         try:
             return png_of(self.svg)
@@ -191,22 +191,22 @@ class Drawing:
             return render(text_of(first, self.caption, drawn=False), "png")
 
     def pdf(self) -> bytes:
-        """Return the picture as PDF, for which matplotlib must be there."""
+        """Return the picture as PDF. Needs matplotlib."""
         return pdf_of(self.svg)
 
     def table(self, limit: int | None = None) -> str:
-        """Return the same facts as a table of text, one line per box.
+        """Return the nodes as a text table, one line per box.
 
         Args:
-            limit: write so many boxes at most, and how many more there are.
+            limit: the largest number of boxes; a last line counts the others.
         """
         snapshot = self.snapshot
         sources: dict[str, list[str]] = {}
         for edge in snapshot.graph.edges:
             sources.setdefault(edge.target, []).append(edge.source)
         rows = [("node", "module", "shape", "value", "gradient", "from")]
-        numbers = zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True)
-        for node, value, grad in itertools.islice(numbers, limit):
+        rows_of_nodes = zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True)
+        for node, value, grad in itertools.islice(rows_of_nodes, limit):
             rows.append(
                 (
                     f"{node.id} {name_text(node)}",
@@ -226,9 +226,9 @@ class Drawing:
         return "\n".join([*lines, f"… and {left} more"] if left else lines)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture to `path`, whole or not at all; its ending says the format.
+        """Write the picture atomically to `path`, in the format of its suffix.
 
-        A page (.html) can be zoomed and walked through, and needs nothing else.
+        An HTML page can be zoomed and walked through, and is self-contained.
 
         Raises: FormatError: the name does not end in .svg, .png, .pdf, .dot or .html.
         """
@@ -249,7 +249,10 @@ class Drawing:
         return drawing_page(self).encode()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Give a notebook each form it may know; without Graphviz only the table."""
+        """Return the picture in every format that a notebook may support.
+
+        Without Graphviz this is only the table.
+        """
         bundle: dict[str, Any] = {"text/plain": self.table(SHOWN_ROWS)}
         try:
             bundle["image/svg+xml"] = self.svg
@@ -267,14 +270,14 @@ class Drawing:
 def checked_format(
     where: str, path: Path, contents: Mapping[str, Callable[[], bytes]]
 ) -> Callable[[], bytes]:
-    """Return what writes the format that a name's ending says.
+    """Return the entry of `contents` for the suffix of a path.
 
-    Raises: FormatError: it is none of `contents`.
+    Raises: FormatError: there is none.
     """
     write = contents.get(path.suffix.lower())
     if write is None:
-        *most, last = contents
-        endings = f"{', '.join(most)} or {last}" if most else last
+        *others, last = contents
+        endings = f"{', '.join(others)} or {last}" if others else last
         raise FormatError(
             where,
             f"cannot tell the format of {path.name!r}",
@@ -284,7 +287,7 @@ def checked_format(
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target and rename: nobody ever sees half a file."""
+    """Write a temporary file beside the target and rename it: no partial file is ever visible."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with named_in_errors(path), os.fdopen(handle, "wb") as file:
@@ -306,18 +309,18 @@ def table_value(node: GraphNode, value: Stats | None) -> str:
 
 
 def polish(svg: str, graph: Graph) -> str:
-    """Give Graphviz's SVG readable fonts and marks, and each box a title to read aloud."""
+    """Set fonts, marks and accessible titles in Graphviz's SVG; return it as text."""
     return ElementTree.tostring(polished(svg, graph), encoding="unicode")
 
 
 def polished(svg: str, graph: Graph) -> Any:
-    """Return the same as a tree.
+    """Set fonts, marks and accessible titles in Graphviz's SVG; return it as a tree.
 
-    Text stays text: an XML library reads and writes it, nothing is pasted.
+    An XML library parses and escapes all text.
     """
     root = ElementTree.fromstring(svg)
     root.set("role", "img")
-    root.set("style", "max-width:100%;height:auto")  # no wider than the page
+    root.set("style", "max-width:100%;height:auto")
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
     groups = {group.get("id"): group for group in named(root, "g")}
     for text in named(root, "text"):
@@ -326,12 +329,12 @@ def polished(svg: str, graph: Graph) -> Any:
         group = groups[node.id]
         _entitle(group, _description(node))
         _, top, right, _ = box_of(group)
-        for place, text in enumerate(group.findall(f"{{{SVG}}}text")):
+        for index, text in enumerate(group.findall(f"{{{SVG}}}text")):
             if node.kind != "constant":
-                text.set("y", f"{top + MARGIN_Y + LINE_HEIGHT * (place + 0.5) + BASELINE:.2f}")
-                text.attrib.update(LINE_LOOKS[place] if place < len(LINE_LOOKS) else {})
-        for place, mark in enumerate(node.marks, 1):
-            draw_mark(group, mark, right - 12 * place, top + 3)
+                text.set("y", f"{top + MARGIN_Y + LINE_HEIGHT * (index + 0.5) + BASELINE:.2f}")
+                text.attrib.update(LINE_LOOKS[index] if index < len(LINE_LOOKS) else {})
+        for index, mark in enumerate(node.marks, 1):
+            draw_mark(group, mark, right - 12 * index, top + 3)
     names = {node.id: shown(node.label) for node in graph.nodes}
     for edge in graph.edges:
         title = f"{names[edge.source]} to {names[edge.target]}, as {shown(edge.input)}"
@@ -340,16 +343,16 @@ def polished(svg: str, graph: Graph) -> Any:
 
 
 def box_of(group: Any) -> tuple[float, float, float, float]:
-    """Return left, top, right and bottom of a node, within its border if that is double."""
+    """Return left, top, right and bottom of a node, inside its border if that is double."""
     shapes = (shape.get("points") or shape.get("d") for shape in group)
     text = next(filter(None, shapes), "0 0")
-    numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", text)))
-    across, down = numbers[::2], numbers[1::2]
+    coordinates = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", text)))
+    across, down = coordinates[::2], coordinates[1::2]
     return min(across), min(down), max(across), max(down)
 
 
 def illustrate(root: Any, snapshot: Snapshot) -> None:
-    """Draw small pictures of the tensors into their boxes, and give all numbers as titles."""
+    """Draw thumbnails of the tensors into their boxes, and add the statistics to the titles."""
     groups = {group.get("id"): group for group in named(root, "g")}
     for node, value, grad in zip(
         snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
@@ -359,26 +362,26 @@ def illustrate(root: Any, snapshot: Snapshot) -> None:
         lines = group.findall(f"{{{SVG}}}text")
         left, _, right, bottom = box_of(group)
         top = float(lines[-1].get("y", bottom)) + CLEAR if lines else bottom
-        place = (left + 2 * CLEAR, top, right - 2 * CLEAR, bottom - CLEAR)
+        box = (left + 2 * CLEAR, top, right - 2 * CLEAR, bottom - CLEAR)
         if node.kind != "constant":
-            draw_thumbnail(group, node, value, place)
+            draw_thumbnail(group, node, value, box)
 
 
 def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
-    """Write what is known of a tensor and its gradient, beyond what stands in its box."""
-    found = []
+    """Return the statistics of a tensor and its gradient that are not in its box, as lines."""
+    lines = []
     if value is not None and value.size > 1 and not value.bad:
-        found.append(
+        lines.append(
             f"mean {number(value.mean)}, std {number_size(value.std)}, "
             f"from {number(value.min)} to {number(value.max)}, norm {number_size(value.norm)}"
         )
     if grad is not None and grad.size > 1 and not grad.bad:
-        found.append(f"gradient: norm {number_size(grad.norm)}, mean {number(grad.mean)}")
-    return found
+        lines.append(f"gradient: norm {number_size(grad.norm)}, mean {number(grad.mean)}")
+    return lines
 
 
 def add_footer(root: Any, footer: Footer) -> None:
-    """Put the picture on a white page, and below it what it says in words."""
+    """Add a white background and the footer below the picture."""
     _, _, width, height = (float(part) for part in root.get("viewBox", "0 0 100 100").split())
     full = max(width, NARROWEST)
     left = (width - full) / 2
@@ -392,8 +395,8 @@ def add_footer(root: Any, footer: Footer) -> None:
     root.set("width", f"{full:.2f}pt")
     root.set("height", f"{end:.2f}pt")
     if full > PAGE_WIDTH:
-        # As an image, which is how JupyterLab shows it, it would be cut off: without a
-        # size of its own it takes the width of the page.
+        # JupyterLab shows it as an image and would crop it: without a size of its own it is
+        # scaled to the width of the page.
         del root.attrib["width"], root.attrib["height"]
 
 

@@ -1,10 +1,10 @@
-"""How everything looks, in every picture: one table of colours and marks.
+"""The style of all pictures: one table of colours and marks.
 
-The page's half is at the top of `widgets/live.css` and in `widgets/colours.js` and
-`widgets/legend.js`; `tests/viz/test_style.py` holds both equal.
+The page's copy is at the top of `widgets/live.css` and in `widgets/colours.js` and
+`widgets/legend.js`; `tests/viz/test_style.py` keeps both equal.
 
-Fill says what a box is. The colour and the width of an arrow say how large its gradient is. Red
-is trouble and nothing else, grey has no gradient.
+The fill of a box shows its role. The colour and the width of an arrow show the norm of its
+gradient. Red is only for errors, grey for nodes without a gradient.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ROLES: dict[NodeKind, str] = {
 }  # fmt: skip
 
 FLOW_COLOURS = ("#1F9E89", "#26828E", "#31688E", "#3E4989", "#482878", "#440154")
-"""Viridis from the middle on: on a white page, what is larger is darker."""
+"""The second half of Viridis, reversed: on a white page, larger is darker."""
 
 FLOW_COLOURS_DARK = ("#26828E", "#1F9E89", "#35B779", "#6ECE58", "#B5DE2B", "#FDE725")
-"""The same map on a dark page, where what is larger has to be brighter."""
+"""The same colour map for a dark page, where larger is brighter."""
 
 FLOW_BOUNDS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Norms at which the colour changes."""
@@ -58,7 +58,7 @@ MARK_SHAPES = {
     "frozen": "M1 4.6H9V10H1ZM2.2 4.8V3a2.8 2.8 0 0 1 5.6 0V4.8H6.5V3a1.5 1.5 0 0 0 -3 0V4.8Z",
     "hook": "M3 0H7V1L6.2 1.8V4.4L8 6V7H5.6L5 10.4L4.4 7H2V6L3.8 4.4V1.8L3 1Z",
 }
-"""A lock and a pin, each 10 × 10 points: no font has both."""
+"""A lock and a pin as SVG paths of 10 × 10 points, as no common font has both."""
 
 WORDS = {
     "parameter": "parameter",
@@ -75,10 +75,10 @@ WORDS = {
     "hook": "hook",
     "version": "written in place",
 }
-"""What the legend says to each."""
+"""The texts of the legend."""
 
 RAMP = ("<0.001", "", "", "", "", "≥10")
-"""What it says to the colours of arrows."""
+"""The texts of the legend for the colours of arrows."""
 
 
 def paint_of(node: GraphNode) -> Paint:
@@ -87,13 +87,13 @@ def paint_of(node: GraphNode) -> Paint:
 
 
 def role_of(node: GraphNode) -> str:
-    """Return what a node is, as a key of `PAINTS`: "grey" for all that has no gradient."""
+    """Return the role of a node, a key of `PAINTS`: "grey" if it has no gradient."""
     role = ROLES[node.kind]
     return role if node.differentiable or role in ("trouble", "derivative") else "grey"
 
 
 def size_class(norm: float) -> int:
-    """Return which of `FLOW_COLOURS` a gradient of this norm has.
+    """Return the index in `FLOW_COLOURS` for a gradient of this norm.
 
     >>> [size_class(norm) for norm in (0.0, 0.5, 1.0, 1e9)]
     [0, 3, 4, 5]
@@ -102,14 +102,14 @@ def size_class(norm: float) -> int:
 
 
 def strength(norm: float) -> float:
-    """Place a gradient between 0 (1e-4 or less) and 1 (100 or more), on a log scale."""
+    """Map a norm to 0 (1e-4 or less) … 1 (100 or more) on a logarithmic scale."""
     if not norm > 0:
         return 0.0
     return min(1.0, max(0.0, (math.log10(norm) - SMALLEST) / DECADES))
 
 
 def line_width(norm: float) -> float:
-    """Return how many points wide an arrow is.
+    """Return the width of an arrow in points.
 
     >>> line_width(0.0), line_width(100.0)
     (1.0, 4.0)
@@ -120,19 +120,21 @@ def line_width(norm: float) -> float:
 def legend_keys(
     nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], troubled: bool, signs: bool = False
 ) -> list[str]:
-    """Return the keys of `WORDS` for what is to be seen in a picture, in the legend's order.
+    """Return the keys of `WORDS` for what is visible in a picture, in the legend's order.
 
     Args:
-        troubled: there is something wrong in it.
-        signs: there is a heat map in it, of numbers below and above 0.
+        troubled: whether it shows an error.
+        signs: whether it has a heat map with values below and above 0.
     """
-    found = {role_of(node) for node in nodes if node.kind != "constant"}
-    found.update(mark for node in nodes for mark in node.marks)
+    keys = {role_of(node) for node in nodes if node.kind != "constant"}
+    keys.update(mark for node in nodes for mark in node.marks)
     if any(node.version for node in nodes):
-        found.add("version")
-    found.update(kind for kind in ("cut", "kept") if any(edge.kind == kind for edge in edges))
+        keys.add("version")
+    keys.update(
+        edge_kind for edge_kind in ("cut", "kept") if any(edge.kind == edge_kind for edge in edges)
+    )
     flows = any(edge.kind in ("forward", "backward") for edge in edges)
     if flows and any(node.differentiable for node in nodes):
-        found.add("arrow")
-    found.update(key for key, there in (("trouble", troubled), ("signs", signs)) if there)
-    return [key for key in WORDS if key in found]
+        keys.add("arrow")
+    keys.update(key for key, is_present in (("trouble", troubled), ("signs", signs)) if is_present)
+    return [key for key in WORDS if key in keys]

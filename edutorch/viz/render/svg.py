@@ -1,4 +1,4 @@
-"""SVG as a tree: elements are made, never pasted from text."""
+"""SVG as an XML tree: elements are created, never concatenated from text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 SVG = "http://www.w3.org/2000/svg"
 MONO = "Menlo,Consolas,DejaVu Sans Mono,monospace"
 LETTER = 0.602
-"""How wide a letter of a font with a fixed width is, in relation to its size."""
+"""The width of a character of a monospaced font, relative to its size."""
 
 ElementTree.register_namespace("", SVG)
 
@@ -16,19 +16,19 @@ ElementTree.register_namespace("", SVG)
 def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
     """Add an element below `parent`: `class_` is written as class, `_` as a hyphen."""
     names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
-    made = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
-    made.text = text or None
-    return made
+    child = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
+    child.text = text or None
+    return child
 
 
 def words(parent: Any, text: str, x: float, y: float, size: float = 9, **attributes: Any) -> Any:
     """Add a line of text in the font of all pictures."""
-    place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "font_size": f"{size:g}", "font_family": MONO}
-    return element(parent, "text", text, **place, **attributes)
+    position = {"x": f"{x:.2f}", "y": f"{y:.2f}", "font_size": f"{size:g}", "font_family": MONO}
+    return element(parent, "text", text, **position, **attributes)
 
 
 def text_width(text: str, size: float = 9) -> float:
-    """Return how wide a line of text is, in points.
+    """Return the width of a line of text in points.
 
     >>> text_width("ten chars!", 10)
     60.2
@@ -37,7 +37,7 @@ def text_width(text: str, size: float = 9) -> float:
 
 
 def named(root: Any, tag: str) -> Any:
-    """Yield all elements of a name."""
+    """Yield all elements with a tag."""
     return root.iter(f"{{{SVG}}}{tag}")
 
 

@@ -1,4 +1,4 @@
-"""Tensors as images: batches of pictures, filters of a convolution, where attention looks."""
+"""Plots of tensors: batches of images, filters of a convolution, attention weights."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def image(
     columns: int | None = None,
     titles: Sequence[str] | None = None,
 ) -> Plot:
-    """Show a tensor as an image, or several as a grid.
+    """Show a tensor as an image, or a batch as a grid of images.
 
-    Numbers from 0 to 1, and integers from 0 to 255, are shown as they are. All others are
-    stretched so that the smallest is black and the largest white; the line below says so. NaN
-    and infinities are magenta, and counted.
+    Values from 0 to 1, and integers from 0 to 255, are shown unchanged. All others are rescaled
+    so that the smallest is black and the largest white, as the line below states. NaN and
+    infinities are magenta, and counted.
 
     Args:
-        tensor: one image or many, as CHW, HWC, HW, NCHW, NHWC or NHW.
-        layout: which of these; by default it is told from the sizes (1, 3 or 4 channels).
-        mean, std: undo a normalisation: x · std + mean, per channel.
-        columns: of the grid; by default it is about square.
+        tensor: one image or a batch, as CHW, HWC, HW, NCHW, NHWC or NHW.
+        layout: which of these; by default inferred from the shape (1, 3 or 4 channels).
+        mean, std: undo a normalization: x · std + mean, per channel.
+        columns: the number of columns of the grid, which is about square by default.
         titles: a line of text above each image.
 
     Shape:
@@ -58,8 +58,8 @@ def image(
     <1 image of 8×8 pixels in colour, values from 0 to 0>
     """
     tensor = need_tensor("viz.image", tensor)
-    kind = checked_layout(tensor, layout)
-    pictures = as_nhwc(on_host(tensor, axes=0), kind)
+    layout_name = checked_layout(tensor, layout)
+    pictures = as_nhwc(on_host(tensor, axes=0), layout_name)
     if not pictures.size:
         raise NotAPictureError(
             "viz.image", "there is nothing in it", {"tensor": tuple(tensor.shape)}
@@ -69,11 +69,11 @@ def image(
     low, high, note = shown_range(pictures, str(tensor.dtype))
     bad = int((~np.isfinite(pictures)).any(axis=-1).sum())
     total, height, width, channels = pictures.shape
-    kept = pictures[:MOST_PICTURES]
-    figure = grid_figure(kept, low, high, columns, titles)
-    what = f"{total} image{'s' * (total != 1)} of {height}×{width} pixels"
+    shown = pictures[:MOST_PICTURES]
+    figure = grid_figure(shown, low, high, columns, titles)
+    summary = f"{total} image{'s' * (total != 1)} of {height}×{width} pixels"
     colour = "in colour" if channels > 2 else "in grey"
-    words = [f"{what} {colour}", note]
+    words = [f"{summary} {colour}", note]
     words += [f"✗ {bad:,} pixels are NaN or Inf (magenta)"] * bool(bad)
     words += [f"the first {MOST_PICTURES} are shown"] * (total > MOST_PICTURES)
     figure.text(0.5, 0.01, ", ".join(words[1:]), ha="center", va="bottom", fontsize=8,
@@ -84,27 +84,27 @@ def image(
 
 
 def grid_figure(
-    kept: np.ndarray, low: float, high: float, columns: int | None, titles: Sequence[str] | None
+    pictures: np.ndarray, low: float, high: float, columns: int | None, titles: Sequence[str] | None
 ) -> Any:
-    """Draw images (n h w c) side by side."""
-    height, width = kept.shape[1:3]
-    rows, across = grid_of(len(kept), columns)
+    """Return a figure with images (n h w c) in a grid."""
+    height, width = pictures.shape[1:3]
+    rows, across = grid_of(len(pictures), columns)
     size = min(3.2, 9 / across)
     tall = size * rows * height / width + 0.35 + (0.1 + 0.2 * bool(titles)) * rows
     figure = new_figure("viz.image", figsize=(max(2.4, size * across), tall))
-    for number, each in enumerate(kept):
-        axes = figure.add_subplot(rows, across, number + 1)
-        axes.imshow(coloured(each, low, high), interpolation="nearest")
+    for index, picture in enumerate(pictures):
+        axes = figure.add_subplot(rows, across, index + 1)
+        axes.imshow(coloured(picture, low, high), interpolation="nearest")
         axes.set_axis_off()
-        if titles is not None and number < len(titles):
-            axes.set_title(str(titles[number]), fontsize=9, parse_math=False)
+        if titles is not None and index < len(titles):
+            axes.set_title(str(titles[index]), fontsize=9, parse_math=False)
     return figure
 
 
 def checked_layout(tensor: Tensor, layout: str | None) -> str:
-    """Return the order of a tensor's axes.
+    """Return the layout of a tensor, given or inferred from its shape.
 
-    Raises: NotAPictureError: it cannot be one of those, or not the one that was named.
+    Raises: NotAPictureError: the shape does not fit the layout, or any layout.
     """
     shape = tuple(tensor.shape)
     if layout is not None:
@@ -136,25 +136,27 @@ def checked_layout(tensor: Tensor, layout: str | None) -> str:
     )
 
 
-def as_nhwc(array: np.ndarray, kind: str) -> np.ndarray:
-    """Bring images into one order: n h w c; very large ones are thinned."""
-    where = {"HW": (None, 0, 1, None), "CHW": (None, 1, 2, 0), "HWC": (None, 0, 1, 2),
-             "NHW": (0, 1, 2, None), "NCHW": (0, 2, 3, 1), "NHWC": (0, 1, 2, 3)}[kind]  # fmt: skip
-    present = [axis for axis in where if axis is not None]
+def as_nhwc(array: np.ndarray, layout: str) -> np.ndarray:
+    """Transpose images to n h w c, and subsample very large ones."""
+    axis_of = {
+        "HW": (None, 0, 1, None), "CHW": (None, 1, 2, 0), "HWC": (None, 0, 1, 2),
+        "NHW": (0, 1, 2, None), "NCHW": (0, 2, 3, 1), "NHWC": (0, 1, 2, 3),
+    }[layout]  # fmt: skip
+    present = [axis for axis in axis_of if axis is not None]
     array = array.transpose(present)
-    for at, axis in enumerate(where):
+    for position, axis in enumerate(axis_of):
         if axis is None:
-            array = np.expand_dims(array, at)
+            array = np.expand_dims(array, position)
     steps = [-(-size // 512) for size in array.shape[1:3]]
     return array[:, :: steps[0], :: steps[1]]
 
 
 def undone(pictures: np.ndarray, mean: Any, std: Any) -> np.ndarray:
-    """Undo a normalisation by channel."""
+    """Undo a normalization per channel."""
     channels = pictures.shape[-1]
     factors = []
-    for name, given, default in (("mean", mean, 0.0), ("std", std, 1.0)):
-        values = np.atleast_1d(np.asarray(default if given is None else given, float))
+    for name, setting, default in (("mean", mean, 0.0), ("std", std, 1.0)):
+        values = np.atleast_1d(np.asarray(default if setting is None else setting, float))
         if len(values) not in (1, channels):
             raise NotAPictureError(
                 "viz.image", f"`{name}` has {len(values)} numbers for {channels} channels",
@@ -165,7 +167,7 @@ def undone(pictures: np.ndarray, mean: Any, std: Any) -> np.ndarray:
 
 
 def shown_range(pictures: np.ndarray, dtype: str) -> tuple[float, float, str]:
-    """Return what is black, what is white, and a note about it."""
+    """Return the values shown as black and as white, and a note about them."""
     good = pictures[np.isfinite(pictures)]
     if not good.size:
         return 0.0, 1.0, "no finite numbers"
@@ -179,7 +181,7 @@ def shown_range(pictures: np.ndarray, dtype: str) -> tuple[float, float, str]:
 
 
 def coloured(picture: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return one image (h w c) as red, green and blue from 0 to 1."""
+    """Return one image (h w c) as RGB from 0 to 1, with non-finite pixels in magenta."""
     bad = ~np.isfinite(picture).all(axis=-1)
     scaled = (np.where(np.isfinite(picture), picture, low) - low) / (high - low)
     scaled = np.clip(scaled, 0, 1)
@@ -195,15 +197,15 @@ def coloured(picture: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None) -> Plot:
-    """Show the filters of a convolution: in colour where they look at colours, else as maps.
+    """Show the filters of a convolution: in colour if they have three channels, else as heat maps.
 
-    In a map, orange weighs positively and purple negatively; white is 0. Of a filter over many
-    channels each channel is a map of its own.
+    In a heat map, orange is positive, purple negative and white 0. Each channel of a filter is a
+    map of its own.
 
     Args:
-        conv: a Conv1d, Conv2d or its weight.
-        most: so many maps are drawn at most.
-        columns: of the grid.
+        conv: a Conv1d, a Conv2d or a weight.
+        most: the largest number of maps.
+        columns: the number of columns of the grid.
 
     Shape:
         weight: (out, in / groups, h, w), or (out, in / groups, w).
@@ -227,10 +229,11 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
     array = on_host(weight, axes=0)
     if array.ndim == 3:
         array = array[:, :, None, :]
-    made, channels, height, width = array.shape
-    alt = f"{made} filters of {height}×{width} over {channels} channel{'s' * (channels != 1)}"
+    count, channels, height, width = array.shape
+    alt = f"{count} filters of {height}×{width} over {channels} channel{'s' * (channels != 1)}"
     if channels == 3:
-        pictures = [coloured(stretched(each.transpose(1, 2, 0)), 0, 1) for each in array[:most]]
+        images = (stretched(channels_first.transpose(1, 2, 0)) for channels_first in array[:most])
+        pictures = [coloured(image, 0, 1) for image in images]
         names = [str(at) for at in range(len(pictures))]
         return heat_grid("viz.filters", pictures, names, columns, alt)
     maps = array.reshape(-1, height, width)[:most]
@@ -238,13 +241,13 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
              for at in range(len(maps))]  # fmt: skip
     if columns is None and 1 < channels <= 16:
         columns = channels  # a filter per row
-    if made * channels > most:
-        alt += f", the first {most} maps of {made * channels}"
+    if count * channels > most:
+        alt += f", the first {most} maps of {count * channels}"
     return heat_grid("viz.filters", list(maps), names, columns, alt)
 
 
 def stretched(picture: np.ndarray) -> np.ndarray:
-    """Bring one filter to 0 … 1, with 0 in the middle."""
+    """Rescale one filter to 0 … 1, with 0 at 0.5."""
     peak = np.nanmax(np.abs(picture)) or 1.0
     return picture / (2 * peak) + 0.5
 
@@ -252,7 +255,7 @@ def stretched(picture: np.ndarray) -> np.ndarray:
 def heat_grid(
     function: str, pictures: list[Any], names: list[str], columns: int | None, alt: str
 ) -> Plot:
-    """Draw maps side by side, on one scale around 0."""
+    """Return a plot of heat maps in a grid, with one colour scale around 0."""
     rows, across = grid_of(len(pictures), columns)
     size = min(1.6, 9 / across)
     height, width = pictures[0].shape[:2]
@@ -261,19 +264,19 @@ def heat_grid(
                         layout="constrained")  # fmt: skip
     maps = [picture for picture in pictures if picture.ndim == 2]
     peak = max((float(np.nanmax(np.abs(map_))) for map_ in maps), default=1.0) or 1.0
-    drawn, places = None, []
-    for number, picture in enumerate(pictures):
-        axes = figure.add_subplot(rows, across, number + 1)
-        places.append(axes)
+    heat_map, axes_list = None, []
+    for index, picture in enumerate(pictures):
+        axes = figure.add_subplot(rows, across, index + 1)
+        axes_list.append(axes)
         if picture.ndim == 2:
-            drawn = axes.imshow(picture, cmap=DIVERGING, vmin=-peak, vmax=peak, aspect="auto")
+            heat_map = axes.imshow(picture, cmap=DIVERGING, vmin=-peak, vmax=peak, aspect="auto")
         else:
             axes.imshow(picture, interpolation="nearest")
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.set_title(names[number], fontsize=7, pad=2, parse_math=False)
-    if drawn is not None:
-        figure.colorbar(drawn, ax=places, fraction=0.03, pad=0.02).ax.tick_params(labelsize=7)
+        axes.set_title(names[index], fontsize=7, pad=2, parse_math=False)
+    if heat_map is not None:
+        figure.colorbar(heat_map, ax=axes_list, fraction=0.03, pad=0.02).ax.tick_params(labelsize=7)
     return Plot(figure, alt)
 
 
@@ -288,20 +291,20 @@ def attention(
     example: int = 0,
     **options: Any,
 ) -> Plot:
-    """Show where each head of attention looks: a row per query, a column per key.
+    """Show the attention weights of each head: a row per query, a column per key.
 
     Args:
-        mha: an `nn.MultiheadAttention`, or weights that were computed elsewhere.
+        mha: an `nn.MultiheadAttention`, or attention weights.
         inputs: query, key and value; one tensor stands for all three.
-        tokens: the texts of the queries, and of the keys unless `keys` has them.
+        tokens: the texts of the queries, and of the keys unless `keys` is given.
         keys: the texts of the keys.
-        example: which of a batch is shown.
-        options: what else the module takes: `attn_mask`, `key_padding_mask`, …
+        example: the index of the sample in the batch.
+        options: further arguments of the module: `attn_mask`, `key_padding_mask`, …
 
     Shape:
         weights: (q, k), (heads, q, k) or (n, heads, q, k).
 
-    Raises: NotAPictureError: no attention weights come of it, or the texts do not fit.
+    Raises: NotAPictureError: there are no attention weights, or the texts do not fit.
 
     >>> edutorch.viz.attention(softmax(zeros(2, 3, 3), -1), tokens=["a", "b", "c"])
     <attention of 2 heads, 3 queries and 3 keys; head 0: a looks at a, b at a, c at a; head 1: a looks at a, b at a, c at a>
@@ -326,7 +329,7 @@ def attention(
 
 
 def weights_of(mha: Any, inputs: Sequence[Tensor], options: dict[str, Any]) -> Tensor:
-    """Call a module of attention for its weights by head, without dropout and without a graph."""
+    """Return the weights of an attention module per head, without dropout and without a graph."""
     if not hasattr(mha, "num_heads") or not callable(mha):
         raise NotAPictureTypeError(
             "viz.attention", f"expected nn.MultiheadAttention, got {type(mha).__name__}",
@@ -343,38 +346,38 @@ def weights_of(mha: Any, inputs: Sequence[Tensor], options: dict[str, Any]) -> T
         mha.eval()
         with no_grad():
             options = {**options, "need_weights": True, "average_attn_weights": False}
-            found: Any = mha(query, key, value, **options)
-            return found[1]
+            output: Any = mha(query, key, value, **options)
+            return output[1]
     finally:
         for module, flag in flags:
             module.training = flag
 
 
 def labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
-    """Return the texts of an axis; numbers where there are none."""
+    """Return the labels of an axis: the texts, or else the positions."""
     if texts is None:
         return [str(at) for at in range(count)]
-    found = [str(text) for text in texts]
-    if len(found) != count:
+    labels = [str(text) for text in texts]
+    if len(labels) != count:
         raise NotAPictureError(
-            "viz.attention", f"`{name}` has {len(found)} texts for {count} positions",
+            "viz.attention", f"`{name}` has {len(labels)} texts for {count} positions",
             hint="one text per position: list(sentence), or sentence.split()",
         )  # fmt: skip
-    return found
+    return labels
 
 
 def attention_figure(array: np.ndarray, rows: list[str], across: list[str]) -> Any:
-    """Draw a heat map per head."""
+    """Return a figure with a heat map per head."""
     heads = len(array)
     lines, columns = grid_of(heads, min(heads, 4))
     size = min(4.0, max(2.2, 10 / columns))
     figure = new_figure("viz.attention", figsize=(size * columns + 0.6, size * lines + 0.3),
                         layout="constrained")  # fmt: skip
-    drawn, places = None, []
+    heat_map, axes_list = None, []
     for head, weights in enumerate(array):
         axes = figure.add_subplot(lines, columns, head + 1)
-        places.append(axes)
-        drawn = axes.imshow(weights, cmap=RISING, vmin=0, vmax=1, aspect="auto")
+        axes_list.append(axes)
+        heat_map = axes.imshow(weights, cmap=RISING, vmin=0, vmax=1, aspect="auto")
         axes.set_title(f"head {head}", fontsize=9)
         if len(across) <= MOST_TOKENS:
             axes.set_xticks(range(len(across)), across, rotation=90, fontsize=7, parse_math=False)
@@ -384,17 +387,17 @@ def attention_figure(array: np.ndarray, rows: list[str], across: list[str]) -> A
             axes.set_ylabel("query", fontsize=8)
         if head >= heads - columns:
             axes.set_xlabel("key: where it looks", fontsize=8)
-    figure.colorbar(drawn, ax=places, fraction=0.03, pad=0.02, label="weight")
+    figure.colorbar(heat_map, ax=axes_list, fraction=0.03, pad=0.02, label="weight")
     return figure
 
 
 def attention_alt(array: np.ndarray, rows: list[str], across: list[str]) -> str:
-    """Say in words at what each query looks most."""
+    """Return the alternative text: the key with the largest weight of each query."""
     heads, queries, keys = array.shape
     text = f"attention of {heads} head{'s' * (heads != 1)}, {queries} queries and {keys} keys"
     for head, weights in enumerate(array[:4]):
         best = np.nan_to_num(weights).argmax(axis=1)
-        looks = [f"{rows[at]}{' looks' * (at == 0)} at {across[key]}"
-                 for at, key in enumerate(best[:8])]  # fmt: skip
+        looks = [f"{rows[query]}{' looks' * (query == 0)} at {across[key]}"
+                 for query, key in enumerate(best[:8])]  # fmt: skip
         text += f"; head {head}: {', '.join(looks)}"
     return text

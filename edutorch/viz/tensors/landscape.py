@@ -1,4 +1,4 @@
-"""The loss around a point in the space of all parameters, seen in two directions."""
+"""The loss landscape around a model's parameters, along two directions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Landscape(Plot):
 
     Attributes:
         losses: (steps, steps) array; the first axis is that of `ys`.
-        xs, ys: how far along the two directions.
+        xs, ys: the coordinates along the two directions.
         path: (points, 2) array of a trajectory, None without one.
-        explained: how much of the trajectory lies in the map, from 0 to 1.
+        explained: the share of the trajectory's variance that lies in the plane, from 0 to 1.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ def landscape(
 
         L(a, b) = loss(θ + a · d₁ + b · d₂)
 
-    The directions are random, each filter scaled to the length of the model's own, so that a
-    steep map is steep because the loss is. With a trajectory they are its two main axes, and it
-    is drawn in. The parameters are put back exactly, also after an interrupt, and no gradient
-    is touched. The model is asked as in a test (`eval`), so that it answers the same each time.
+    The directions are random, with each filter normalized to the norm of the model's own filter.
+    With a trajectory they are its two principal components, and the trajectory is drawn as well.
+    The parameters are restored exactly, also after an interrupt, and no gradient is changed. The
+    model runs in `eval` mode, so that its output is deterministic.
 
     Args:
-        model: around whose parameters.
+        model: the model whose parameters are the centre.
         loss_fn: called with the model's output and the targets.
         data: (inputs, targets), or several such pairs; the loss is their mean.
-        trajectory: `model.state_dict()` (a copy of it) at several moments of a training.
-        span: how far to go, in units of the directions.
-        steps: so many points along each.
-        seed: of the random directions.
+        trajectory: copies of `model.state_dict()` at several moments of a training.
+        span: the distance from the centre, in units of the directions.
+        steps: the number of points along each direction.
+        seed: the seed of the random directions.
 
     Raises: NotAPictureError: no parameters, no data, or a trajectory of another model.
 
@@ -127,18 +127,18 @@ def landscape(
         (left, right), (low, high) = (around(path[:, axis], span) for axis in (0, 1))
     xs, ys = np.linspace(left, right, steps), np.linspace(low, high, steps)
     losses = np.full((steps, steps), math.nan)
-    with At(model, parameters) as place, no_grad():
+    with At(model, parameters) as mover, no_grad():
         for row, b in enumerate(ys):
             for column, a in enumerate(xs):
-                place.move(first, float(a), second, float(b))
+                mover.move(first, float(a), second, float(b))
                 losses[row, column] = mean_loss(model, loss_fn, batches)
     return Landscape(losses, xs, ys, path, explained)
 
 
 def checked(model: Any, span: float, steps: int) -> list[Any]:
-    """Return the parameters of a model.
+    """Check the arguments and return the parameters of the model.
 
-    Raises: NotAPictureError: it has none, or the map would have no or too many points.
+    Raises: NotAPictureError: it has none, or the map would have too few or too many points.
     """
     if not hasattr(model, "parameters"):
         raise NotAPictureTypeError(
@@ -156,13 +156,13 @@ def checked(model: Any, span: float, steps: int) -> list[Any]:
 
 
 def pairs_of(data: Any) -> list[tuple[Any, Any]]:
-    """Return the batches: one pair of tensors, or whatever yields pairs."""
+    """Return the batches (inputs, targets): one pair of tensors, or an iterable of pairs."""
     if isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], Tensor):
         return [(data[0], data[1])]
     if isinstance(data, Iterable) and not isinstance(data, Tensor):
-        found = [tuple(each) for each in data]
-        if found and all(len(each) == 2 for each in found):
-            return found  # type: ignore[return-value]
+        batches = [tuple(batch) for batch in data]
+        if batches and all(len(batch) == 2 for batch in batches):
+            return batches  # type: ignore[return-value]
     raise NotAPictureError(
         "viz.landscape", "`data` must be (inputs, targets), or batches of these",
         hint="viz.landscape(model, loss_fn, (x, y)), or a DataLoader of a few batches",
@@ -170,14 +170,14 @@ def pairs_of(data: Any) -> list[tuple[Any, Any]]:
 
 
 def mean_loss(model: Any, loss_fn: Callable[..., Any], batches: list[tuple[Any, Any]]) -> float:
-    """Return the loss at the place where the model stands."""
+    """Return the mean loss of the batches with the current parameters."""
     with np.errstate(all="ignore"):
-        found = [float(loss_fn(model(inputs), targets)) for inputs, targets in batches]
-    return sum(found) / len(found)
+        losses = [float(loss_fn(model(inputs), targets)) for inputs, targets in batches]
+    return sum(losses) / len(losses)
 
 
 class At:
-    """Moves a model's parameters, and puts the very same arrays back at the end."""
+    """Changes a model's parameters inside its block, and restores the original arrays after it."""
 
     def __init__(self, model: Any, parameters: list[Any]) -> None:
         self.model, self.parameters = model, parameters
@@ -190,10 +190,10 @@ class At:
         return self
 
     def move(self, first: Direction, a: float, second: Direction, b: float) -> None:
-        """Go to a point of the map: with arrays of our own, so that nothing is rounded twice."""
-        each = zip(self.parameters, self.arrays, first, second, strict=True)
-        for parameter, array, one, other in each:
-            parameter._array = (array + a * one + b * other).astype(array.dtype)
+        """Set the parameters to a point of the map, computed from the originals."""
+        rows = zip(self.parameters, self.arrays, first, second, strict=True)
+        for parameter, array, along_first, along_second in rows:
+            parameter._array = (array + a * along_first + b * along_second).astype(array.dtype)
 
     def __exit__(self, *exception: object) -> None:
         with uninterrupted():
@@ -211,11 +211,11 @@ class At:
 def directions(
     model: Any, parameters: list[Any], trajectory: Sequence[Any] | None, seed: int
 ) -> tuple[Direction, Direction, np.ndarray | None, float | None]:
-    """Return two directions, the path in them, and how much of it they show."""
+    """Return two directions, the trajectory in their plane, and the share that it explains."""
     if trajectory is None:
         generator = np.random.default_rng(seed)
         return random_like(parameters, generator), random_like(parameters, generator), None, None
-    points = [point_of(model, each) for each in trajectory]
+    points = [point_of(model, state) for state in trajectory]
     if len(points) < 3:
         raise NotAPictureError(
             "viz.landscape", f"a trajectory needs 3 moments or more, got {len(points)}",
@@ -223,14 +223,14 @@ def directions(
         )  # fmt: skip
     here = np.concatenate([host(parameter).ravel() for parameter in parameters])
     moves = np.stack(points) - here
-    # The main axes of few points in a space of many dimensions: the small matrix of products.
+    # PCA of few points in many dimensions: the Gram matrix has the same eigenvalues and is small.
     values, vectors = np.linalg.eigh(moves @ moves.T)
     total = float(np.clip(values, 0, None).sum())
     if not values[-1] > 0:
         raise NotAPictureError("viz.landscape", "the parameters never moved on this trajectory")
     mains = []
-    for number in (-1, -2):
-        main = vectors[:, number] @ moves
+    for column in (-1, -2):
+        main = vectors[:, column] @ moves
         size = float(np.linalg.norm(main))
         mains.append(main / size if size > 1e-12 * np.sqrt(values[-1]) else np.zeros_like(main))
     path = np.stack([moves @ main for main in mains], axis=1)
@@ -239,30 +239,30 @@ def directions(
 
 
 def random_like(parameters: list[Any], generator: np.random.Generator) -> Direction:
-    """Return random numbers in which each filter is as long as the model's own.
+    """Return a random direction, with each filter normalized to the norm of the model's filter.
 
-    Biases and the like stay where they are: they would drown the rest.
+    Parameters with one axis, such as biases, do not move: their effect would dominate.
     """
-    found = []
+    direction = []
     for parameter in parameters:
-        array, kind = parameter._array, parameter._array.dtype
+        array, dtype = parameter._array, parameter._array.dtype
         backend = backends.of(array)
         if array.ndim < 2:
-            found.append(backend.xp.zeros_like(array))
+            direction.append(backend.xp.zeros_like(array))
             continue
         own = host(parameter).reshape(array.shape[0], -1)
-        made = generator.standard_normal(own.shape)
-        lengths = np.linalg.norm(made, axis=1, keepdims=True)
-        made *= np.linalg.norm(own, axis=1, keepdims=True) / np.maximum(lengths, 1e-12)
-        found.append(backend.from_numpy(made.reshape(array.shape).astype(kind)))
-    return found
+        noise = generator.standard_normal(own.shape)
+        lengths = np.linalg.norm(noise, axis=1, keepdims=True)
+        noise *= np.linalg.norm(own, axis=1, keepdims=True) / np.maximum(lengths, 1e-12)
+        direction.append(backend.from_numpy(noise.reshape(array.shape).astype(dtype)))
+    return direction
 
 
 def point_of(model: Any, state: Any) -> np.ndarray:
-    """Return the parameters of a state_dict (or a list of tensors) as one long vector."""
+    """Return the parameters of a state_dict (or a list of tensors) as one flat vector."""
     named = dict(model.named_parameters())
     tensors = [state.get(name) for name in named] if hasattr(state, "get") else list(state)
-    shapes = [tuple(each.shape) for each in named.values()]
+    shapes = [tuple(parameter.shape) for parameter in named.values()]
     if len(tensors) != len(shapes) or any(
         tensor is None or tuple(tensor.shape) != shape
         for tensor, shape in zip(tensors, shapes, strict=True)
@@ -279,18 +279,18 @@ def host(tensor: Any) -> np.ndarray:
 
 
 def split(vector: np.ndarray, parameters: list[Any]) -> Direction:
-    """Cut a long vector into arrays like the parameters."""
-    found, start = [], 0
+    """Split a flat vector into arrays with the shapes of the parameters."""
+    arrays, start = [], 0
     for parameter in parameters:
         array = parameter._array
         part = vector[start : start + array.size].reshape(array.shape).astype(array.dtype)
-        found.append(backends.of(array).from_numpy(part))
+        arrays.append(backends.of(array).from_numpy(part))
         start += array.size
-    return found
+    return arrays
 
 
 def around(values: np.ndarray, span: float) -> tuple[float, float]:
-    """Return from where to where to go, so that a path is to be seen with room around it."""
+    """Return the range of an axis that shows a path with a margin."""
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     room = 0.25 * span * (high - low) or span
     return low - room, high + room

@@ -1,7 +1,7 @@
-"""A tensor as a picture: what a notebook shows of it, and numbers for whoever asks for more.
+"""A tensor as HTML in a notebook, and statistics along each of its axes.
 
-Everything is computed where the numbers are. Only counts, a few sums and at most 64 numbers travel
-from a GPU to the page, and nothing is run backwards.
+Everything is computed on the tensor's device. Only counts, a few sums and at most 64 elements are
+copied from a GPU, and no op is recorded.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..diagnostics.report import clean
 from .summaries import Stats, bar_text, histogram, number, summarize
 
 MOST_CELLS = 64
-"""A tensor with more numbers than this is not shown as a table."""
+"""A tensor with more elements than this is not shown as a table."""
 
 MOST_SLICES = 12
-"""Of each axis so many positions are described."""
+"""The largest number of positions described per axis."""
 
 STYLE = """
 .edutorch-tensor { --ink: #1b1f24; --pale: #59626c; --line: #d5dae0; --wrong: #b00020;
@@ -48,11 +48,11 @@ STYLE = """
 
 
 class NotATensorError(EdutorchError, TypeError):
-    """A picture of a tensor was asked for, and something else was given."""
+    """Raised if something other than a tensor is to be shown."""
 
 
 def checked(function: str, tensor: Any) -> Tensor:
-    """Return a tensor as it is.
+    """Return the argument if it is a tensor.
 
     Raises: NotATensorError: it is something else.
     """
@@ -66,7 +66,7 @@ def checked(function: str, tensor: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a tensor, as plain numbers. `stats` are those of the finite numbers."""
+    """The properties of a tensor as plain data. `stats` are those of the finite elements."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -80,30 +80,30 @@ class Facts:
 
     @property
     def headline(self) -> str:
-        """Shape, type, device and memory in a line."""
+        """Shape, dtype, device and memory in one line."""
         shape = " × ".join(map(str, self.shape)) or "scalar"
         return f"{shape}   {self.dtype}   {self.device}   {bytes_text(self.bytes)}"
 
     @property
     def warning(self) -> str:
-        """How many numbers are none, "" if all are good."""
+        """The number of NaN and infinite elements, or "" if all are finite."""
         parts = [f"{self.nan:,} NaN"] * bool(self.nan) + [f"{self.inf:,} Inf"] * bool(self.inf)
         return f"✗ {' and '.join(parts)}" if parts else ""
 
     @property
     def range(self) -> str:
-        """From where to where the numbers go, their mean and spread."""
-        found = self.stats
-        if found is None or not found.size:
+        """Minimum, maximum, mean and standard deviation."""
+        stats = self.stats
+        if stats is None or not stats.size:
             return "no finite numbers"
-        if found.size == 1:
-            return f"value {number(found.mean)}"
-        return (f"{number(found.min)} … {number(found.max)}   "
-                f"mean {number(found.mean)}   std {number(found.std).lstrip('+')}")  # fmt: skip
+        if stats.size == 1:
+            return f"value {number(stats.mean)}"
+        return (f"{number(stats.min)} … {number(stats.max)}   "
+                f"mean {number(stats.mean)}   std {number(stats.std).lstrip('+')}")  # fmt: skip
 
 
 def facts_of(tensor: Tensor) -> Facts:
-    """Look at a tensor, on the device that it is on."""
+    """Compute the properties of a tensor on its device."""
     array = getattr(tensor._array, "all_examples", tensor._array)
     bad = bad_count(array)
     nan = int((array != array).sum().item()) if bad else 0
@@ -122,7 +122,7 @@ def facts_of(tensor: Tensor) -> Facts:
 
 
 def finite_stats(array: Any, bad: int) -> Stats | None:
-    """Summarize the finite numbers of an array, with a histogram."""
+    """Summarize the finite elements of an array, with a histogram."""
     array = plain(array)
     if array.dtype.kind == "c":
         array = abs(array)
@@ -139,7 +139,7 @@ def finite_stats(array: Any, bad: int) -> Stats | None:
 
 
 def state_of(tensor: Tensor) -> str:
-    """Say what the graph knows of a tensor."""
+    """Return the autograd state of a tensor as text."""
     if tensor._node is None:
         return "no gradient wanted"
     if tensor._node is LEAF:
@@ -151,14 +151,14 @@ def state_of(tensor: Tensor) -> str:
 
 
 class Shown:
-    """What `viz.show` returns: a notebook shows it as HTML, print as text; `.facts` has all."""
+    """What `viz.show` returns: HTML in a notebook, text in print; `.facts` has the data."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.facts = facts_of(tensor)
         self._cells = cells_of(tensor)
 
     def html(self) -> str:
-        """Return it as HTML that needs nothing else; every text in it is escaped."""
+        """Return self-contained HTML, in which every text is escaped."""
         facts = self.facts
         gradient = "no .grad yet"
         if facts.grad_norm is not None:
@@ -193,10 +193,10 @@ class Shown:
 
 
 def show(tensor: Tensor) -> Shown:
-    """Show a tensor: shape, type, device, memory, range, histogram, NaN and gradient.
+    """Show a tensor: shape, dtype, device, memory, range, histogram, NaN and gradient.
 
     Args:
-        tensor: of any shape and type.
+        tensor: a tensor of any shape and dtype.
 
     Raises: NotATensorError: not a tensor.
 
@@ -210,7 +210,7 @@ def show(tensor: Tensor) -> Shown:
 
 
 def cells_of(tensor: Tensor) -> list[list[Any]]:
-    """Return the numbers of a small tensor in rows; [] of a large one."""
+    """Return the elements of a small tensor as rows; [] for a large one."""
     array = getattr(tensor._array, "all_examples", tensor._array)
     if not 0 < array.size <= MOST_CELLS or array.ndim > 2:
         return []
@@ -219,19 +219,19 @@ def cells_of(tensor: Tensor) -> list[list[Any]]:
 
 
 def table_html(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
-    """Return a table with coloured cells: blue below 0, orange above, pale near it."""
+    """Return an HTML table with coloured cells: blue below 0, orange above, pale near 0."""
     if not rows:
         return ""
-    sizes = [abs(each) for row in rows for each in row
-             if isinstance(each, int | float) and math.isfinite(each)]  # fmt: skip
+    sizes = [abs(value) for row in rows for value in row
+             if isinstance(value, int | float) and math.isfinite(value)]  # fmt: skip
     peak = max(sizes, default=0) or 1
-    body = "".join(f"<tr>{''.join(cell_html(each, peak) for each in row)}</tr>" for row in rows)
-    top = "".join(f'<th scope="col">{clean(each)}</th>' for each in head)
+    body = "".join(f"<tr>{''.join(cell_html(value, peak) for value in row)}</tr>" for row in rows)
+    top = "".join(f'<th scope="col">{clean(title)}</th>' for title in head)
     return f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>"
 
 
 def cell_html(value: Any, peak: float) -> str:
-    """Return one cell; the strength of its colour is the size of its number."""
+    """Return one cell; the opacity of its colour is its magnitude relative to `peak`."""
     if isinstance(value, bool | str | complex):
         return f"<td>{clean(f'{value:.3g}' if isinstance(value, complex) else str(value))}</td>"
     if not math.isfinite(value):
@@ -243,7 +243,7 @@ def cell_html(value: Any, peak: float) -> str:
 
 
 def bars_svg(stats: Stats | None) -> str:
-    """Return a histogram as a small SVG, with its text for who cannot see it."""
+    """Return a histogram as a small SVG, with an alternative text."""
     if stats is None or not stats.bars or stats.min == stats.max:
         return ""
     peak, width = max(stats.bars), 6
@@ -264,7 +264,7 @@ COLUMNS = ("at", "mean", "std", "min", "max", "zeros", "NaN/Inf")
 
 @dataclass(frozen=True)
 class AxisRow:
-    """One position of an axis: what all numbers there have in common."""
+    """Statistics of the elements at one position of an axis."""
 
     at: int
     mean: float
@@ -276,7 +276,7 @@ class AxisRow:
 
 
 class Deeper:
-    """What `viz.deeper` returns: `.axes` holds, axis by axis, rows of statistics."""
+    """What `viz.deeper` returns: `.axes` holds rows of statistics for each axis."""
 
     def __init__(self, tensor: Tensor) -> None:
         array = getattr(tensor._array, "all_examples", tensor._array)
@@ -285,12 +285,12 @@ class Deeper:
         self.axes = [axis_rows(array, axis) for axis in range(array.ndim)]
 
     def html(self) -> str:
-        """Return it as HTML: the tensor, and a table per axis."""
+        """Return HTML with the tensor and a table per axis."""
         parts = [self.shown.html()]
         for axis, rows in enumerate(self.axes):
             body = "".join(
                 f'<tr><th scope="row">{row.at}</th>'
-                + "".join(f"<td>{each}</td>" for each in texts_of(row)[1:])
+                + "".join(f"<td>{text}</td>" for text in texts_of(row)[1:])
                 + "</tr>"
                 for row in rows
             )
@@ -313,7 +313,7 @@ class Deeper:
             table = [COLUMNS, *map(texts_of, rows)]
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             lines += ["", self.caption(axis)]
-            lines += ["  ".join(each.rjust(width) for each, width in zip(row, widths, strict=True))
+            lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
                       for row in table]  # fmt: skip
         return "\n".join(lines)
 
@@ -322,38 +322,38 @@ class Deeper:
 
 
 def texts_of(row: AxisRow) -> tuple[str, ...]:
-    return (str(row.at), *(number(each) for each in (row.mean, row.std, row.min, row.max)),
+    return (str(row.at), *(number(value) for value in (row.mean, row.std, row.min, row.max)),
             f"{row.zeros:,}", f"✗ {row.bad:,}" if row.bad else "0")  # fmt: skip
 
 
 def axis_rows(array: Any, axis: int) -> list[AxisRow]:
-    """Describe the positions of an axis: all of few, else as many spread over it."""
+    """Return the statistics of the positions of an axis: all, or MOST_SLICES evenly spaced ones."""
     xp = backends.of(array).xp
     if array.dtype.kind == "c":
         array = abs(array)
     size = array.shape[axis]
     count = min(size, MOST_SLICES)
-    places = [round(at * (size - 1) / max(1, count - 1)) for at in range(count)]
+    positions = [round(position * (size - 1) / max(1, count - 1)) for position in range(count)]
     rows = []
-    for at in places:
-        part = plain(xp.take(array, at, axis=axis))
+    for position in positions:
+        part = plain(xp.take(array, position, axis=axis))
         bad = bad_count(part)
         stats = finite_stats(part, bad)
         zeros = int((part == 0).sum().item())
         low, high, mean, std = (
             (stats.min, stats.max, stats.mean, stats.std) if stats else (math.nan,) * 4
         )
-        rows.append(AxisRow(at, mean, std, low, high, zeros, bad))
+        rows.append(AxisRow(position, mean, std, low, high, zeros, bad))
     return rows
 
 
 def deeper(tensor: Tensor) -> Deeper:
-    """Show a tensor axis by axis: mean, spread, range, zeros and NaN at each position.
+    """Show a tensor axis by axis: mean, std, range, zeros and NaN at each position.
 
-    A dead unit is a column of zeros, a broken example a row with NaN.
+    A dead unit is a column of zeros, a corrupt sample a row with NaN.
 
     Args:
-        tensor: of any shape; of a long axis twelve positions are shown.
+        tensor: a tensor of any shape; of a long axis twelve positions are shown.
 
     Raises: NotATensorError: not a tensor.
 
@@ -368,7 +368,7 @@ def deeper(tensor: Tensor) -> Deeper:
 
 
 def show_in_notebooks(shell: Any = None) -> bool:
-    """Let IPython show tensors as above; their text stays as it is. Say whether it could be done.
+    """Register the HTML of tensors with IPython. Return whether IPython is running.
 
     `%load_ext edutorch` does this, and so does importing `edutorch.viz` in a notebook.
     """
@@ -385,7 +385,7 @@ def show_in_notebooks(shell: Any = None) -> bool:
 
 
 def tensor_html(tensor: Tensor) -> str | None:
-    """Return what a notebook shows of a tensor; None where it can only be shown as text."""
+    """Return the HTML of a tensor; None if it can only be shown as text."""
     if not hasattr(tensor._array, "dtype"):
         return None
     return Shown(tensor).html()

@@ -1,7 +1,7 @@
-"""A tensor in a few numbers: mean, min, max, norm, and whether all is finite.
+"""Summary statistics of tensors: mean, min, max, norm, and whether all elements are finite.
 
-A `Stats` is plain data. It never keeps the array, so watching a network does
-not keep its memory alive.
+A `Stats` is plain data. It never keeps the array, so that watching a network does not keep its
+memory alive.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from ... import backends
 from .thumbnails import Thumbnail, thumbnail_of
 
 TINY = 4
-"""Up to so many numbers are printed whole."""
+"""Tensors of at most so many elements are printed in full."""
 
 BARS = 16
 SAMPLE = 65_536
-"""A histogram looks at no more numbers than this."""
+"""The largest number of elements counted in a histogram."""
 
 UNKNOWN = "—"
-"""Stands where a number is not known."""
+"""The text of an unknown value."""
 
 FIRST, LONGEST_LIST = 8, 20
-"""Of many integers the first ones are written, so many at most, in so many characters."""
+"""The largest number of integers written from a long tensor, and of characters for them."""
 
 
 class Stats(NamedTuple):
-    """What a picture says about one array of `size` numbers.
+    """Statistics of one array of `size` elements.
 
-    `bad`: there is a NaN or an infinity in it. `text`: the numbers themselves,
-    when there are at most four of them, the first of many integers, how many of many bools are
-    true, else "". The norm is the Euclidean one.
-    `few`: the same as numbers, if they are real. `bars`: how many numbers fall into each
-    sixteenth of the range, and `thumbnail`: a small picture, both where somebody asked.
+    `bad`: whether there is a NaN or an infinity. `text`: the elements themselves if there are at
+    most four, the first of many integers, the share of true ones of many bools, else "". The norm
+    is the Euclidean one. `few`: the elements of `text` as numbers, if they are real. `bars`: the
+    histogram over sixteen equal bins, and `thumbnail`: a small picture, both only on request.
     """
 
     size: int
@@ -61,18 +60,18 @@ class Stats(NamedTuple):
 
 
 def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
-    """Return the `Stats` of an array of any backend (complex numbers by their size).
+    """Return the `Stats` of an array of any backend (of complex numbers, their magnitudes).
 
     Args:
-        bars: count for a histogram too (of a sample, if there are very many numbers).
-        pixels: and keep a few pixels of what can be drawn.
+        bars: compute a histogram too (of a sample, if the array is large).
+        pixels: with `bars`, keep a thumbnail of what can be drawn.
 
     >>> import numpy
     >>> summarize(numpy.array([3.0, -4.0]))  # doctest: +NORMALIZE_WHITESPACE
     Stats(size=2, mean=-0.5, min=-4.0, max=3.0, norm=5.0, bad=False, text='[3, -4]',
           few=(3.0, -4.0), bars=(), thumbnail=None)
     """
-    array = getattr(array, "all_examples", array)  # inside of vmap
+    array = getattr(array, "all_examples", array)  # the whole batch of a vmap
     size = array.size
     if size <= TINY:
         on_host = backends.of(array).to_numpy(array) if backends.is_array(array) else array
@@ -87,8 +86,8 @@ def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
     if not (math.isfinite(low) and math.isfinite(high)):
         with np.errstate(invalid="ignore"):  # ∞ - ∞
             return Stats(size, total(flat) / size, low, high, math.nan, bad=True, text=text)
-    # Squares of very large or small numbers leave the range of float32: take the sums
-    # of numbers that are at most 1 in size instead.
+    # Squares of very large or small values overflow or underflow in float32: scale them to at
+    # most 1 first.
     peak = max(abs(low), abs(high))
     scale = 1.0 if 1e-12 < peak < 1e12 or peak == 0 else peak
     flat = flat if scale == 1.0 else flat / scale
@@ -102,9 +101,9 @@ def summarize(array: Any, bars: bool = False, pixels: bool = True) -> Stats:
 
 
 def text_of_many(array: Any) -> str:
-    """Write the first of many integers, or how many of many bools are true.
+    """Return the first of many integers, or the share of true bools, as text.
 
-    The mean of class labels tells nobody anything.
+    The mean of class labels would be meaningless.
 
     >>> import numpy
     >>> text_of_many(numpy.arange(10)), text_of_many(numpy.arange(8) > 5)
@@ -113,7 +112,7 @@ def text_of_many(array: Any) -> str:
     flat = array.ravel()
     if array.dtype.kind == "b":
         return f"{flat.sum().item() / flat.size:.0%} true"
-    texts = [whole([each], 0) for each in flat[:FIRST].tolist()]
+    texts = [whole([element], 0) for element in flat[:FIRST].tolist()]
     if flat.size <= FIRST and len(", ".join(texts)) <= LONGEST_LIST - len("[]"):
         return f"[{', '.join(texts)}]"
     while len(texts) > 1 and len(", ".join(texts)) > LONGEST_LIST - len("[, …]"):
@@ -123,12 +122,12 @@ def text_of_many(array: Any) -> str:
 
 
 def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
-    """Return a reduction to one number that saves what NumPy's methods ask before they begin."""
+    """Return a reduction to one number without the overhead of NumPy's methods."""
     reduce = ufunc.reduce
 
     def one(flat: Any) -> float:
-        found = reduce(flat) if flat.__class__ is np.ndarray else getattr(flat, method)()
-        return found.item()
+        value = reduce(flat) if flat.__class__ is np.ndarray else getattr(flat, method)()
+        return value.item()
 
     return one
 
@@ -138,17 +137,17 @@ total = by_ufunc(np.add, "sum")
 
 
 def histogram(flat: Any, low: float, high: float) -> tuple[int, ...]:
-    """Count the numbers in each of BARS equal parts of the range."""
+    """Count the elements in each of BARS equal bins."""
     sample = flat[:: -(-flat.size // SAMPLE)].astype("float64")
     xp = backends.of(flat).xp if backends.is_array(flat) else np
-    # `xp.histogram` would find the same, after many questions about its arguments.
+    # `xp.histogram` computes the same, with much more overhead for its arguments.
     bars = ((sample - low) * (BARS / ((high - low) or 1.0))).astype("int64")
     counts = xp.bincount(xp.minimum(bars, BARS - 1), minlength=BARS)
     return tuple(counts.tolist())
 
 
 def bar_text(counts: Sequence[int]) -> str:
-    """Draw a histogram in a line of text: ▁ for few, █ for most, a space for none.
+    """Return a histogram as a line of text: ▁ for few, █ for most, a space for none.
 
     >>> bar_text([0, 1, 8, 4])
     ' ▁█▄'
@@ -161,7 +160,7 @@ def bar_text(counts: Sequence[int]) -> str:
 
 
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
-    """Four numbers are quicker in Python than in any array library."""
+    """Summarize up to four elements, which is faster in Python than in any array library."""
     text = whole(values, ndim)
     reals = [abs(value) if isinstance(value, complex) else float(value) for value in values]
     if not reals:
@@ -180,7 +179,7 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
 
 
 def whole(values: Sequence[Any], ndim: int) -> str:
-    """Write all numbers of a tiny tensor: `8`, `[0.5, -1.2e-7]`."""
+    """Return all elements of a tiny tensor as text: `8`, `[0.5, -1.2e-7]`."""
 
     def one(value: Any) -> str:
         if not isinstance(value, float):
@@ -195,9 +194,9 @@ def whole(values: Sequence[Any], ndim: int) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number in at most 7 characters, with its sign, so that no box has to grow.
+    """Return a number with its sign in at most 7 characters, so that no box has to grow.
 
-    The page writes the same texts; tests/golden/numbers.json holds both to it.
+    The page writes the same texts; tests/golden/numbers.json keeps both equal.
 
     >>> number(0.0123), number(-1234.56), number(2.5e-7), number(float("inf"))
     ('+0.0123', '-1234.6', '+2.5e-7', '+inf')
@@ -208,7 +207,7 @@ def number(value: float) -> str:
 
 
 def number_size(value: float) -> str:
-    """Write |value| in at most 6 characters."""
+    """Return |value| in at most 6 characters."""
     size = abs(value)
     if not math.isfinite(size):
         return str(size)

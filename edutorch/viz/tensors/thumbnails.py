@@ -1,7 +1,7 @@
 """Small pictures of tensors: an image, a matrix as a heat map, a histogram.
 
-`thumbnail_of` keeps a few pixels of an array, as bytes. `slot_height` says from a node alone how
-much room its picture takes, so that a layout does not depend on numbers. `draw` puts it there.
+`thumbnail_of` keeps a few pixels of an array as bytes. `slot_height` returns the height of a node's
+picture from the node alone, so that a layout does not depend on values. `draw` draws it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ... import backends
 from ..render.svg import element
 
 LARGEST = 32
-"""A thumbnail has at most so many pixels on a side: of a larger image, blocks are averaged."""
+"""The largest side of a thumbnail in pixels; blocks of a larger image are averaged."""
 
 SMALLEST = 2
 FEW = 4
-"""Up to so many numbers are written, not drawn."""
+"""Tensors of at most so many elements are written, not drawn."""
 
 IMAGE_SIDES = 6, 512
-"""A plane of data whose sides are so long, and equal, is taken for an image."""
+"""The least and largest side of a square plane of data that is taken for an image."""
 
 MAP_HEIGHT, BARS_HEIGHT, GAP = 46.0, 18.0, 3.0
 """In points."""
@@ -35,19 +35,19 @@ Kind = Literal["image", "weights", "attention", "bars"]
 
 Colour = tuple[int, int, int]
 LEVELS = 32
-"""So many colours has a map of one channel."""
+"""The number of colours of a map with one channel."""
 
 BELOW, MIDDLE, ABOVE = (33, 82, 153), (247, 247, 247), (176, 84, 5)
-"""Of weights: far below 0, 0, far above 0; every kind of colour vision tells them apart."""
+"""The colour scale of weights: negative, 0, positive; safe for colour-blind readers."""
 
 LOW, HIGH = (247, 250, 252), (24, 46, 110)
-"""Of attention: 0, and the largest."""
+"""The colour scale of attention: 0, and the largest weight."""
 
 
 class Thumbnail(NamedTuple):
-    """A few pixels, row by row, from 0 for the smallest number of the tensor to 255.
+    """A few pixels, row by row, from 0 for the smallest element of the tensor to 255.
 
-    `channels` is 3 for colours, else 1; `attends`: each row adds up to 1.
+    `channels` is 3 for colour, else 1; `attends`: whether each row sums to 1.
     """
 
     width: int
@@ -61,28 +61,28 @@ class Thumbnail(NamedTuple):
 
 
 def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
-    """Return a small picture of an array, of the first in a batch; None: it would not be small.
+    """Return a small picture of an array, or of the first in a batch; None if it has none.
 
     Args:
-        low, high: the smallest and the largest number in it.
+        low, high: the smallest and the largest element.
     """
     plane = plane_of(array.shape)
     if plane is None:
         return None
     channels = 3 if array.ndim > 2 and array.shape[-3] == 3 else 1
     first = array[(0,) * (array.ndim - 2 - (channels == 3))]
-    few = shrunk(first.reshape(channels, *plane))  # before it leaves its device
-    on_host = backends.of(few).to_numpy(few) if backends.is_array(few) else few
-    numbers = np.asarray(on_host, "f4")
-    attends = low >= 0 and plane[0] == plane[1] <= LARGEST and adds_up_to_one(numbers)
-    scaled = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
+    small = shrunk(first.reshape(channels, *plane))  # before it leaves its device
+    on_host = backends.of(small).to_numpy(small) if backends.is_array(small) else small
+    values = np.asarray(on_host, "f4")
+    attends = low >= 0 and plane[0] == plane[1] <= LARGEST and adds_up_to_one(values)
+    scaled = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)
     pixels = np.clip(np.rint(scaled * 255), 0, 255).astype("u1").transpose(1, 2, 0)
     height, width = pixels.shape[:2]
     return Thumbnail(width, height, channels, pixels.tobytes(), attends)
 
 
 def plane_of(shape: Sequence[int]) -> tuple[int, int] | None:
-    """Return the height and width of what may be drawn; None: it cannot be."""
+    """Return height and width of the plane that can be drawn, or None."""
     if len(shape) < 2 or 0 in shape:
         return None
     height, width = shape[-2:]
@@ -91,7 +91,7 @@ def plane_of(shape: Sequence[int]) -> tuple[int, int] | None:
 
 
 def is_image(shape: Sequence[int]) -> bool:
-    """Say whether a shape is that of an image, or of a batch of them."""
+    """Whether a shape is that of an image or a batch of images."""
     if len(shape) not in (2, 3, 4):
         return False
     height, width = shape[-2:]
@@ -101,26 +101,26 @@ def is_image(shape: Sequence[int]) -> bool:
     return height == width if len(shape) < 4 else shape[1] in (1, 3)
 
 
-def adds_up_to_one(numbers: Any) -> bool:
-    """Say whether each row is a share, as that of attention is."""
-    return bool(np.all(np.abs(numbers.sum(-1) - 1) < 1e-3))
+def adds_up_to_one(rows: Any) -> bool:
+    """Whether each row sums to 1, as attention weights do."""
+    return bool(np.all(np.abs(rows.sum(-1) - 1) < 1e-3))
 
 
-def shrunk(numbers: Any) -> Any:
-    """Average blocks of pixels until neither side is too long."""
-    _, height, width = numbers.shape
+def shrunk(pixels: Any) -> Any:
+    """Downsample an image by averaging blocks, so that no side exceeds LARGEST."""
+    _, height, width = pixels.shape
     step = max(-(-height // LARGEST), -(-width // LARGEST))
     if step == 1:
-        return numbers
-    numbers = numbers[:, : height // step * step, : width // step * step]
-    return numbers.reshape(-1, height // step, step, width // step, step).mean((2, 4))
+        return pixels
+    pixels = pixels[:, : height // step * step, : width // step * step]
+    return pixels.reshape(-1, height // step, step, width // step, step).mean((2, 4))
 
 
 # In a box ------------------------------------------------------------------------------------
 
 
 def kind_of(node: Any) -> Kind | None:
-    """Return as what the value of a node is drawn, from the node alone; None: not at all."""
+    """Return how the value of a node is drawn, from the node alone; None if it is not."""
     if node.kind in ("constant", "failed", "gradient") or math.prod(node.shape) <= FEW:
         return None
     if "float" not in node.dtype:  # of other integers the first ones are written
@@ -130,92 +130,94 @@ def kind_of(node: Any) -> Kind | None:
         return "weights" if max(plane) <= LARGEST else "bars"
     if plane is not None and "softmax" in node.label.lower() and plane[0] == plane[1]:
         return "attention"
-    given = node.kind in ("leaf", "buffer")
-    if is_image(node.shape) and (given or len(node.shape) == 4):
+    is_data = node.kind in ("leaf", "buffer")
+    if is_image(node.shape) and (is_data or len(node.shape) == 4):
         return "image"
-    return "weights" if given and len(node.shape) == 2 and plane is not None else "bars"
+    return "weights" if is_data and len(node.shape) == 2 and plane is not None else "bars"
 
 
 def slot_height(node: Any) -> float:
-    """Return how much room the picture of a node takes in its box, in points."""
-    kind = kind_of(node)
-    return 0.0 if kind is None else GAP + (BARS_HEIGHT if kind == "bars" else MAP_HEIGHT)
+    """Return the height of a node's picture in its box, in points."""
+    style = kind_of(node)
+    return 0.0 if style is None else GAP + (BARS_HEIGHT if style == "bars" else MAP_HEIGHT)
 
 
 def drawn_kind(node: Any, stats: Any) -> Kind | None:
-    """Return as what a node is drawn whose numbers are known: None where nobody asked for it."""
-    kind = kind_of(node)
-    if kind is None or stats is None or stats.bad:
+    """Return how a node with known statistics is drawn; None if it is not."""
+    style = kind_of(node)
+    if style is None or stats is None or stats.bad:
         return None
-    if stats.thumbnail is None or (kind == "attention" and not stats.thumbnail.attends):
-        kind = "bars"
-    return kind if kind != "bars" or stats.bars else None
+    if stats.thumbnail is None or (style == "attention" and not stats.thumbnail.attends):
+        style = "bars"
+    return style if style != "bars" or stats.bars else None
 
 
 def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, float]) -> None:
     """Add the picture of a node to its group.
 
     Args:
-        box: where there is room: left, top, right, bottom.
+        box: the room for it: left, top, right, bottom.
     """
-    kind = drawn_kind(node, stats)
-    if kind is None:
+    style = drawn_kind(node, stats)
+    if style is None:
         return
-    if kind == "bars":
+    if style == "bars":
         draw_bars(parent, stats.bars, box)
         return
     thumbnail, (left, top, right, bottom) = stats.thumbnail, box
     scale = min((right - left) / thumbnail.width, (bottom - top) / thumbnail.height)
     width, height = thumbnail.width * scale, thumbnail.height * scale
-    place = {"x": f"{(left + right - width) / 2:.2f}", "y": f"{(top + bottom - height) / 2:.2f}",
-             "width": f"{width:.2f}", "height": f"{height:.2f}"}  # fmt: skip
-    png = encode_png(thumbnail.width, thumbnail.height, *coloured(kind, thumbnail, stats))
+    attributes = {
+        "x": f"{(left + right - width) / 2:.2f}", "y": f"{(top + bottom - height) / 2:.2f}",
+        "width": f"{width:.2f}", "height": f"{height:.2f}",
+    }  # fmt: skip
+    png = encode_png(thumbnail.width, thumbnail.height, *coloured(style, thumbnail, stats))
     data = f"data:image/png;base64,{b64encode(png).decode()}"
-    element(parent, "image", **place, href=data, preserveAspectRatio="none",
+    element(parent, "image", **attributes, href=data, preserveAspectRatio="none",
             style="image-rendering:pixelated")  # fmt: skip
-    element(parent, "rect", **place, fill="none", stroke="#6B7280", stroke_width="0.5")
+    element(parent, "rect", **attributes, fill="none", stroke="#6B7280", stroke_width="0.5")
 
 
 def draw_bars(parent: Any, counts: Sequence[int], box: tuple[float, float, float, float]) -> None:
-    """Add a histogram: one path, as high as the fullest part."""
+    """Add a histogram as one path, scaled to its largest bin."""
     left, top, right, bottom = box
     width, peak = (right - left) / len(counts), max(counts, default=0) or 1
     path = ""
-    for place, count in enumerate(counts):
+    for index, count in enumerate(counts):
         if count:
             height = max(0.8, (bottom - top) * count / peak)
-            x = left + place * width
+            x = left + index * width
             path += f"M{x:.1f} {bottom:.1f}v{-height:.1f}h{width - 0.6:.1f}v{height:.1f}Z"
     element(parent, "path", d=path, fill="#5B6470", stroke="none", class_="bars")
     element(parent, "path", d=f"M{left:.1f} {bottom:.1f}H{right:.1f}", stroke="#9AA1AB",
             stroke_width="0.6", fill="none")  # fmt: skip
 
 
-def coloured(kind: Kind, thumbnail: Thumbnail, stats: Any) -> tuple[int, bytes, list[Colour]]:
-    """Return how many channels a picture has, its pixels, and, with one, the colour of each."""
+def coloured(style: Kind, thumbnail: Thumbnail, stats: Any) -> tuple[int, bytes, list[Colour]]:
+    """Return the number of channels, the pixels, and the palette of a picture with one channel."""
     if thumbnail.channels == 3:
         return 3, thumbnail.pixels, []
     top = LEVELS - 1
     pixels = bytes(round(pixel / 255 * top) for pixel in thumbnail.pixels)
-    return 1, pixels, palette(kind, stats.min, stats.max)
+    return 1, pixels, palette(style, stats.min, stats.max)
 
 
-def palette(kind: Kind, low: float, high: float) -> list[Colour]:
-    """Return a colour for each level between the smallest and the largest number.
+def palette(style: Kind, low: float, high: float) -> list[Colour]:
+    """Return a colour for each level between the smallest and the largest element.
 
-    The page has the same ones: tests/golden/palettes.json holds both to it.
+    The page has the same colours: tests/golden/palettes.json keeps both equal.
     """
     shares = [level / (LEVELS - 1) for level in range(LEVELS)]
-    if kind == "image":
+    if style == "image":
         return [(round(255 * share),) * 3 for share in shares]  # type: ignore[misc]
-    if kind == "attention":
+    if style == "attention":
         return [between(LOW, HIGH, share) for share in shares]
     reach = max(abs(low), abs(high)) or 1.0
-    found = []
+    colours = []
     for share in shares:
         value = (low + (high - low) * share) / reach
-        found.append(between(MIDDLE, ABOVE if value > 0 else BELOW, abs(value)))
-    return found
+        colours.append(between(MIDDLE, ABOVE if value > 0 else BELOW, abs(value)))
+    return colours
 
 
 def between(one: Colour, other: Colour, share: float) -> Colour:
@@ -228,7 +230,7 @@ def between(one: Colour, other: Colour, share: float) -> Colour:
 def encode_png(
     width: int, height: int, channels: int, pixels: bytes, colours: Sequence[Colour]
 ) -> bytes:
-    """Write a PNG: of three channels as they are, of one with a palette."""
+    """Encode a PNG: RGB with three channels, else with a palette."""
     line = width * channels
     rows = b"".join(b"\0" + pixels[at : at + line] for at in range(0, line * height, line))
     header = struct.pack(">IIBBBBB", width, height, 8, 3 if colours else 2, 0, 0, 0)
@@ -247,12 +249,12 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 
 def page_thumbnail(node: Any, stats: Any) -> dict[str, Any] | None:
-    """Return a node's picture as the page gets it (`Thumbnail` in the protocol)."""
-    kind = drawn_kind(node, stats)
-    if kind is None:
+    """Return a node's picture as a message (`Thumbnail` in the protocol)."""
+    style = drawn_kind(node, stats)
+    if style is None:
         return None
-    about = {"kind": kind, "low": stats.min, "high": stats.max, "std": stats.std}
-    if kind == "bars":
+    about = {"kind": style, "low": stats.min, "high": stats.max, "std": stats.std}
+    if style == "bars":
         return {**about, "bars": list(stats.bars)}
     thumbnail = stats.thumbnail
     return {
